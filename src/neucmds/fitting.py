@@ -30,7 +30,7 @@ from neucmds.problem.components import AUTO, Components, spaced_ks
 from neucmds.problem.dense import Dense
 from neucmds.problem.weights import refuse_parts_of
 from neucmds.refine.descent import FEW_OBJECTS, Keep, Limits
-from neucmds.refine.gaps import Weighted, complete_and_refine
+from neucmds.refine.gaps import complete_and_refine
 from neucmds.refine.loss_starts import refine_for_loss
 from neucmds.refine.pairwise import minimize
 from neucmds.refine.products import refine
@@ -120,7 +120,7 @@ def _descend(problem: Dense, components: Components, options: Options, limits: L
         end = minimize(Tiles.of(d, "squared", weights=weights), start, limits)
     else:
         seed = options.random_state
-        end = complete_and_refine(Weighted(d, weights), components, limits, random_state=seed)
+        end = complete_and_refine(d, weights, components, limits, random_state=seed)
     return from_descent(problem, end, k, solver="weighted")
 
 

@@ -19,7 +19,7 @@ from neucmds.problem.pairs import make_pairs
 from neucmds.refine import listed_pairs, pairwise, tiles
 from neucmds.refine.descent import EXACT, Limits, Start
 from neucmds.refine.listed_pairs import ListedPairs, pair_floor, refine_pairs
-from neucmds.refine.losses import CORNER, DEGREES, LOSSES, floor_of
+from neucmds.refine.losses import CORNER, LOSSES, floor_of
 from neucmds.refine.pairwise import lowered, minimize
 from neucmds.refine.tiles import Tiles
 
@@ -74,8 +74,8 @@ def value_of(loss, d, w, x, **settings):
 KINDS = {
     "one tile": {"TILE_ROWS": 128},
     "tiles": {"TILE_ROWS": 5, "TILE_COLUMNS": 7},
-    "listed": {"BLOCK": 64},
-    "listed, elsewhere": {"BLOCK": 64},
+    "listed": {"BLOCK": 300},
+    "listed, elsewhere": {"BLOCK": 300},
 }
 
 
@@ -198,7 +198,7 @@ def test_it_never_rises_and_ends_at_rest_and_says_its_value(kind, loss, small):
     d, x = bumpy(60)
     w, heard = random_weights(60, 0.2), []
     most = 4 * small - 40
-    with patch.object(tiles, "FEW_OBJECTS", small), patch.object(listed_pairs, "FEW_PAIRS", most):
+    with patch.object(tiles, "FEW_OBJECTS", small), patch.object(listed_pairs, "BLOCK", most):
         end = minimized(
             kind, d, x, loss, w, max_iter=500, tol=1e-5, callback=lambda *a: heard.append(a)
         )
@@ -254,7 +254,7 @@ def test_the_units_of_d_and_of_weights_do_not_matter(loss, kind, curvature):
         assert there.form.curvature == scaled["curvature"]
         np.testing.assert_array_equal(there.coordinates, here.coordinates * 2.0**power)
         assert there.loss.floor == here.loss.floor * 4.0**power
-        assert there.value == here.value * 4.0 ** (power * DEGREES[loss] + power // 2)
+        assert there.value == here.value * 4.0 ** (power * here.loss.degree + power // 2)
 
 
 def test_rows_are_cut_into_parts_of_as_many_entries():
@@ -264,7 +264,7 @@ def test_rows_are_cut_into_parts_of_as_many_entries():
 
 
 def test_many_objects_or_pairs_are_held_in_single_precision():
-    with patch.object(tiles, "FEW_OBJECTS", 5), patch.object(listed_pairs, "FEW_PAIRS", 10):
+    with patch.object(tiles, "FEW_OBJECTS", 5), patch.object(listed_pairs, "BLOCK", 10):
         for n, dtype in ((5, np.float64), (6, np.float32)):
             d = np.ones((n, n))
             assert Tiles.of(d, "squared").precision == dtype

@@ -43,8 +43,7 @@ from neucmds.problem.files import read_new_objects
 from neucmds.problem.graph import joined_paths, named_graph
 from neucmds.problem.metrics import known_everywhere
 from neucmds.problem.names import ordered_by_name, row_names, rows_ordered_as
-from neucmds.problem.validation import working_dtype
-from neucmds.refine.descent import check_count
+from neucmds.problem.validation import check_count, working_dtype
 
 
 @dataclass(eq=False, repr=False)

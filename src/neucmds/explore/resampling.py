@@ -22,7 +22,7 @@ from neucmds.prepared import dense_gram, prepare, refuse_weights
 from neucmds.problem.components import N_COMPONENTS
 from neucmds.problem.dense import Dense
 from neucmds.problem.names import order_of
-from neucmds.refine.descent import check_count
+from neucmds.problem.validation import check_count
 from neucmds.spectrum.operators.dense import DenseGram
 
 Floats = npt.NDArray[np.float64]

@@ -23,7 +23,8 @@ from neucmds.large.placing import FIRST, LandmarkFit
 from neucmds.options import GOALS, Options, notify
 from neucmds.place.rules import LossPlacement
 from neucmds.problem.pairs import Pairs
-from neucmds.refine.descent import Start, check_count
+from neucmds.problem.validation import check_count
+from neucmds.refine.descent import Start
 
 Indices = npt.NDArray[np.intp]
 Floats = npt.NDArray[np.float64]

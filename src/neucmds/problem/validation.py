@@ -337,3 +337,11 @@ def _refuse_diagonal(own: Floats, size: float, rules: Rules, rounding: float) ->
     raise InputError(
         f"D has a diagonal that is not zero: {own[at]:.4g} at {rules.place(at, at)}; {advice}."
     )
+
+
+def check_count(**counts: Any) -> None:
+    """Raise unless every count is a whole number of at least 1."""
+    for name, count in counts.items():
+        whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
+        if not whole or count < 1:
+            raise InputError(f"{option(name, count)} must be a whole number of at least 1.")

@@ -12,27 +12,28 @@ import numpy.typing as npt
 
 from neucmds.backend.arrays import Array, is_numpy, namespace
 from neucmds.backend.progress import Callback
-from neucmds.errors import InputError, option
 from neucmds.form import Form
-from neucmds.refine.losses import LOSSES, PairLoss
+from neucmds.refine.losses import PairLoss
 from neucmds.spectrum.geometry import StressTerms
 
 Floats = npt.NDArray[np.float64]
 # Called with coordinates and signs from which a descent can resume.
 Keep = Callable[[Array, npt.NDArray[Any]], None]
 
-MAX_ITER = {"squared": 200, "distance": 500, "relative": 500}
-# Share of the loss that WINDOW iterations must gain: 2e-3 costs at most 0.6 % of STRESS. "distance"
-# is compared with SMACOF to 0.05 %.
-TOL = {"squared": 2e-3, "distance": 1e-4, "relative": 2e-3}
+MAX_ITER = 500
+# Share of the loss that WINDOW iterations must gain: this costs at most 0.6 % of STRESS.
+TOL = 2e-3
+# The same of "distance", which is compared with SMACOF to 0.05 %.
+DISTANCE_TOL = 1e-4
 WINDOW = 3
-# Up to this many objects other losses are minimised in float64, to the tolerance below.
+# Up to this many objects losses but the squared one are minimised in float64,
 FEW_OBJECTS = 600
+# to this tolerance.
 TOL_OF_FEW = 1e-6
 # Largest squared relative gradient that counts as flat: 9e-4 costs 1.1 % of "relative" on streets.
 FLAT = 6e-4
 # The least one: below it rounding hides any gain.
-FLATTEST = 1e-8
+FLATTEST = math.sqrt(np.finfo(np.float64).eps)
 # Share of the loss of D̂ = 0 at which a fit is exact for all purposes.
 EXACT = 1e-14
 # Where the loss along a line is no quartic, the search ends at this share of the slope it began at.
@@ -60,20 +61,15 @@ class Limits:
     @classmethod
     def of(cls, loss: str, n: int, max_iter: int | None = None, tol: float | None = None) -> Limits:
         """Return the limits of a loss of n objects; None is the default."""
-        if loss not in LOSSES:
-            known = ", ".join(LOSSES)
-            raise InputError(f"{option('loss', loss)} is unknown; choose one of {known}.")
-        if max_iter is not None:
-            check_count(max_iter=max_iter)
-        if tol is not None and (not isinstance(tol, (int, float)) or not 0 <= tol < 1):
-            raise InputError(f"{option('tol', tol)} must be a number from 0 to 1.")
-        if max_iter is None:
-            max_iter = MAX_ITER[loss]
-        if tol is None and loss != "squared" and n <= FEW_OBJECTS:
-            tol = TOL_OF_FEW
-        elif tol is None:
-            tol = TOL[loss]
-        return cls(max_iter, tol)
+        usual_tol = TOL
+        if loss == "distance":
+            usual_tol = DISTANCE_TOL
+        if loss != "squared" and n <= FEW_OBJECTS:
+            usual_tol = TOL_OF_FEW
+        return cls(
+            MAX_ITER if max_iter is None else max_iter,
+            usual_tol if tol is None else tol,
+        )
 
     def after(self, iterations: int) -> Limits:
         """Return the remaining limits after some iterations."""
@@ -91,14 +87,6 @@ class Limits:
             self.callback(self.done + iteration, total, objective.value * objective.unit)
         if self.keep is not None:
             self.keep(objective.coordinates, objective.form.signs)
-
-
-def check_count(**counts: Any) -> None:
-    """Raise unless every count is a whole number of at least 1."""
-    for name, count in counts.items():
-        whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
-        if not whole or count < 1:
-            raise InputError(f"{option(name, count)} must be a whole number of at least 1.")
 
 
 @dataclass(frozen=True)

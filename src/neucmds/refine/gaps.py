@@ -9,8 +9,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -23,9 +23,9 @@ from neucmds.backend.threads import single_blas_thread
 from neucmds.errors import OverfitWarning
 from neucmds.problem.components import Components
 from neucmds.problem.pairs import Pairs
-from neucmds.refine.descent import FEW_OBJECTS, MAX_ITER, Limits, Refined, Start
-from neucmds.refine.pairwise import minimize
-from neucmds.refine.starts import eigenvector_start, lowest_end, with_steepest_column
+from neucmds.refine.descent import FEW_OBJECTS, Limits, Refined, Start
+from neucmds.refine.pairwise import STAGE_ITERATIONS, minimize
+from neucmds.refine.starts import MORE_STARTS, eigenvector_start, lowest_end, with_steepest_column
 from neucmds.refine.tiles import Tiles
 from neucmds.spectrum.exact import MAX_DENSE
 from neucmds.spectrum.operators.dense import DenseGram
@@ -39,75 +39,36 @@ HELD_OUT = 0.05
 ENOUGH = 500
 # Up to this many objects listed pairs start as weights of a whole D.
 FEW_LISTED = 300
-# Few pairs of few objects have several local minima: so few have random starts,
+# Few pairs of few objects have several local minima: so few have random starts.
 RESTARTED = 20
-# of this number.
-RESTARTS = 32
-# Iterations of a fit that is only compared.
-BRIEF = 30
-
-
-@dataclass(frozen=True, eq=False)
-class Weighted:
-    """D with gaps filled by anything finite, and the weights that say which entries count."""
-
-    sq_dissimilarity: Array
-    weights: Array
-
-    @property
-    def n(self) -> int:
-        """Number of objects."""
-        return int(self.sq_dissimilarity.shape[0])
-
-    @cached_property
-    def tiles(self) -> Tiles:
-        """The weighted STRESS."""
-        return Tiles.of(self.sq_dissimilarity, "squared", weights=self.weights)
-
-    @property
-    def observed(self) -> Array:
-        """Which entries count."""
-        return self.weights > 0
-
-    @property
-    def has_gaps(self) -> bool:
-        """Whether a pair of different objects has no weight; the diagonal never has."""
-        return self.observed_pairs < self.n * (self.n - 1) // 2
-
-    @property
-    def observed_pairs(self) -> int:
-        """Number of pairs of different objects that count."""
-        xp = namespace(self.weights)
-        return int(xp.sum(xp.astype(self.observed, xp.int64))) // 2
-
-    def filled(self, model: Start | Array) -> Weighted:
-        """Put what a model predicts where nothing was observed."""
-        prediction = model
-        if isinstance(model, Start):
-            prediction = model.form.sq(model.coordinates, model.coordinates)
-        d = namespace(self.weights).where(self.observed, self.sq_dissimilarity, prediction)
-        return Weighted(d, self.weights)
 
 
 def complete_and_refine(
-    problem: Weighted, components: Components, limits: Limits, *, random_state: Any = None
+    sq_dissimilarity: Array,
+    weights: Array,
+    components: Components,
+    limits: Limits,
+    *,
+    random_state: Any = None,
 ) -> Refined:
     """Minimise the weighted STRESS, also when some weights are zero.
 
-    `limits` are of the last fit, and `random_state` (None: 0) draws the held-out entries.
-    `OverfitWarning` says that a smaller model, or row effects alone, predicts these better, and is
-    returned; or that there are more unknowns than observed pairs.
+    D is finite where nothing was observed, too. `limits` are of the last fit, and `random_state`
+    (None: 0) draws the held-out entries. `OverfitWarning` says that a smaller model, or row effects
+    alone, predicts these better, and is returned; or that there are more unknowns than observed
+    pairs.
     """
     rng = _generator(random_state)
+    d = sq_dissimilarity
     # Small products are slower on two threads than on one.
-    with single_blas_thread() if problem.n <= FEW_OBJECTS else nullcontext():
-        if not problem.has_gaps:
-            return _fit(problem, components, limits)
-        best = _best_size(problem, components, limits, rng)
+    with single_blas_thread() if len(d) <= FEW_OBJECTS else nullcontext():
+        if not has_gaps(weights):
+            return _fit(d, weights, components, limits)
+        best = _best_size(d, weights, components, limits, rng)
         if best is None:
-            return _fit_row_effects(problem, components, limits)
-        end = _grown(problem, _sizes(components)[: best + 1], limits, rng)
-    _warn_if_undetermined(problem, end.signs.size)
+            return _fit_row_effects(d, weights, components, limits)
+        end = _grown(d, weights, _sizes(components)[: best + 1], limits, rng)
+    _warn_if_undetermined(weights, end.signs.size)
     return end
 
 
@@ -117,115 +78,148 @@ def from_all_pairs(pairs: Pairs, components: Components) -> Start:
     weights = np.zeros((pairs.n, pairs.n))
     both = (np.r_[pairs.i, pairs.j], np.r_[pairs.j, pairs.i])
     d[both] = np.tile(pairs.sq_dissimilarity, 2)
-    weights[both] = 1.0 if pairs.weight is None else np.tile(pairs.weight, 2)
+    weights[both] = np.tile(pairs.weights, 2)
     limits = Limits.of("squared", pairs.n)
     with single_blas_thread():
-        return _grown(Weighted(d, weights), _sizes(components), limits, _generator(0))
+        return _grown(d, weights, _sizes(components), limits, _generator(0))
+
+
+def has_gaps(weights: Array) -> bool:
+    """Tell whether a pair of different objects has no weight; the diagonal never has."""
+    n = len(weights)
+    return _observed_pairs(weights) < n * (n - 1) // 2
+
+
+def _observed_pairs(weights: Array) -> int:
+    """Count the pairs of different objects that have a weight."""
+    xp = namespace(weights)
+    return int(xp.sum(xp.astype(weights > 0, xp.int64))) // 2
+
+
+def filled(d: Array, weights: Array, model: Start) -> Array:
+    """Put the D̂ of a model where nothing was observed."""
+    x = model.coordinates
+    return namespace(d).where(weights > 0, d, model.form.sq(x, x))
 
 
 def _grown(
-    problem: Weighted, sizes: list[Components], limits: Limits, rng: np.random.Generator
+    d: Array,
+    weights: Array,
+    sizes: list[Components],
+    limits: Limits,
+    rng: np.random.Generator,
 ) -> Refined:
     """Fill the gaps by models of growing size; few objects have further random starts."""
-    grown = _grow(problem.filled(_row_effects(problem)), sizes, limits)[-1]
-    if problem.n > RESTARTED or not grown.signs.size:
+    grown = _grow(d, weights, sizes, limits)[-1]
+    if len(d) > RESTARTED or not grown.signs.size:
         return grown
     x = grown.coordinates
-    tiles = problem.tiles
+    tiles = Tiles.of(d, "squared", weights=weights)
     size = float(namespace(x).std(x))
     ends = []
-    for _ in range(RESTARTS):
+    for _ in range(MORE_STARTS):
         noise = asarray_like(rng.standard_normal(x.shape), x)
-        ends.append(minimize(tiles, Start(size * noise, grown.form), limits.at_most(BRIEF)))
+        start = Start(size * noise, grown.form)
+        ends.append(minimize(tiles, start, limits.at_most(STAGE_ITERATIONS)))
     end = minimize(tiles, min(ends, key=attrgetter("value")), limits)
     # Not for the last digits: other coordinates predict other values in the gaps.
     better = end.value < 0.99 * grown.value - tiles.rounding * tiles.unit
     return end if better else grown
 
 
-def _fit_row_effects(problem: Weighted, components: Components, limits: Limits) -> Refined:
+def _fit_row_effects(d: Array, weights: Array, components: Components, limits: Limits) -> Refined:
     """Fit row effects in the gaps with the average weight; the value is of the observed pairs."""
-    xp = namespace(problem.weights)
-    average = xp.mean(problem.weights[problem.observed])
-    weights = xp.where(problem.observed, problem.weights, average)
-    filled = problem.filled(_row_effects(problem)).sq_dissimilarity
-    end = _fit(Weighted(filled, weights), components, limits)
-    value = problem.tiles.value_of(end)
+    xp = namespace(weights)
+    observed = weights > 0
+    average = xp.mean(weights[observed])
+    completed = xp.where(observed, d, _row_effects(d, weights))
+    end = _fit(completed, xp.where(observed, weights, average), components, limits)
+    value = Tiles.of(d, "squared", weights=weights).value_of(end)
     return replace(end, value=value, history=(value,))
 
 
-def _grow(problem: Weighted, sizes: list[Components], limits: Limits) -> list[Refined]:
-    """Fit models of growing size, each filling the gaps for the next."""
+def _grow(d: Array, weights: Array, sizes: list[Components], limits: Limits) -> list[Refined]:
+    """Fit models of growing size to D with row effects in its gaps, each filling them anew."""
+    completed = namespace(d).where(weights > 0, d, _row_effects(d, weights))
     fits = []
-    for size in sizes:
-        last = size is sizes[-1]
-        fits.append(_fit(problem, size, limits if last else limits.at_most(MAX_ITER["squared"])))
-        problem = problem.filled(fits[-1])
+    for size in sizes[:-1]:
+        fits.append(_fit(completed, weights, size, limits.at_most(limits.max_iter)))
+        completed = filled(d, weights, fits[-1])
+    fits.append(_fit(completed, weights, sizes[-1], limits))
     return fits
 
 
 def _best_size(
-    problem: Weighted, components: Components, limits: Limits, rng: np.random.Generator
+    d: Array,
+    weights: Array,
+    components: Components,
+    limits: Limits,
+    rng: np.random.Generator,
 ) -> int | None:
     """Return which model size predicts held-out entries best; None if row effects alone do.
 
     Warns when that is not the requested size.
     """
     sizes = _sizes(components)
-    # A signature takes dozens of descents.
-    brief = limits.at_most(MAX_ITER["squared"] if components.signature is None else BRIEF)
-    shares = _hold_outs(problem, rng)
-    each = [_held_out_errors(problem, held_out, sizes, brief) for held_out in shares]
+    brief = limits.at_most(limits.max_iter)
+    if components.signature is not None:
+        # A signature takes dozens of descents.
+        brief = limits.at_most(STAGE_ITERATIONS)
+    shares = _hold_outs(weights, rng)
+    each = [_held_out_errors(d, weights, share, sizes, brief) for share in shares]
     errors = np.concatenate(each, axis=1)
+    last = len(sizes) - 1
     if not errors.size:  # no object has a pair to spare
-        return len(sizes) - 1
+        return last
     best = int(np.argmin(errors.mean(axis=1)))
-    if _clearly_less(errors[best], errors[-1]):
-        warnings.warn(_predicts_badly(problem, errors, best, sizes), OverfitWarning, stacklevel=2)
-        return None if best == 0 else best - 1
-    return len(sizes) - 1
+    if not _clearly_less(errors[best], errors[-1]):
+        return last
+    warnings.warn(_predicts_badly(weights, errors, best, sizes), OverfitWarning, stacklevel=2)
+    return best - 1 if best else None
 
 
-def _warn_if_undetermined(problem: Weighted, k: int) -> None:
+def _warn_if_undetermined(weights: Array, k: int) -> None:
     """Warn if k coordinates have more unknowns than there are observed pairs."""
-    why = _undetermined(problem, k)
+    why = _undetermined(weights, k)
     if why is None:
         return
-    n, pairs = problem.n, problem.observed_pairs
+    n = len(weights)
+    pairs = _observed_pairs(weights)
     most = max((size for size in range(1, k) if _unknowns(n, size) <= pairs), default=0)
     advice = f"ask for at most {most} coordinates" if most else "observe more pairs"
     message = f"{k} coordinates {why}, which do not determine the others; {advice}."
     warnings.warn(message, OverfitWarning, stacklevel=2)
 
 
-def _undetermined(problem: Weighted, k: int) -> str | None:
+def _undetermined(weights: Array, k: int) -> str | None:
     """Compare the unknowns of k coordinates with the observed pairs; None if there are enough."""
-    unknowns, pairs = _unknowns(problem.n, k), problem.observed_pairs
+    n = len(weights)
+    unknowns = _unknowns(n, k)
+    pairs = _observed_pairs(weights)
     if unknowns <= pairs:
         return None
-    return f"of {problem.n} objects are {unknowns} numbers, but only {pairs} pairs were observed"
+    return f"of {n} objects are {unknowns} numbers, but only {pairs} pairs were observed"
 
 
 def _held_out_errors(
-    problem: Weighted, held_out: Array, sizes: list[Components], limits: Limits
+    d: Array,
+    weights: Array,
+    held_out: Array,
+    sizes: list[Components],
+    limits: Limits,
 ) -> Floats:
     """Squared errors on held-out entries, relative to their variance: row effects, then sizes.
 
     Errors are clipped at five standard deviations, so that no single object decides.
     """
-    xp = namespace(problem.weights)
-    kept = xp.where(held_out, xp.zeros_like(problem.weights), problem.weights)
-    training = Weighted(problem.sq_dissimilarity, kept)
-    row_effects = _row_effects(training)
-    fits = _grow(training.filled(row_effects), sizes, limits)
+    kept = namespace(d).where(held_out, 0 * weights, weights)
     which = np.triu(to_numpy(held_out))
-    d = to_numpy(problem.sq_dissimilarity)
-    variance = float(np.var(d[to_numpy(problem.observed)]))
-    rows = [(d - to_numpy(row_effects))[which] ** 2]
-    for fit in fits:
-        residuals = fit.form.residuals(fit.coordinates, fit.coordinates, problem.sq_dissimilarity)
-        rows.append(to_numpy(residuals)[which] ** 2)
-    return np.minimum(np.stack(rows) / (variance or 1.0), 25.0)
+    models = _grow(d, kept, sizes, limits)
+    residuals = [_row_effects(d, kept) - d]
+    residuals += [end.form.residuals(end.coordinates, end.coordinates, d) for end in models]
+    errors = np.stack([to_numpy(part)[which] for part in residuals]) ** 2
+    variance = float(np.var(to_numpy(d)[to_numpy(weights > 0)]))
+    return np.minimum(errors / (variance or 1.0), 25.0)
 
 
 def _clearly_less(errors: Floats, others: Floats) -> bool:
@@ -235,11 +229,15 @@ def _clearly_less(errors: Floats, others: Floats) -> bool:
     return bool(enough and gain.mean() > 2 * gain.std() / np.sqrt(gain.size))
 
 
-def _predicts_badly(problem: Weighted, errors: Floats, best: int, sizes: list[Components]) -> str:
+def _predicts_badly(weights: Array, errors: Floats, best: int, sizes: list[Components]) -> str:
     """Name the model that predicts held-out entries better, why, and what to do."""
-    norms, k = np.sqrt(errors.mean(axis=1)), sizes[-1].total
-    model = "row effects alone" if best == 0 else f"{sizes[best - 1].total} coordinates"
-    why, advice = _undetermined(problem, k), "fewer"
+    norms = np.sqrt(errors.mean(axis=1))
+    k = sizes[-1].total
+    model = "row effects alone"
+    if best:
+        model = f"{sizes[best - 1].total} coordinates"
+    why = _undetermined(weights, k)
+    advice = "fewer"
     if why is None and any(_clearly_less(smaller, errors[-1]) for smaller in errors[1:-1]):
         why = "overfit the observed entries"
     elif why is None:
@@ -265,33 +263,30 @@ def _sizes(components: Components) -> list[Components]:
     return [Components(size) for size in (*doubled, components.total)]
 
 
-def _fit(problem: Weighted, components: Components, limits: Limits) -> Refined:
+def _fit(d: Array, weights: Array, components: Components, limits: Limits) -> Refined:
     """Start from eigenvectors of the filled matrix and descend on the weighted STRESS."""
-    gram = DenseGram(problem.sq_dissimilarity)
+    gram = DenseGram(d)
+    tiles = Tiles.of(d, "squared", weights=weights)
     spectrum = solve_roughly(gram, components, "neuc+")
     start_of = partial(eigenvector_start, spectrum, gram.diagonal())
-    descend = partial(minimize, problem.tiles, limits=limits)
-    if components.signature is not None and problem.n <= MAX_DENSE:
-        return lowest_end(
-            components.signature,
-            start_of,
-            partial(with_steepest_column, problem.sq_dissimilarity, weights=problem.weights),
-            descend,
-        )
-    return descend(start_of(components))
+    descend = partial(minimize, tiles, limits=limits)
+    if components.signature is None or gram.n > MAX_DENSE:
+        return descend(start_of(components))
+    extended = partial(with_steepest_column, d, weights=weights)
+    return lowest_end(components.signature, start_of, extended, descend)
 
 
-def _row_effects(problem: Weighted) -> Array:
+def _row_effects(d: Array, weights: Array) -> Array:
     """D_ij ≈ r_i + r_j by least squares on the observed entries."""
-    observed = to_numpy(problem.observed).copy()
+    observed = to_numpy(weights > 0).copy()
     np.fill_diagonal(observed, False)
-    d = np.where(observed, to_numpy(problem.sq_dissimilarity), 0.0)
+    sums = np.where(observed, to_numpy(d), 0.0).sum(axis=1)
     counts = observed.sum(axis=1)
     # (Diag(counts) + observed) r = row sums; the diagonal shift guards bipartite patterns
     system = observed.astype(np.float64)
     system[np.diag_indices_from(system)] = counts + 1e-9 * max(1, counts.max())
-    effects = np.linalg.solve(system, d.sum(axis=1))
-    return asarray_like(effects[:, None] + effects[None, :], problem.sq_dissimilarity)
+    effects = np.linalg.solve(system, sums)
+    return asarray_like(effects[:, None] + effects[None, :], d)
 
 
 def _generator(random_state: Any) -> np.random.Generator:
@@ -299,21 +294,24 @@ def _generator(random_state: Any) -> np.random.Generator:
     return np.random.default_rng(seed.randint(2**31))
 
 
-def _hold_outs(problem: Weighted, random: np.random.Generator) -> Iterator[Array]:
+def _hold_outs(weights: Array, rng: np.random.Generator) -> Iterator[Array]:
     """Draw disjoint shares of the observed pairs: 5 % of many, or tenths up to `ENOUGH` in all.
 
     No object loses more than a third of its pairs.
     """
-    i, j = np.nonzero(np.triu(to_numpy(problem.observed), 1))
-    own = np.bincount(np.concatenate([i, j]), minlength=problem.n)
-    share = HELD_OUT if HELD_OUT * i.size >= ENOUGH else 2 * HELD_OUT
+    n = len(weights)
+    i, j = np.nonzero(np.triu(to_numpy(weights > 0), 1))
+    degrees = np.bincount(np.concatenate([i, j]), minlength=n)
+    share = HELD_OUT
+    if share * i.size < ENOUGH:
+        share = 2 * HELD_OUT
     count = max(1, round(share * i.size))
-    order = random.permutation(i.size)
+    order = rng.permutation(i.size)
     for start in range(0, min(ENOUGH, i.size), count):
         pairs = order[start : start + count]
         ends = np.stack([i[pairs], j[pairs]], axis=1)
-        lost = np.bincount(ends.ravel(), minlength=problem.n)
-        pairs = pairs[np.all(lost[ends] <= own[ends] // 3, axis=1)]
-        chosen = np.zeros((problem.n, problem.n), dtype=bool)
+        lost = np.bincount(ends.ravel(), minlength=n)
+        pairs = pairs[np.all(lost[ends] <= degrees[ends] // 3, axis=1)]
+        chosen = np.zeros((n, n), dtype=bool)
         chosen[i[pairs], j[pairs]] = chosen[j[pairs], i[pairs]] = True
-        yield asarray_like(chosen, problem.weights, dtype=namespace(problem.weights).bool)
+        yield asarray_like(chosen, weights, dtype=namespace(weights).bool)

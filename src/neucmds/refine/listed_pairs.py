@@ -37,7 +37,6 @@ from neucmds.form import Form
 from neucmds.problem.pairs import Pairs
 from neucmds.refine.descent import EXACT, Limits, Refined, Start, dot
 from neucmds.refine.losses import (
-    DEGREES,
     PairLoss,
     Terms,
     check_defined,
@@ -45,6 +44,7 @@ from neucmds.refine.losses import (
     power_of_four,
 )
 from neucmds.refine.pairwise import (
+    DEVICE_BLOCK,
     PairObjective,
     SummedLoss,
     lowered,
@@ -56,12 +56,9 @@ from neucmds.refine.pairwise import (
 Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]
 
-# Up to this many pairs float64 is used.
-FEW_PAIRS = 2**17
-# Entries of a block of differences: 512 KB of float32, a quarter of an L2 cache.
-BLOCK = 2**17
-# The same on a GPU: 0.5 GB.
-DEVICE_BLOCK = 2**27
+# Entries of a block of differences, 512 KB of float32: a quarter of an L2 cache. Up to as many
+# pairs are held in float64.
+BLOCK = 131_072
 # Pieces of the product with the pulls; each has n × k sums of its own, which are added up in turn.
 PIECES = 4
 
@@ -151,11 +148,11 @@ class ListedPairs(SummedLoss):
         Parameters are those of `refine_pairs`, and an array.
         """
         xp = namespace(like)
-        few = pairs.size <= FEW_PAIRS and on_cpu(like)
+        few = pairs.size <= BLOCK and on_cpu(like)
         dtype = xp.float64 if few else xp.float32
         sq = form.to_sq(pairs.sq_dissimilarity)
         scale = power_of_four(sq)
-        unit = scale ** DEGREES[loss]
+        unit = scale ** PairLoss(loss).degree
         weight = None
         if pairs.weight is not None:
             weight_scale = power_of_four(pairs.weight)

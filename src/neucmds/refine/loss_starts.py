@@ -7,7 +7,7 @@ starts each.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -19,28 +19,21 @@ from neucmds.backend.threads import pool_for
 from neucmds.form import Form
 from neucmds.problem.components import Components
 from neucmds.refine.descent import FEW_OBJECTS, Limits, Refined, Start
-from neucmds.refine.gaps import Weighted, complete_and_refine
-from neucmds.refine.pairwise import FLOOR_STEP, lowered, minimize
+from neucmds.refine.gaps import complete_and_refine, filled, has_gaps
+from neucmds.refine.pairwise import FLOOR_STEP, STAGE_ITERATIONS, STAGE_TOL, lowered, minimize
 from neucmds.refine.products import refine
 from neucmds.refine.signatures import best_negatives
-from neucmds.refine.starts import FEWER_OBJECTS, best_refined, eigenvector_start
+from neucmds.refine.starts import FEWER_OBJECTS, MORE_STARTS, best_refined, eigenvector_start
 from neucmds.refine.tiles import Tiles
 from neucmds.spectrum.geometry import canonical
 from neucmds.spectrum.operators.dense import DenseGram
-from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.solve import solve_roughly
-from neucmds.spectrum.spectrum import Spectrum
 
-# Up to this many coordinates there are several starts: 32 for few objects take less time than eight
-# of SMACOF.
+# Up to this many coordinates there are several starts.
 FEW_COORDINATES = 10
 STARTS = 12
-MORE_STARTS = 32
 # Lowest ends of short descents that are descended to convergence.
 FINALISTS = 5
-# Iterations and tolerance of a short descent.
-MOST_PROBING = 60
-PROBING_TOL = 1e-3
 # D below which the first descent of further starts is smooth, in means of D: without smoothing,
 # "distance" ended 0.28 % above the lowest value seen, with it 0.07 %. None: no such descent, and a
 # start about the best so far instead of one anywhere.
@@ -96,12 +89,17 @@ def refine_for_loss(
     several = n <= FEW_OBJECTS if n_init is None else n_init > 1
     if n_init is None:
         n_init = usual_starts(n, components.total)
-    seed = int(rng.randint(2**31 - components.total))
-    quiet = replace(limits, callback=None, keep=None)
-    search = Search.of(
-        tiles, link, components, rng, limits=quiet, n_init=n_init, seed=seed, quick=n > FEW_OBJECTS
+    search = Search(
+        tiles,
+        link,
+        components,
+        replace(limits, callback=None, keep=None),
+        n_init=n_init,
+        quick=n > FEW_OBJECTS,
+        seed=int(rng.randint(2**31 - components.total)),
+        rng=rng,
     )
-    if search.spectrum is None:
+    if search.is_smaller:
         return minimize(tiles, search.squared, limits)
     with pool_for(tiles.d):
         if n_init > 1 or (several and components.signature is None):
@@ -134,50 +132,60 @@ def approach(
     return (end, left) if tiles.value_of(end) < before else (start, limits)
 
 
-@dataclass(frozen=True, eq=False)
 class Search:
     """Short descents that compare starts and numbers of negatives.
 
-    `squared` is the squared solution; `gram` and `spectrum` give it with other signatures, and are
-    None where the gaps allow only a smaller model; `quick`: from eigenvectors alone, not from
-    contained signatures as well. `ends` are those of the descents so far, by numbers of negatives,
-    the lowest first.
+    Parameters
+    ----------
+    tiles : Tiles
+        The loss, with its weights.
+    link : array of shape (n, n)
+        g(d), of which the squared solution is the first start.
+    components : Components
+    limits : Limits
+        Of descents to convergence.
+    n_init : int
+        Number of starts.
+    quick : bool
+        Whether the squared solution comes from eigenvectors alone, not from contained signatures.
+    rng : RandomState
+    seed : int
+        Of the starts.
     """
 
-    tiles: Tiles
-    squared: Start
-    gram: Gram | None
-    spectrum: Spectrum | None
-    limits: Limits
-    n_init: int
-    seed: int
-    quick: bool = True
-    ends: dict[int, list[Refined]] = field(default_factory=dict)
-
-    @classmethod
-    def of(
-        cls, tiles: Tiles, link: Array, components: Components, rng: Any, *, quick: bool, **how: Any
-    ) -> Search:
-        """Find the squared solution of g(d), with the weights of the tiles."""
+    def __init__(
+        self,
+        tiles: Tiles,
+        link: Array,
+        components: Components,
+        limits: Limits,
+        *,
+        n_init: int,
+        quick: bool,
+        rng: np.random.RandomState,
+        seed: int,
+    ) -> None:
+        self.tiles = tiles
+        self.limits = limits
+        self.n_init = n_init
+        self.quick = quick
+        self.seed = seed
+        # Of short descents so far, by numbers of negatives, the lowest first.
+        self.ends: dict[int, list[Refined]] = {}
         xp = namespace(link)
         values = xp.astype(link, xp.float64, copy=False)
-        squared: Start | None = None
-        if tiles.weights is not None:
-            pairs = Weighted(values, xp.astype(tiles.weights, xp.float64, copy=False))
-            if pairs.has_gaps:
-                limits = Limits.of("squared", len(values))
-                squared = complete_and_refine(pairs, components, limits, random_state=rng)
-                if squared.signs.size < components.total:
-                    return cls(tiles, squared, None, None, quick=quick, **how)
-                values = pairs.filled(squared).sq_dissimilarity
-                # The diagonal was not observed, but is zero.
-                values = values * (1 - asarray_like(np.eye(*values.shape), values))
-                values = (values + xp.matrix_transpose(values)) / 2
-        gram = DenseGram(values)
-        spectrum = solve_roughly(gram, components, "refined")
-        if squared is None:
-            squared = _squared(gram, spectrum, components, rng, quick)
-        return cls(tiles, squared, gram, spectrum, quick=quick, **how)
+        completed: Refined | None = None
+        if tiles.weights is not None and has_gaps(tiles.weights):
+            weights = xp.astype(tiles.weights, xp.float64, copy=False)
+            usual = Limits.of("squared", len(values))
+            completed = complete_and_refine(values, weights, components, usual, random_state=rng)
+            values = _symmetric(filled(values, weights, completed))
+        # Where the gaps allow only a smaller model, no other signature is compared.
+        self.is_smaller = completed is not None and completed.signs.size < components.total
+        self.gram = DenseGram(values)
+        if completed is None or not self.is_smaller:
+            self.spectrum = solve_roughly(self.gram, components, "refined")
+        self.squared = completed or self._squared(components, rng)
 
     def lowest(self, signature: tuple[int, int] | None = None) -> Refined:
         """Return the lowest end over signatures, or of a given one.
@@ -194,7 +202,7 @@ class Search:
 
     def negatives(self, first: int) -> int:
         """Return the number of negatives of locally least loss."""
-        if self.spectrum is None:
+        if self.is_smaller:
             return self.squared.form.signature[1]
         return best_negatives(lambda q: self.ends_of(q)[0].value, first, self.squared.signs.size)
 
@@ -204,7 +212,7 @@ class Search:
         There are a quarter of the starts by default.
         """
         starts = -(-self.n_init // 4) if starts is None else starts
-        brief = self.limits.at_most(MOST_PROBING, PROBING_TOL)
+        brief = self.limits.at_most(STAGE_ITERATIONS, STAGE_TOL)
         if negatives not in self.ends:
             squared = self._squared_with(negatives)
             start, _ = approach(self.tiles, squared, self.limits, alone=self.n_init == 1)
@@ -217,7 +225,8 @@ class Search:
             if i < tried:
                 continue
             smoothing = SMOOTHINGS[(i - 1) % len(SMOOTHINGS)]
-            ends.append(minimize(self.tiles, self._start(ends[0], noise, smoothing, brief), brief))
+            start = self._start(ends[0], noise, smoothing, brief)
+            ends.append(minimize(self.tiles, start, brief))
             ends.sort(key=attrgetter("value"))
         return ends[:FINALISTS]
 
@@ -240,12 +249,19 @@ class Search:
         """Return the squared solution with a number of negatives."""
         if negatives == self.squared.form.signature[1]:
             return self.squared
-        assert self.gram is not None
-        assert self.spectrum is not None
         k = self.squared.signs.size
         components = Components(k, (k - negatives, negatives))
-        rng = check_random_state(negatives)
-        return _squared(self.gram, self.spectrum, components, rng, self.quick)
+        return self._squared(components, check_random_state(negatives))
+
+    def _squared(self, components: Components, rng: np.random.RandomState) -> Start:
+        """Return the squared solution, its columns orthogonal and ordered by weight."""
+        limits = Limits.of("squared", self.gram.n)
+        if self.quick:
+            start = eigenvector_start(self.spectrum, self.gram.diagonal(), components)
+            end = refine(self.gram, start, limits)
+        else:
+            end = best_refined(self.gram, self.spectrum, components, limits)
+        return _padded(Start(*canonical(end.coordinates, end.form)), components, rng)
 
 
 def _mean_of_pairs(tiles: Tiles) -> float:
@@ -258,17 +274,11 @@ def _mean_of_pairs(tiles: Tiles) -> float:
     return float(xp.sum(tiles.d)) / max(1, counted)
 
 
-def _squared(
-    gram: Gram, spectrum: Spectrum, components: Components, rng: Any, quick: bool
-) -> Start:
-    """Return the squared solution, its columns orthogonal and ordered by weight."""
-    limits = Limits.of("squared", gram.n)
-    if quick:
-        start = eigenvector_start(spectrum, gram.diagonal(), components)
-        end = refine(gram, start, limits)
-    else:
-        end = best_refined(gram, spectrum, components, limits)
-    return _padded(Start(*canonical(end.coordinates, end.form)), components, rng)
+def _symmetric(values: Array) -> Array:
+    """Average both orders, and set the diagonal, which was not observed, to zero."""
+    xp = namespace(values)
+    values = values * (1 - asarray_like(np.eye(*values.shape), values))
+    return (values + xp.matrix_transpose(values)) / 2
 
 
 def _padded(start: Start, components: Components, rng: Any) -> Start:

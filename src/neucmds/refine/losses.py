@@ -34,16 +34,14 @@ from neucmds.backend.arrays import (
 from neucmds.errors import InputError, option
 from neucmds.form import Form
 
-# The power of D that each loss scales with.
-DEGREES = {"squared": 2, "distance": 1, "relative": 0}
-LOSSES = tuple(DEGREES)
+LOSSES = ("squared", "distance", "relative")
 
 # The floor of d is half of this quantile of the positive d: hops are few whole numbers.
 FLOOR_QUANTILE = 0.01
 # Below this share of d (or of the floor) the root of "distance" is continued by its tangent.
 CORNER = 0.05
 # Most entries of D whose quantile is taken, and those read at a time on a GPU.
-FLOOR_ENTRIES = 2**24
+FLOOR_ENTRIES = 16_777_216
 EPS = float(np.finfo(np.float64).eps)
 
 # Residuals q of some pairs, slopes q′ = dq/dD̂, and 1 + q·q″/q′²: the second derivative of q²/2
@@ -62,6 +60,13 @@ class PairLoss:
     name: str
     floor: float = 0.0
     smoothing: float = 0.0
+
+    @property
+    def degree(self) -> int:
+        """The power of D that the loss scales with."""
+        if self.name == "relative":
+            return 0
+        return 1 if self.name == "distance" else 2
 
     def smoothed(self, least: float) -> PairLoss:
         """Return a loss with fewer local minima, close to the squared one for D far below `least`.

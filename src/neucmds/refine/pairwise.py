@@ -45,6 +45,8 @@ FIRST_FLOOR = 256.0
 FLOOR_STEP = 4.0
 STAGE_ITERATIONS = 40
 STAGE_TOL = 1e-3
+# Entries of a tile or a block of differences on a GPU, where each is waited for.
+DEVICE_BLOCK = 67_108_864
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -23,6 +23,7 @@ from neucmds.refine.descent import EXACT, Limits, Refined, Start, descend, lowes
 from neucmds.refine.losses import PairLoss
 from neucmds.refine.pairwise import minimize
 from neucmds.refine.tiles import Tiles
+from neucmds.spectrum.exact import MAX_DENSE
 from neucmds.spectrum.geometry import (
     StressTerms,
     canonical,
@@ -41,8 +42,6 @@ SMALL = 1500
 RESOLVED = 4e-5
 # Share of the STRESS that rounding may make up before it is computed from residuals.
 UNRESOLVED = 1e-3
-# Up to here a D outside memory is read as a whole for that.
-MAX_GATHERED = 5000
 
 
 def refine(gram: Gram, start: Start, limits: Limits) -> Refined:
@@ -121,7 +120,7 @@ def in_memory(gram: Gram) -> Array | None:
     """Return D as one array, if it is or may be one: always that of few objects."""
     if isinstance(gram, DenseGram):
         return gram.sq_dissimilarity
-    if gram.n > MAX_GATHERED:
+    if gram.n > MAX_DENSE:
         return None
     return gram.xp.concat([gram.rows(rows) for rows in gram.row_slices()], axis=0)
 

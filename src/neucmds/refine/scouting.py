@@ -12,21 +12,20 @@ from sklearn.utils import check_random_state
 from neucmds.backend.arrays import Array, asarray_like, namespace, row_blocks
 from neucmds.form import Form, kappa_of
 from neucmds.problem.components import AUTO, Components
-from neucmds.refine.descent import Limits, Refined
+from neucmds.refine.descent import EXACT, TOL, Limits, Refined
 from neucmds.refine.loss_starts import Search, usual_starts
 from neucmds.refine.tiles import Tiles
 
 # Objects in a sample: 300 and 1000 of 2,296 crossings choose the same √−κ = 4.
 SCOUTS = 500
-BRIEF = Limits(150, 2e-3)
-# √−κ that are tried first, in units of 1/(mean d): short descents do not tell 1 from 0.
-STEPS = (2.0, 4.0, 8.0)
+# Iterations of a short descent.
+BRIEF = 150
 # √−κ times the largest d: beyond it nothing has been gained on any data.
 FARTHEST = 15.0
+# How often it is halved at first: short descents do not tell 1/(mean d) from 0.
+HALVINGS = 3
 # Share of the squared error that a curvature must gain to be chosen, or to be looked for.
 LEAST_GAIN = 0.02
-# Squared error, relative to that of all objects in one place, that no curvature can lower.
-PERFECT = 1e-20
 # Steps between the best of these and its neighbours.
 REFINEMENTS = 5
 
@@ -69,10 +68,16 @@ def scout(
         link = form.to_sq(sq_dissimilarity)
         tiles = Tiles.of(link, loss, form=form, weights=weights, floor=floor)
         # With one start each, local minima would decide between κ.
-        starts = -(-usual_starts(len(link), components.total) // 4)
-        rng = check_random_state(seed)
-        return Search.of(
-            tiles, link, components, rng, limits=BRIEF, n_init=starts, seed=seed, quick=True
+        starts = usual_starts(len(link), components.total)
+        return Search(
+            tiles,
+            link,
+            components,
+            Limits(BRIEF, TOL),
+            n_init=-(-starts // 4),
+            quick=True,
+            rng=check_random_state(seed),
+            seed=seed,
         )
 
     if curvature != AUTO:
@@ -117,10 +122,9 @@ def _best_root(error: Callable[[float], float], unit: float) -> float:
     `unit` is the mean d over the largest one. Spheres are above zero, up to the one that has the
     longest d as its half.
     """
-    hyperbolic = [-step for step in STEPS if step < FARTHEST * unit]
-    hyperbolic.append(-FARTHEST * unit)
+    hyperbolic = [-FARTHEST * unit / 2**i for i in range(HALVINGS + 1)]
     spherical = [pi * unit / 2, 0.97 * pi * unit, pi * unit]
-    if error(0.0) < PERFECT:
+    if error(0.0) < EXACT:
         return 0.0
     for roots in (hyperbolic, spherical):
         best = _lowest_root(error, [0.0, *roots])

@@ -32,8 +32,10 @@ from neucmds.spectrum.spectrum import Spectrum
 
 Signature = tuple[int, int]
 
-# Up to this many objects the signature (k, 0) is tried as well.
+# Up to this many objects the signature (k, 0) is tried as well,
 FEWER_OBJECTS = 100
+# and there are so many starts of other losses: less time than eight of SMACOF.
+MORE_STARTS = 32
 # Most contained signatures that are all tried; beyond, only those with one coordinate fewer of
 # either sign.
 MOST_TRIED = 25

@@ -26,8 +26,14 @@ from neucmds.backend.arrays import (
 from neucmds.backend.threads import parallel_map
 from neucmds.form import Form
 from neucmds.refine.descent import EXACT, FEW_OBJECTS, dot
-from neucmds.refine.losses import DEGREES, PairLoss, Terms, check_defined, floor_of, power_of_four
-from neucmds.refine.pairwise import PairObjective, SummedLoss, moments, second_moments_about
+from neucmds.refine.losses import PairLoss, Terms, check_defined, floor_of, power_of_four
+from neucmds.refine.pairwise import (
+    DEVICE_BLOCK,
+    PairObjective,
+    SummedLoss,
+    moments,
+    second_moments_about,
+)
 
 Floats = npt.NDArray[np.float64]
 # Rows and columns.
@@ -36,8 +42,6 @@ Tile = tuple[slice, slice]
 # A tile of float32 takes 256 KB: four of them stay in the L2 cache.
 TILE_ROWS = 128
 TILE_COLUMNS = 512
-# Entries of a tile on a GPU: every tile is waited for.
-DEVICE_TILE = 2**26
 # Lists of tiles that threads take one at a time.
 SHARES = 16
 
@@ -87,7 +91,7 @@ class Tiles(SummedLoss):
         narrow = sq_dissimilarity.shape[0] > FEW_OBJECTS and not exact
         dtype = xp.float32 if narrow else xp.float64
         scale = power_of_four(sq_dissimilarity)
-        unit = scale ** DEGREES[loss]
+        unit = scale ** PairLoss(loss).degree
         if weights is not None:
             weight_scale = power_of_four(weights)
             weights = _scaled(weights, weight_scale, dtype)
@@ -309,7 +313,7 @@ class Tiles(SummedLoss):
         """Rows and columns of a tile; all pairs are one if these are as many as in a tile."""
         n = int(self.d.shape[0])
         if not on_cpu(self.d):
-            return max(1, DEVICE_TILE // n), n
+            return max(1, DEVICE_BLOCK // n), n
         if n**2 <= TILE_ROWS * TILE_COLUMNS:
             return n, n
         return TILE_ROWS, TILE_COLUMNS
