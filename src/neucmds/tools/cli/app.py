@@ -13,9 +13,8 @@ import typer
 from typer.core import TyperGroup
 
 import neucmds
-from neucmds.errors import InputError, option, rendered
+from neucmds.errors import InputError, rendered
 from neucmds.tools.cli import INTERRUPTED, INTERRUPTION
-from neucmds.tools.cli.compare import compare
 from neucmds.tools.cli.console import (
     complain,
     one_line_warnings,
@@ -24,11 +23,10 @@ from neucmds.tools.cli.console import (
     visible,
 )
 from neucmds.tools.cli.demo import demo
-from neucmds.tools.cli.diagnose import diagnose
 from neucmds.tools.cli.embed import embed
+from neucmds.tools.cli.explore import compare, diagnose, stress_curve
 from neucmds.tools.cli.project import project
 from neucmds.tools.cli.report import report
-from neucmds.tools.cli.stress_curve import stress_curve
 
 BUG = 1
 BAD_INPUT = 2
@@ -85,7 +83,7 @@ class Program(TyperGroup):
         commands = self.commands.values()
         holders = [c.name for c in commands if any(word in p.opts for p in c.params)]
         if not holders:
-            return f"{rendered(option(name)) if value is None else f'{name}={value}'} in Python"
+            return f"{name} in Python" if value is None else f"{name}={value} in Python"
         if value == "False":
             flag = f"no {flag}"
         elif value is not None and value != "True":

@@ -42,7 +42,13 @@ def visible(text: str) -> str:
 def plain_console(file: TextIO) -> Console:
     """Return a console without markup and emoji codes; it wraps standard output."""
     wraps = file is sys.stdout
-    console = Console(file=file, highlight=False, markup=False, emoji=False, soft_wrap=not wraps)
+    console = Console(
+        file=file,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=not wraps,
+    )
     if wraps and not console.is_terminal:
         console.width = PIPE_WIDTH
     return console
@@ -92,7 +98,7 @@ def one_line_warnings(spelled: Callable[[str], str]) -> Iterator[None]:
 
 
 @contextmanager
-def progress() -> Iterator[Callback]:
+def progress(first: str) -> Iterator[Callback]:
     """Show on standard error, if that is a terminal, what the library tells its callback."""
     console = plain_console(sys.stderr)
     if not console.is_terminal:
@@ -107,7 +113,7 @@ def progress() -> Iterator[Callback]:
         console=console,
         transient=True,
     )
-    task = bar.add_task("", total=None)
+    task = bar.add_task(visible(first), total=None)
 
     def show(step: int, total: int | None, what: float | str) -> None:
         if not isinstance(what, str):

@@ -15,10 +15,10 @@ from neucmds.datasets import hop_distances
 from neucmds.explore.comparison import REFINED_LOSSES
 from neucmds.options import ALL_METHODS
 from neucmds.tools.cli.console import progress, say
+from neucmds.tools.cli.explore import CURVE_FILES
 from neucmds.tools.cli.options import Force
 from neucmds.tools.cli.outputs import Outputs
 from neucmds.tools.cli.results import RESULT_FILES
-from neucmds.tools.cli.stress_curve import CURVE_FILES
 
 NEIGHBOURS = 5
 COMMANDS = (
@@ -40,8 +40,7 @@ def demo(
     groups = output / "digits.csv"
     files = (*RESULT_FILES, *CURVE_FILES, matrix.name, groups.name)
     outputs = Outputs(output, files, force=force)
-    with progress() as callback:
-        callback(0, None, "loading the digits that ship with scikit-learn")
+    with progress("loading the digits that ship with scikit-learn"):
         images = load_digits()
         hops = hop_distances(images.data, NEIGHBOURS, connect=True)
         counts = hops.astype(np.uint8)

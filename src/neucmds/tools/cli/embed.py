@@ -99,8 +99,7 @@ def embed(
     parts = _parts(draw)
     table = read_objects(metadata, categories, color=color_by, arrows="arrows" in parts)
     wanted = parse_value(components)
-    with progress() as callback:
-        callback(0, None, f"reading {file}")
+    with progress(f"reading {file}") as callback:
         data, names, measure = read_data(file, metric, whole=landmarks is not None)
         reading: dict[str, Any] = {
             "metric": measure,
@@ -137,14 +136,10 @@ def embed(
         result.add_tables(outputs)
         if isinstance(measure, BoundMetric):
             _add_species(outputs, result.embedding, data)
-        pairs = default_axes(result.embedding)
-        if axes is not None:
-            pairs = [parse_value(axes)]
+        pairs = default_axes(result.embedding) if axes is None else [parse_value(axes)]
         fits = _fits(outputs, result.embedding, table, pairs, parts, seed)
         if plots != "none":
-            color = None
-            if color_by is not None:
-                color = column_values(table, color_by)
+            color = None if color_by is None else column_values(table, color_by)
             style: Any = {"ellipses": "ellipses" in parts, "title": color_by or ""}
             for name, pair, fit in zip(COORDINATES, pairs, fits, strict=False):
                 ax = plot_coordinates(result.embedding, color, axes=pair, arrows=fit, **style)
@@ -167,7 +162,13 @@ def _parts(draw: str) -> set[str]:
     return parts
 
 
-def _matched(table: Any, names: Any, n: int, missing: opt.WithoutRow, color_by: str | None) -> Any:
+def _matched(
+    table: Any,
+    names: Any,
+    n: int,
+    missing: opt.WithoutRow,
+    color_by: str | None,
+) -> Any:
     """Put the rows of the table in the order of the objects."""
     if table is None:
         return None

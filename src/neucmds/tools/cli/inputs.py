@@ -14,7 +14,7 @@ from neucmds.errors import InputError, option
 from neucmds.options import PRECOMPUTED, SHORTEST_PATH
 from neucmds.prepared import prepare
 from neucmds.problem.components import NComponents
-from neucmds.problem.containers import read_square
+from neucmds.problem.containers import as_real, read_square
 from neucmds.problem.dense import Dense
 from neucmds.problem.files import read_table
 from neucmds.problem.graph import named_graph
@@ -62,7 +62,7 @@ def read_data(file: str, metric: str, whole: bool = False) -> tuple[Any, Names, 
         graph, names = named_graph(*read_edges(file), params)
         return graph, names, name
     if name != PRECOMPUTED:
-        features, names = _read_features(file, name)
+        features, names = _read_features(file)
         return features, names, BoundMetric.of(name, params)
     if not whole:
         return file, None, name
@@ -81,9 +81,7 @@ def read_weights(file: Path | None) -> Any:
     if file is None:
         return None
     frame, names = read_matrix(file)
-    if names is None:
-        return frame.to_numpy()
-    return frame
+    return frame.to_numpy() if names is None else frame
 
 
 def as_problem(data: Any, names: Names, n_components: NComponents, **reading: Any) -> Dense:
@@ -93,7 +91,7 @@ def as_problem(data: Any, names: Names, n_components: NComponents, **reading: An
     return prepare(data, n_components, labels=names, **reading)
 
 
-def _read_features(file: str, metric: str) -> tuple[pd.DataFrame, Names]:
+def _read_features(file: str) -> tuple[pd.DataFrame, Names]:
     """Read features, and the names of their rows."""
     if Path(file).suffix.lower() in (".npy", ".npz"):
         values, labels = read_table(file)
@@ -101,34 +99,11 @@ def _read_features(file: str, metric: str) -> tuple[pd.DataFrame, Names]:
         names = as_labels(labels, len(table))
     else:
         table = read_metadata(file)
-        names = None
-        if table.index.name is not None:
-            names = as_labels(table.index, len(table))
-        for title in table.columns:
-            _check_numbers(table[title], f"{Path(file).name}: column {title!r}")
+        names = None if table.index.name is None else as_labels(table.index, len(table))
     if table.empty:
         raise InputError(f"{file} has no columns of numbers; pass a table of features.")
-    lowest = float(table.to_numpy().min())
-    if metric == "braycurtis" and lowest < 0:
-        raise InputError(
-            f"{file} holds negative abundances, down to {lowest:.3g}, for which --metric "
-            "braycurtis is not defined; pass another --metric."
-        )
+    as_real(table, f"columns of {file}")
     return table, names
-
-
-def _check_numbers(column: Any, which: str) -> None:
-    """Refuse text and blanks in a column of features."""
-    if column.dtype == object:
-        raise InputError(
-            f"{which} holds {next(iter(column.dropna()), '')!r}, which is not a number; leave the "
-            "column out, or put it first if it names the objects."
-        )
-    if column.isna().any():
-        raise InputError(
-            f"{which} is blank in row {int(column.isna().argmax()) + 1}; fill it, with 0 if "
-            "nothing was found."
-        )
 
 
 def read_objects(
@@ -141,8 +116,6 @@ def read_objects(
             if given:
                 raise InputError(f"{option(name)} needs a table of the objects; pass --metadata.")
         return None
-    titles = []
-    if categories is not None:
-        titles = [title.strip() for title in categories.split(",")]
+    titles = () if categories is None else [title.strip() for title in categories.split(",")]
     table: pd.DataFrame = read_metadata(metadata, categories=titles)
     return table

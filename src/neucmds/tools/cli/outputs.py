@@ -21,9 +21,7 @@ _FORMULA = re.compile(r"[=+@\t\r-](?!(inf|nan|[\d.]+(e[+-]?\d+)?)$)")
 
 def default_place(source: str, end: str = "neucmds") -> Path:
     """``<stem>-neucmds`` beside where the command runs."""
-    stem = Path(source).stem
-    if source == "-":
-        stem = "stdin"
+    stem = "stdin" if source == "-" else Path(source).stem
     return Path(f"{stem}-{end}")
 
 
@@ -73,7 +71,12 @@ class Outputs:
 
     def commit(self) -> list[Path]:
         """Write all files, or none: another run may have written the same ones meanwhile."""
-        return atomic_folder(self.folder, self.files, overwrite=self.force, owned=self.names)
+        return atomic_folder(
+            self.folder,
+            self.files,
+            overwrite=self.force,
+            owned=self.names,
+        )
 
 
 def named_rows(columns: Any, names: Any, what: str = "object") -> pd.DataFrame:

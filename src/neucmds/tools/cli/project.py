@@ -69,15 +69,10 @@ def project(
         check_new(path, overwrite=force)
     if plot is not None and plot.suffix[1:] not in PICTURES:
         raise InputError(f"--plot {plot} must end in one of .{', .'.join(PICTURES)}.")
-    with progress() as callback:
-        callback(0, None, "placing new objects")
-        saved = model
-        if model.is_dir():
-            saved = model / "embedding.npz"
-        embedding = Embedding.load(saved)
-        fitted = embedding
-        if embedding.landmarks is not None:
-            fitted = embedding[embedding.landmarks]
+    with progress("placing new objects"):
+        embedding = Embedding.load(model / "embedding.npz" if model.is_dir() else model)
+        landmarks = embedding.landmarks
+        fitted = embedding if landmarks is None else embedding[landmarks]
         rows, names = read_new_objects(new, fitted.n, fitted.labels)
         coordinates = to_numpy(embedding.transform(rows))
         fits = _fits(fitted, rows, coordinates)

@@ -68,8 +68,7 @@ def report(
     check_new(page, overwrite=force)
     table = read_objects(metadata, categories, color=color_by)
     wanted = parse_value(components)
-    with progress() as callback:
-        callback(0, None, f"reading {file}")
+    with progress(f"reading {file}") as callback:
         data, names, measure = read_data(file, metric)
         problem = as_problem(
             data,

@@ -161,11 +161,26 @@ def add_envfit(outputs: Outputs, embedding: Embedding, fits: list[EnvFit]) -> No
         names = [embedding.axis_names[axis - 1] for axis in fit.axes]
         axes = dict(zip("xy", [*names, ""], strict=False))
         for variable in fit.fits:
-            row: dict[str, Any] = {**axes, "variable": variable.name, "kind": variable.kind}
+            row: dict[str, Any] = {
+                **axes,
+                "variable": variable.name,
+                "kind": variable.kind,
+            }
             row |= _on_axes("cos", variable.direction)
-            variables.append(row | {"r2": variable.r2, "p": variable.p, "n": variable.n})
+            variables.append(
+                row
+                | {
+                    "r2": variable.r2,
+                    "p": variable.p,
+                    "n": variable.n,
+                }
+            )
             for level, centroid in zip(variable.levels, variable.centroids, strict=True):
-                row = {**axes, "variable": variable.name, "class": level}
+                row = {
+                    **axes,
+                    "variable": variable.name,
+                    "class": level,
+                }
                 classes.append(row | _on_axes("centroid", centroid))
     header = ["x", "y", "variable", "class", "centroid_x", "centroid_y"]
     outputs.add_csv("envfit.csv", pd.DataFrame(variables))

@@ -35,7 +35,12 @@ RELATIVE_FROM = 200
 
 def facts_table(title: str, facts: Iterable[tuple[str, str]]) -> Table:
     """Make a table of names and values."""
-    table = Table(title=visible(title), title_justify="left", box=box.SIMPLE, show_header=False)
+    table = Table(
+        title=visible(title),
+        title_justify="left",
+        box=box.SIMPLE,
+        show_header=False,
+    )
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in facts:
@@ -203,7 +208,12 @@ def curve_table(curves: StressCurves) -> Table:
 
 
 def _table(title: str, header: Sequence[str], rows: Iterable[Any], **look: Any) -> Table:
-    table = Table(title=visible(title), title_justify="left", box=box.SIMPLE_HEAD, **look)
+    table = Table(
+        title=visible(title),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        **look,
+    )
     table.add_column(header[0], style="bold", no_wrap=True)
     for name in header[1:]:
         table.add_column(name, justify="right", no_wrap=True)

@@ -116,8 +116,20 @@ def plot_coordinates(
     elif len(written) < wanted:
         notes.append(f"{len(written):,} of {wanted:,} names fit")
     if notes:
-        corner: dict[str, Any] = {"transform": ax.transAxes, "ha": "right", "va": "bottom"}
-        ax.text(0.995, 0.005, "; ".join(notes), fontsize=8, color=GUIDE, zorder=6, **corner)
+        corner: dict[str, Any] = {
+            "transform": ax.transAxes,
+            "ha": "right",
+            "va": "bottom",
+        }
+        ax.text(
+            0.995,
+            0.005,
+            "; ".join(notes),
+            fontsize=8,
+            color=GUIDE,
+            zorder=6,
+            **corner,
+        )
     return ax
 
 
@@ -260,14 +272,26 @@ def _set_aspect(ax: Axes) -> bool:
 
 
 def _point_style(n: int, size: float) -> dict[str, Any]:
-    style = {"s": size, "alpha": 0.9, "linewidths": 0.4, "edgecolors": "white", "zorder": 3}
+    style = {
+        "s": size,
+        "alpha": 0.9,
+        "linewidths": 0.4,
+        "edgecolors": "white",
+        "zorder": 3,
+    }
     if n > 1000:
         style |= {"alpha": 0.75, "linewidths": 0.0, "edgecolors": "none"}
     # Thousands of points as shapes make a pdf or svg of megabytes.
     return style | {"rasterized": n > 1000}
 
 
-def _draw_colours(ax: Axes, points: Floats, colours: Colours, size: float, title: str) -> None:
+def _draw_colours(
+    ax: Axes,
+    points: Floats,
+    colours: Colours,
+    size: float,
+    title: str,
+) -> None:
     """Draw the points, those without a value in grey, with a colour bar or a legend."""
     style = _point_style(len(points), size)
     known = colours.known
@@ -275,8 +299,19 @@ def _draw_colours(ax: Axes, points: Floats, colours: Colours, size: float, title
         ax.scatter(*points[~known].T, color="#BBBBBB", **(style | {"zorder": 2}))
     if colours.numbers is not None:
         x, y = points[known].T
-        drawn = ax.scatter(x, y, c=colours.numbers[known], cmap="viridis", **style)
-        bar: Any = ax.figure.colorbar(drawn, ax=ax, pad=0.02, aspect=30)
+        drawn = ax.scatter(
+            x,
+            y,
+            c=colours.numbers[known],
+            cmap="viridis",
+            **style,
+        )
+        bar: Any = ax.figure.colorbar(
+            drawn,
+            ax=ax,
+            pad=0.02,
+            aspect=30,
+        )
         bar.set_label(printable(title), parse_math=False)
         bar.outline.set_visible(False)
         bar.solids.set_alpha(1.0)
@@ -285,7 +320,14 @@ def _draw_colours(ax: Axes, points: Floats, colours: Colours, size: float, title
     for g in range(len(colours.groups)):
         colour, marker = colours.look(g)
         members = points[colours.codes == g]
-        handles.append(ax.scatter(*members.T, color=colour, marker=marker, **style))
+        handles.append(
+            ax.scatter(
+                *members.T,
+                color=colour,
+                marker=marker,
+                **style,
+            )
+        )
     legend = figures.place_legend(
         ax,
         "outside right upper",
@@ -303,12 +345,15 @@ def _draw_colours(ax: Axes, points: Floats, colours: Colours, size: float, title
         figure.set_figwidth(figure.get_figwidth() + width)
 
 
-def _draw_ellipses(ax: Axes, points: Floats, colours: Colours, ellipses: bool | float) -> None:
+def _draw_ellipses(
+    ax: Axes,
+    points: Floats,
+    colours: Colours,
+    ellipses: bool | float,
+) -> None:
     if not colours.groups:
         raise InputError(f"{option('ellipses')} need categories; pass them as {option('color')}.")
-    level = 0.95
-    if ellipses is not True:
-        level = ellipses
+    level = 0.95 if ellipses is True else ellipses
     for g in range(len(colours.groups)):
         _draw_ellipse(ax, points[colours.codes == g], colours.look(g)[0], level)
 
@@ -319,8 +364,22 @@ def _draw_ellipse(ax: Axes, points: Floats, colour: str, level: float) -> None:
 
     outline = normal_ellipse(points, level)
     if outline is not None:
-        ax.add_patch(Polygon(outline, facecolor=colour, edgecolor="none", alpha=0.1, zorder=1.5))
-        ax.plot(*outline.T, color=colour, linewidth=1.0, alpha=0.8, zorder=2)
+        ax.add_patch(
+            Polygon(
+                outline,
+                facecolor=colour,
+                edgecolor="none",
+                alpha=0.1,
+                zorder=1.5,
+            )
+        )
+        ax.plot(
+            *outline.T,
+            color=colour,
+            linewidth=1.0,
+            alpha=0.8,
+            zorder=2,
+        )
 
 
 def _envfit(embedding: Embedding, pair: tuple[int, int], arrows: Any) -> EnvFit:
@@ -343,7 +402,14 @@ def _draw_arrows(ax: Axes, fit: EnvFit, points: Floats) -> Floats:
     for factor in fit.factors:
         if factor.p <= SIGNIFICANT:
             x, y = factor.centroids.T
-            ax.scatter(x, y, marker="+", color="black", s=60, zorder=5)
+            ax.scatter(
+                x,
+                y,
+                marker="+",
+                color="black",
+                s=60,
+                zorder=5,
+            )
     ends = np.array([vector.direction * math.sqrt(vector.r2) for vector in fit.vectors])
     if not ends.any():
         return ends
@@ -360,16 +426,32 @@ def _draw_arrows(ax: Axes, fit: EnvFit, points: Floats) -> Floats:
             "mutation_scale": 11,
             "alpha": _strength(vector),
         }
-        ax.annotate("", xy=(end[0], end[1]), xytext=(0.0, 0.0), arrowprops=style, zorder=5)
+        ax.annotate(
+            "",
+            xy=(end[0], end[1]),
+            xytext=(0.0, 0.0),
+            arrowprops=style,
+            zorder=5,
+        )
     ax.update_datalim(1.1 * ends)
     ax.autoscale_view()
     return ends
 
 
-def _name_variables(ax: Axes, fit: EnvFit, ends: Floats, size: float, taken: Floats) -> Floats:
+def _name_variables(
+    ax: Axes,
+    fit: EnvFit,
+    ends: Floats,
+    size: float,
+    taken: Floats,
+) -> Floats:
     """Name arrows beyond their ends, and centroids; return the boxes that are taken."""
     for vector, end in zip(fit.vectors, ends, strict=True):
-        style = {"fontsize": 9, "fontweight": "bold", "alpha": _strength(vector)}
+        style = {
+            "fontsize": 9,
+            "fontweight": "bold",
+            "alpha": _strength(vector),
+        }
         text = write_name(ax, 1.08 * end, vector.name, **style)
         taken = np.vstack([taken, text.get_window_extent().extents])
     for factor in fit.factors:
@@ -382,9 +464,7 @@ def _name_variables(ax: Axes, fit: EnvFit, ends: Floats, size: float, taken: Flo
 
 def _strength(variable: VariableFit) -> float:
     """Return the opacity of an arrow."""
-    if variable.p > SIGNIFICANT:
-        return 0.4
-    return 1.0
+    return 0.4 if variable.p > SIGNIFICANT else 1.0
 
 
 def _names(names: Any, embedding: Embedding) -> Sequence[str]:

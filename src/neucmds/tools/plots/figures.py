@@ -44,7 +44,12 @@ def axes_or_new(ax: Axes | None) -> Axes:
         raise InputError(
             'plots need matplotlib, which is not installed: pip install "neucmds[cli]".'
         ) from error
-    figure = Figure(figsize=(7.2, 5.0), dpi=120, layout="constrained", label=_OURS)
+    figure = Figure(
+        figsize=(7.2, 5.0),
+        dpi=120,
+        layout="constrained",
+        label=_OURS,
+    )
     FigureCanvasAgg(figure)
     ax = figure.add_subplot()
     ax.spines[["top", "right"]].set_visible(False)
@@ -66,17 +71,19 @@ def settle(ax: Axes) -> None:
 
 
 def place_legend(
-    ax: Axes, location: str, handles: Sequence[Any], names: Sequence[str], **options: Any
+    ax: Axes,
+    location: str,
+    handles: Sequence[Any],
+    names: Sequence[str],
+    **options: Any,
 ) -> Any:
-    """Put the legend outside the data; in a caller's own figure beside it or inside."""
+    """Put the legend outside the data; in a caller's own figure inside."""
     # Matplotlib drops names that begin with "_", and reads "$" as formulas; these are plain text.
     numbers = [str(i) for i in range(len(names))]
     if is_ours(ax):
         figure: Any = ax.figure
         legend = figure.legend(handles, numbers, loc=location, frameon=False, **options)
     else:
-        if "right" in location:
-            options |= {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)}
         legend = ax.legend(handles, numbers, **options)
     for text, name in zip(legend.get_texts(), names, strict=True):
         text.set_text(printable(name))
@@ -120,12 +127,7 @@ def with_minus(text: str) -> str:
 
 def printable(text: str) -> str:
     """Escape control characters, for which fonts have no glyphs."""
-    escaped = []
-    for character in text:
-        if not character.isprintable():
-            character = character.encode("unicode_escape").decode()
-        escaped.append(character)
-    return "".join(escaped)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def percent(share: float) -> str:

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 
 def write_names(
-    ax: Axes, points: Floats, names: Sequence[str], size: float, taken: Floats, **style: Any
+    ax: Axes,
+    points: Floats,
+    names: Sequence[str],
+    size: float,
+    taken: Floats,
+    **style: Any,
 ) -> tuple[list[Any], Floats]:
     """Write names where there is space; return those written, and all boxes that are taken.
 
@@ -81,13 +86,11 @@ def _is_free(ax: Axes, boxes: Floats, taken: Floats) -> Any:
 
 def _boxes_around(ax: Axes, text: Any, point: Floats, size: float) -> Floats:
     """Return boxes for a text that touch a point's circle: nearer ones, then farther ones."""
-    # Right, left, above, below, then the corners, where the box may come nearer on both axes.
-    sides = np.array([[1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [-1, 1], [1, -1], [-1, -1]])
-    nearer = np.where((sides != 0).all(axis=1, keepdims=True), 0.7, 1.0)
+    sides = np.array([(x, y) for x in (1, 0, -1) for y in (0, 1, -1) if x or y])
     half = text.get_window_extent().size / 2
     boxes = []
     for gap in (1.0, 5.0):
-        away = sides * (half + nearer * (_radius(ax, size) + gap))
+        away = sides * (half + _radius(ax, size) + gap)
         centres = ax.transData.transform(point) + away
         boxes.append(np.hstack([centres - half, centres + half]))
     return np.vstack(boxes)

@@ -79,9 +79,7 @@ def plot_shepard(
     ends = [pairs.given.min(initial=0.0), pairs.given.max(initial=0.0)]
     ax.plot(ends, ends, color="black", linewidth=1.2, label="agreement")
     ax.axhline(0.0, color=GUIDE, linewidth=0.6, zorder=1)
-    unit = ""
-    if pairs.squared:
-        unit = " (squared)"
+    unit = " (squared)" if pairs.squared else ""
     ax.set_xlabel(f"dissimilarity given{unit}")
     ax.set_ylabel(f"dissimilarity of the embedding{unit}")
     what = f"{embedding.method}, k = {embedding.k}{figures.curvature_note(embedding)}"
@@ -123,7 +121,10 @@ class SampledPairs:
 
 
 def sampled_pairs(
-    problem: Dense, embedding: Embedding, max_pairs: int = MAX_PAIRS, random_state: Any = 0
+    problem: Dense,
+    embedding: Embedding,
+    max_pairs: int = MAX_PAIRS,
+    random_state: Any = 0,
 ) -> SampledPairs:
     """Return pairs of D and of the embedding; parameters are those of `plot_shepard`."""
     n = embedding.n
@@ -183,4 +184,9 @@ def _scatter_pairs(ax: Axes, pairs: SampledPairs) -> None:
         style["alpha"] = float(np.clip(1500 / max(count, 1), 0.12, 0.7))
         if negative.any():
             style["label"] = f"{name} ({count:,})"
-        ax.scatter(pairs.given[drawn], pairs.fitted[drawn], color=colour, **style)
+        ax.scatter(
+            pairs.given[drawn],
+            pairs.fitted[drawn],
+            color=colour,
+            **style,
+        )

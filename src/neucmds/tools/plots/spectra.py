@@ -64,12 +64,20 @@ def plot_spectrum(
     seen = is_seen(lam)
     rank = ranks(lam)
     for part, name, colour, chosen in _parts(np.where(seen, lam, 0.0), is_kept):
-        style: dict[str, Any] = {"s": 14, "facecolors": "none", "edgecolors": colour, "zorder": 3}
+        style: dict[str, Any] = {
+            "s": 14,
+            "facecolors": "none",
+            "edgecolors": colour,
+            "zorder": 3,
+        }
         if chosen:
-            style = {"s": 44, "facecolors": colour, "edgecolors": "black", "zorder": 4}
-        role = "eigenvalues"
-        if is_kept.any():
-            role = kept_words(kept)[not chosen]
+            style = {
+                "s": 44,
+                "facecolors": colour,
+                "edgecolors": "black",
+                "zorder": 4,
+            }
+        role = kept_words(kept)[not chosen] if is_kept.any() else "eigenvalues"
         ax.scatter(
             rank[part],
             lam[part],
@@ -138,7 +146,12 @@ def plot_scree(
         if is_kept.any():
             style["label"] += f", {words[not chosen]}"
             style["alpha"] = {True: 1.0, False: 0.35}[chosen]
-        bars = ax.bar(rank[part], share[part], width=0.75, **style)
+        bars = ax.bar(
+            rank[part],
+            share[part],
+            width=0.75,
+            **style,
+        )
         texts = [figures.percent(value / 100) for value in share[part]]
         ax.bar_label(bars, texts, fontsize=8, padding=2)
     ax.axhline(0.0, color=GUIDE, linewidth=0.8)
@@ -188,7 +201,11 @@ def plot_stress_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
         values = np.array(curves.normalized(method))
         # Rounding of a perfect fit: a log scale has no place for it.
         values[values < 1e-28] = np.nan
-        style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4.5}
+        style: dict[str, Any] = {
+            "color": colour,
+            "marker": marker,
+            "markersize": 4.5,
+        }
         ax.plot(curves.ks, values, linewidth=1.5, label=method, **style)
         if np.isfinite(values).any():
             ax.set_yscale("log")
@@ -200,6 +217,11 @@ def plot_stress_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
     figures.set_title(ax, "STRESS against k")
     figures.legend_below(ax, 6)
     return ax
+
+
+def by_magnitude(eigenvalues: Floats) -> Floats:
+    """Sort eigenvalues, the largest first."""
+    return eigenvalues[np.argsort(-np.abs(eigenvalues), kind="stable")]
 
 
 def is_seen(eigenvalues: Floats) -> Marks:
@@ -229,7 +251,7 @@ def mark_kept(values: Floats, kept: Any) -> Marks:
     mark = np.zeros(values.size, dtype=bool)
     # Two solves agree to their tolerance, which is 1e-3 of ‖B‖ where "refined" starts.
     tolerance = 1e-3 * float(np.abs(values).max(initial=0.0))
-    for target in targets[np.argsort(-np.abs(targets), kind="stable")]:
+    for target in by_magnitude(targets):
         gap = np.where(mark, np.inf, np.abs(values - target))
         if gap.min(initial=np.inf) <= tolerance:
             mark[gap.argmin()] = True
@@ -240,23 +262,23 @@ def spectrum_of(problem: Dense) -> Spectrum:
     """Compute all eigenpairs, or of many objects the largest, to the digits of a picture."""
     if problem.n <= MOST_COMPLETE:
         return full_spectrum(problem.gram)
-    return solve_for(problem.gram, Components(40), "exact", tol=1e-4, random_state=0)
+    return solve_for(
+        problem.gram,
+        Components(40),
+        "exact",
+        tol=1e-4,
+        random_state=0,
+    )
 
 
 def _eigenvalues(D: Any, squared: bool, symmetrize: bool) -> tuple[Floats, float, bool]:
     """Return eigenvalues of B by magnitude, its trace, and whether they are all."""
-    if isinstance(D, Spectrum) or not _is_vector(D):
-        spectrum = D
-        if not isinstance(D, Spectrum):
-            spectrum = spectrum_of(prepare(D, squared=squared, symmetrize=symmetrize))
-        lam = spectrum.values
-        trace = spectrum.trace
-        complete = spectrum.n_top == lam.size
-    else:
-        lam = np.asarray(to_numpy(D), dtype=np.float64)
-        trace = float(lam.sum())
-        complete = True
-    return lam[np.argsort(-np.abs(lam), kind="stable")], trace, complete
+    if not isinstance(D, Spectrum) and _is_vector(D):
+        values = np.asarray(to_numpy(D), dtype=np.float64)
+        return by_magnitude(values), float(values.sum()), True
+    if not isinstance(D, Spectrum):
+        D = spectrum_of(prepare(D, squared=squared, symmetrize=symmetrize))
+    return by_magnitude(D.values), D.trace, D.n_top == D.values.size
 
 
 def _is_vector(D: Any) -> bool:
@@ -279,8 +301,6 @@ def _parts(values: Floats, is_kept: Marks) -> Iterator[tuple[Marks, str, str, bo
 
 def _signed_log_scale(ax: Axes, values: Floats) -> None:
     """Scale y logarithmically away from zero; in four decades at the most, and evenly nearer."""
-    from matplotlib.ticker import SymmetricalLogLocator
-
     ax.axhline(0.0, color=GUIDE, linewidth=0.8)
     smallest = np.abs(values).min(initial=np.inf)
     largest = np.abs(values).max(initial=0.0)
@@ -288,8 +308,6 @@ def _signed_log_scale(ax: Axes, values: Floats) -> None:
         return
     threshold = 10.0 ** np.floor(np.log10(max(smallest, 1e-4 * largest)))
     ax.set_yscale("symlog", linthresh=threshold, linscale=0.4)
-    ax.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=threshold))
-    ax.set_ylim(min(2 * values.min(), -threshold), max(2 * values.max(), threshold))
 
 
 def _plain_ticks(ax: Axes) -> None:

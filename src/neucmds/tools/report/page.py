@@ -29,7 +29,7 @@ from neucmds.tools.plots.figures import (
     printable,
 )
 from neucmds.tools.plots.shepard import on_scale
-from neucmds.tools.plots.spectra import is_seen, kept_words, mark_kept, ranks
+from neucmds.tools.plots.spectra import by_magnitude, is_seen, kept_words, mark_kept, ranks
 from neucmds.tools.report import words
 from neucmds.tools.report.findings import LISTED, Findings
 
@@ -194,7 +194,12 @@ def _methods(found: Findings) -> Data:
     }
 
 
-def _payload(found: Findings, metadata: Any, color_by: str | None, tenths: list[Data]) -> Any:
+def _payload(
+    found: Findings,
+    metadata: Any,
+    color_by: str | None,
+    tenths: list[Data],
+) -> Any:
     """Return the data of every plot; `metadata` is in the order of the objects."""
     embedding = found.embedding
     styles = METHOD_STYLES.items()
@@ -224,13 +229,10 @@ def _payload(found: Findings, metadata: Any, color_by: str | None, tenths: list[
 def _spectrum(found: Findings) -> Data | None:
     """Return eigenvalues by magnitude, their rank per sign, and which are kept."""
     kept = np.asarray(to_numpy(found.embedding.info.eigenvalues), dtype=np.float64)
-    lam = kept
-    if found.curves is not None:
-        lam = found.curves.eigenvalues
+    lam = by_magnitude(kept if found.curves is None else found.curves.eigenvalues)
     lam = lam[is_seen(lam)]
     if not lam.size:
         return None
-    lam = lam[np.argsort(-np.abs(lam), kind="stable")]
     is_kept = mark_kept(lam, kept)
     signs = np.sign(lam[is_kept])
     return {
@@ -306,14 +308,26 @@ def _curves(found: Findings) -> Data | None:
     for method, stress in curves.stress.items():
         values = {"stress": curves.normalized(method), "r2": 1 - np.array(stress) / total}
         for what in values:
-            lines[what].append({"method": method, "ks": curves.ks, "values": values[what]})
+            lines[what].append(
+                {
+                    "method": method,
+                    "ks": curves.ks,
+                    "values": values[what],
+                }
+            )
     ks = [rung.requested for rung in found.ladder]
     of_all = found.ladder[0].n == found.embedding.n
     for row in found.ladder[0].methods:
         for what, field in MEASURED.items():
             if what == "neighbours" or (of_all and row.method not in curves.stress):
                 column = [getattr(rung[row.method].quality, field) for rung in found.ladder]
-                lines[what].append({"method": row.method, "ks": ks, "values": column})
+                lines[what].append(
+                    {
+                        "method": row.method,
+                        "ks": ks,
+                        "values": column,
+                    }
+                )
     turning = None
     if curves.turning_point.paradox:
         turning = [curves.turning_point.k, curves.turning_point.stress / curves.sq_norm]
@@ -385,4 +399,7 @@ def _stability(found: Findings) -> Data | None:
 def _packed(values: Any, kind: str = "<f4") -> dict[str, str]:
     with np.errstate(over="ignore"):  # beyond single precision: infinite, and not drawn
         data = np.asarray(values).astype(kind).tobytes()
-    return {"kind": kind.lstrip("<"), "data": base64.b64encode(data).decode("ascii")}
+    return {
+        "kind": kind.lstrip("<"),
+        "data": base64.b64encode(data).decode("ascii"),
+    }

@@ -58,18 +58,14 @@ def signature(pair: Sequence[int]) -> str:
 
 def object_name(labels: Sequence[str] | None, i: int) -> str:
     """Name an object by its label, or by its number as in coordinates.csv."""
-    if labels is None:
-        return f"object {i}"
-    return printable(labels[i])
+    return f"object {i}" if labels is None else printable(labels[i])
 
 
 def curvature_words(embedding: Embedding) -> str:
     """Say what the curvature of an embedding means."""
     if not embedding.curvature:
         return "0: flat"
-    kind = "spherical"
-    if embedding.curvature < 0:
-        kind = "hyperbolic, as trees and networks"
+    kind = "hyperbolic, as trees and networks" if embedding.curvature < 0 else "spherical"
     return f"{with_minus(f'{embedding.curvature:.3g}')} / (mean d)²: {kind}"
 
 
@@ -90,25 +86,17 @@ def marked(
     values: Sequence[float], write: Callable[[float], str], *, most: bool = False
 ) -> tuple[list[str], set[int]]:
     """Write a column of numbers, and mark the best; those that read the same share the mark."""
-    texts = [write(value) for value in values]
-    known = []
-    for i, value in enumerate(values):
-        if math.isnan(value):
-            texts[i] = UNKNOWN
-        else:
-            known.append(i)
-    if not known:
+    texts = [UNKNOWN if math.isnan(value) else write(value) for value in values]
+    choose = np.nanmax if most else np.nanmin
+    if set(texts) <= {UNKNOWN}:
         return texts, set()
-    choose = max if most else min
-    best = choose(known, key=lambda i: values[i])
-    return texts, {i for i in known if texts[i] == texts[best]}
+    best = write(choose(values))
+    return texts, {i for i, text in enumerate(texts) if text == best}
 
 
 def diagnosis_facts(diagnosis: Diagnosis, squared: bool) -> list[tuple[str, str]]:
     """Return names and values of the rows that `diagnose` prints."""
-    scale = "dissimilarities"
-    if squared:
-        scale = "squared dissimilarities"
+    scale = "squared dissimilarities" if squared else "dissimilarities"
     low = unsquared(diagnosis.smallest, squared)
     high = unsquared(diagnosis.largest, squared)
     signs = f"{count(diagnosis.negative_entries)} and {count(diagnosis.zero_pairs)} pairs"
@@ -144,9 +132,7 @@ def outlying(diagnosis: Diagnosis, squared: bool, labels: Sequence[str] | None) 
 
 def unsquared(value: float, squared: bool) -> float:
     """Put an entry of D on the scale of the input."""
-    if squared:
-        return value
-    return math.sqrt(max(0.0, value))
+    return value if squared else math.sqrt(max(0.0, value))
 
 
 def _euclidean(diagnosis: Diagnosis) -> str:
@@ -190,9 +176,7 @@ def _triangles(triangles: Triangles | None) -> str:
     ratio = triangles.worst_ratio
     if math.isinf(ratio):
         return f"{text}; at worst the other two sides are zero"
-    worst = f"{percent(ratio - 1)} more than"
-    if ratio >= 2:
-        worst = f"{short(ratio)} times"
+    worst = f"{short(ratio)} times" if ratio >= 2 else f"{percent(ratio - 1)} more than"
     return f"{text}; at worst a side is {worst} the sum of the other two"
 
 

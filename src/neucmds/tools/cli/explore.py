@@ -1,0 +1,170 @@
+"""Commands that look at D: ``diagnose``, ``compare`` and ``stress-curve``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from neucmds import explore
+from neucmds.explore import COMPARED, Diagnosis
+from neucmds.explore.comparison import REFINED_LOSSES
+from neucmds.options import ALL_METHODS, CLOSED_FORMS
+from neucmds.problem.components import MOST_CHOSEN, spaced_ks
+from neucmds.tools.cli import options as opt
+from neucmds.tools.cli.console import print_json, print_table, progress, say
+from neucmds.tools.cli.inputs import as_problem, parse_value, read_data, read_weights
+from neucmds.tools.cli.outputs import Outputs, default_place, named_rows
+from neucmds.tools.cli.tables import comparison_table, curve_table, facts_table
+from neucmds.tools.plots import plot_stress_curve
+from neucmds.tools.report.words import diagnosis_facts, outlying, paradox, percent
+
+CURVE_FILES = ("curve.csv", *(f"curve.{kind}" for kind in opt.PICTURES))
+LEGEND = (
+    "* best of its column. STRESS: S-STRESS, Σ(D̂ − D)² on squared dissimilarities; share: of ΣD². "
+    "R²: 1 is perfect, 0 a constant. Rel. error: mean of |d̂/d − 1|, d = √D. Near: recall@10. "
+    "Distortion: 1 is perfect. Neg. D̂: pairs with a negative fitted square. D is as given, "
+    "also for cailliez and lingoes. Seconds exclude the spectrum, which the first six methods share"
+)
+
+
+def diagnose(
+    file: opt.File,
+    squared: opt.Squared = False,
+    symmetrize: opt.Symmetrize = False,
+    metric: opt.Metric = opt.DEFAULTS["metric"],
+    seed: opt.Seed = 0,
+    as_json: opt.Json = False,
+) -> None:
+    """Check whether D is Euclidean, and suggest k."""
+    with progress(f"reading {file}") as callback:
+        data, names, measure = read_data(file, metric)
+        reading: Any = {"metric": measure, "squared": squared, "symmetrize": symmetrize}
+        problem = as_problem(data, names, 1, **reading, callback=callback)
+        diagnosis = explore.diagnose(problem, random_state=seed, callback=callback)
+    if as_json:
+        print_json({"command": "diagnose", "input": file, **diagnosis.as_dict()})
+        return
+    title = f"{file}: {diagnosis.n:,} objects"
+    print_table(facts_table(title, diagnosis_facts(diagnosis, squared)))
+    if diagnosis.outliers.entries:
+        say(
+            f"{outlying(diagnosis, squared, diagnosis.labels)}. One outlier can dominate the fit: "
+            "correct it, or leave it blank and embed with --missing ignore."
+        )
+    arguments = {"-": "FILE"}.get(file, file)
+    if metric != opt.DEFAULTS["metric"]:
+        arguments += f" --metric {metric}"
+    say(_advice(diagnosis, arguments))
+
+
+def _advice(diagnosis: Diagnosis, arguments: str) -> str:
+    share = percent(diagnosis.negative_share)
+    if not diagnosis.complete:
+        share = f"about {share}"
+    text = (
+        f"Classical MDS drops the negative eigenvalues, {share} of the spectrum; 'neuc', 'neuc+', "
+        "'exact' and 'refined' keep those that lower the STRESS."
+    )
+    if diagnosis.euclidean:
+        text = "D is Euclidean: classical MDS loses nothing."
+    if diagnosis.scan is not None and diagnosis.held_out_r2 > 0:
+        return f"{text} Next: neucmds embed {arguments} -k {diagnosis.suggested_k}"
+    return f"{text} Choose k by its STRESS. Next: neucmds stress-curve {arguments}"
+
+
+def compare(
+    file: opt.File,
+    components: opt.Number = opt.N_COMPONENTS,
+    methods: Annotated[
+        str,
+        typer.Option(
+            "--methods",
+            metavar="NAMES",
+            help=f"Methods, separated by commas; by default all: {','.join(COMPARED)}.",
+            show_default=False,
+        ),
+    ] = ",".join(COMPARED),
+    weights: opt.Weights = None,
+    squared: opt.Squared = False,
+    symmetrize: opt.Symmetrize = False,
+    curvature: opt.Curvature = "0",
+    seed: opt.Seed = 0,
+    as_json: opt.Json = False,
+) -> None:
+    """Compare every method on FILE."""
+    wanted = parse_value(components)
+    with progress(f"reading {file}") as callback:
+        comparison = explore.compare(
+            file,
+            wanted,
+            methods.split(","),
+            squared=squared,
+            symmetrize=symmetrize,
+            weights=read_weights(weights),
+            curvature=parse_value(curvature),
+            random_state=seed,
+            callback=callback,
+        )
+    if as_json:
+        print_json({"command": "compare", "input": file, **comparison.as_dict()})
+        return
+    title = f"{file}: {comparison.n:,} objects, k = {comparison.requested}"
+    print_table(comparison_table(title, comparison.methods))
+    say(f"{LEGEND} ({comparison.spectrum_seconds:.2f} s).")
+    for method, reason in comparison.left_out.items():
+        say(f"Left out: {method}. {reason}")
+
+
+def stress_curve(
+    file: opt.File,
+    k_max: Annotated[
+        int | None,
+        typer.Option(
+            "-k",
+            "--k-max",
+            help=f"Largest k; {MOST_CHOSEN} by default, or n − 1 if that is less.",
+        ),
+    ] = None,
+    methods: Annotated[
+        str,
+        typer.Option(
+            "--methods",
+            metavar="NAMES",
+            help=f"Some of {','.join((*ALL_METHODS, *REFINED_LOSSES))}; refined ones take longer.",
+        ),
+    ] = ",".join(CLOSED_FORMS),
+    squared: opt.Squared = False,
+    symmetrize: opt.Symmetrize = False,
+    curvature: opt.Curvature = "0",
+    output: opt.Folder = None,
+    as_json: opt.Json = False,
+    force: opt.Force = False,
+    plots: opt.PlotsAs = "png",
+) -> None:
+    """Plot STRESS against k for every closed form, or for the methods you name."""
+    folder = output or default_place(file)
+    outputs = Outputs(folder, CURVE_FILES, force=force)
+    ks = None if k_max is None else spaced_ks(k_max)
+    with progress(f"reading {file}") as callback:
+        curves = explore.stress_curve(
+            file,
+            ks,
+            methods.split(","),
+            squared=squared,
+            symmetrize=symmetrize,
+            curvature=parse_value(curvature),
+            callback=callback,
+        )
+        columns = {method: curves.normalized(method) for method in curves.stress}
+        outputs.add_csv("curve.csv", named_rows(columns, curves.ks, "k"))
+        if plots != "none":
+            outputs.add_plot(f"curve.{plots}", plot_stress_curve(curves))
+        files = outputs.commit()
+    if as_json:
+        document = {"command": "stress-curve", "input": file, **curves.as_dict()}
+        print_json(document | {"files": [str(path) for path in files]})
+        return
+    print_table(curve_table(curves))
+    say(paradox(curves))
+    say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
