@@ -20,6 +20,8 @@ import numpy as np
 from neucmds.backend.arrays import Array, asarray_like, eps, in_place, namespace, to_numpy
 from neucmds.errors import InputError, option
 
+__all__ = ["Form"]
+
 # √−κ times the largest d from which on near pairs drown in the rounding of far ones.
 MOST_HYPERBOLIC = 24.0
 # Least cosine of half an angle on a sphere: g is flat at the antipode, and errors of d infinite.

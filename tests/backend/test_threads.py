@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from neucmds import InputError, neuc_mds
+from neucmds import InputError, datasets, neuc_mds
 from neucmds.backend.threads import fill_rows, parallel_map, thread_count, worker_pool
-from neucmds.datasets import synthetic
 
 
 @pytest.fixture(params=[1, 3])
@@ -112,7 +111,7 @@ def test_numbers_of_jobs():
 
 def test_threads_change_results_by_the_rounding_of_single_precision():
     """Where BLAS spreads products over threads, it adds up in another order."""
-    D = synthetic.euclidean_ball(900, random_state=0)
+    D = datasets.euclidean_ball(900, random_state=0)
     fits = []
     for limit in (1, 3):
         with threadpool_limits(limit):

@@ -6,7 +6,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from neucmds.datasets import synthetic
+from neucmds import datasets
 from neucmds.form import Form
 from neucmds.refine import products
 from neucmds.refine.descent import Limits, Start
@@ -24,7 +24,7 @@ def coordinates(n, seed=0):
 
 def test_what_follows_a_line_is_what_would_be_computed_there():
     n = 60
-    gram = DenseGram(synthetic.euclidean_ball(n, random_state=0))
+    gram = DenseGram(datasets.euclidean_ball(n, random_state=0))
     x = coordinates(n)
     start = at(gram, x)
     with patch.object(products, "lowest_point", wraps=products.lowest_point) as searched:
@@ -55,7 +55,7 @@ def form(x):
 def test_the_stress_is_that_of_the_coordinates_in_double_precision(small, exact):
     unit = 1e-5 if exact else 1.0
     x = unit * coordinates(50)
-    D = form(x) if exact else synthetic.euclidean_ball(50, random_state=0)
+    D = form(x) if exact else datasets.euclidean_ball(50, random_state=0)
     start, kept, limits = x + 0.1 * unit * coordinates(50, 1), [], Limits(60, 1e-6)
     limits = replace(limits, keep=lambda *place: kept.append(place))
     with patch.object(products, "SMALL", small):

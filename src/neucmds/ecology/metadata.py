@@ -213,18 +213,6 @@ def as_metadata(table: Any) -> Any:
     return require_pandas("a mapping of columns").DataFrame(columns)
 
 
-def described(table: Any, labels: Sequence[str] | None) -> list[int]:
-    """Return the numbers of the objects that have a row in metadata; there must be some."""
-    if labels is None:
-        raise InputError("the objects have no names to match the metadata with; give D names.")
-    table, column = _with_names(table, labels)
-    names = set(map(str, table.index))
-    rows = [i for i, label in enumerate(labels) if label in names]
-    if not rows:
-        _rows_of(table, column, labels)
-    return rows
-
-
 def match_rows(
     table: Any, labels: Sequence[str] | None, n: int, *, missing: str | None = None
 ) -> Any:
@@ -240,9 +228,10 @@ def match_rows(
     if labels is not None and (SOURCE in attrs or not counts(table.index)):
         names = list(labels)
         with_row = names
-        if missing == "grey":
-            with_row = [labels[i] for i in described(table, labels)]
         table, column = _with_names(table, labels)
+        if missing == "grey":
+            rows = set(map(str, table.index))
+            with_row = [name for name in names if name in rows] or names
         order = _rows_of(table, column, with_row, hint=missing is not None)
         matched = table.iloc[order].set_axis(with_row).reindex(names)
     else:

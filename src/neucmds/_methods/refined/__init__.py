@@ -1,1 +1,0 @@
-"""Free coordinates: objectives, the descent, its starts, and gaps."""
