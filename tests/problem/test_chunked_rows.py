@@ -74,7 +74,7 @@ def with_gaps(x):
     ("change", "options", "message"),
     [
         (with_gaps, {}, "NaN or infinity in 2 of 500 rows, the first is row 17"),
-        (lambda x: da.from_array(x[:1]), {}, "3 coordinates of 1 objects"),
+        (lambda x: da.from_array(x[:1]), {}, "X has 1 rows and 16 columns"),
         (da.from_array, {"metric": "nonsense"}, "metric='nonsense' has no nearest neighbours"),
         (da.from_array, {"n_components": "auto"}, "needs every pair"),
     ],

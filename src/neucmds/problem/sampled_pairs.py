@@ -44,8 +44,9 @@ WIDER = 4
 SOURCES = 4000
 # Different sets of far partners; objects are spread over them at random.
 WINDOWS = 40
-# Objects and partners of each by which a fit is measured; of dask, whose rows lie elsewhere.
-CHECKED, CHECKED_ELSEWHERE = (2000, 10), (100, 200)
+# Objects by which a fit is measured, and partners of each; of dask it is the other way round.
+CHECKED = 2000
+PARTNERS = 10
 # An object, others, and their dissimilarities.
 Check = tuple[int, Ints, Floats]
 
@@ -90,7 +91,8 @@ class Sizes:
 
     def rings(self, n: int) -> list[tuple[int, int]]:
         """How far, counted in objects, and from how many objects to search in every ring."""
-        rings, reach = [], WIDER * self.n_near
+        rings = []
+        reach = WIDER * self.n_near
         while self.n_ring and reach < n:
             # Of the objects in reach, 1 − 1/4 are in this ring, and a pair is found from both ends.
             size = round(n * self.n_ring / (2 * (1 - 1 / WIDER) * reach))
@@ -117,7 +119,8 @@ class Windows:
     @classmethod
     def draw(cls, n: int, sizes: Sizes, rng: np.random.RandomState) -> Windows:
         """Draw sources, and spread the objects over windows of them."""
-        sources, drawn = sizes.n_sources(n), rng.permutation(n)
+        sources = sizes.n_sources(n)
+        drawn = rng.permutation(n)
         count = min(WINDOWS, sources)
         starts = np.arange(count) * sources // count
         return cls(drawn, rng.permutation(n) % count, starts, sizes.n_far, sources)
@@ -144,18 +147,20 @@ class Windows:
     @property
     def share(self) -> float:
         """Share of all pairs that are far ones; two sources may be partners of each other."""
-        n, s, q = self.drawn.size, self.n_sources, self.n_far / self.n_sources
-        drawn = s * (n - s) * q + s * (s - 1) * (q - q * q / 2)
+        n = self.drawn.size
+        sources = self.n_sources
+        share = self.n_far / sources
+        drawn = sources * (n - sources) * share
+        drawn += sources * (sources - 1) * (share - share * share / 2)
         return 2 * drawn / (n * (n - 1))
 
 
 def drawn_pairs(
-    n: int, sizes: Sizes, windows: Windows, far: Sequence[Found], nearest: Search | None
+    n: int, sizes: Sizes, windows: Windows, far: Sequence[Found], nearest: Search
 ) -> Pairs:
     """Put near pairs, rings and far pairs together, in the library of the far ones."""
     parts: list[tuple[Array, Array, Array, float]] = []
     if sizes.n_near:
-        assert nearest is not None
         parts.append((*nearest(min(sizes.n_near, n - 1), None), 1.0))
         for reach, size in sizes.rings(n):
             parts.append((*nearest(reach, windows.drawn[:size]), 1 / _share(size, n)))
@@ -180,26 +185,30 @@ def feature_pairs(
     of other libraries. For more than 20,000 rows of NumPy pynndescent finds 98 % of the nearest, if
     it is installed and knows the metric. All objects are compared with `n_landmarks`, for a start.
     """
-    n, rng = int(features.shape[0]), check_random_state(random_state)
+    n = int(features.shape[0])
+    rng = check_random_state(random_state)
     windows = Windows.draw(n, sizes, rng)
-    nearest: Search | None = None
     landmarks = np.sort(windows.drawn[:n_landmarks])
-    rows: Any
+    named = option("metric", metric)
+    nearest: Search
     if is_dask(features):
         rows = ChunkedRows.of(features, metric, metric_params).persisted()
-    else:
-        rows = MemoryRows(features, metric, fitted_params(metric, features, metric_params or {}))
-    if sizes.n_near:
-        if is_dask(features):
-            nearest = rows.nearest
-        else:
-            nearest = nearest_rows(features, metric, rows.params, random_state=rng)
-    between = rows.to(rows.take(landmarks))
+        nearest = rows.nearest
+        between = rows.to(rows.take(landmarks))
+        refuse_undefined(between, named, range(n), landmarks)
+        far = list(_far_chunks(rows, windows))
+        pairs = drawn_pairs(n, sizes, windows, far, nearest)
+        checks = list(_checked_chunks(n, rows, rng))
+        return PairSample(pairs, landmarks, between.astype(np.float64), checks)
+    bound = BoundMetric(metric, fitted_params(metric, features, metric_params or {}))
+    nearest = nearest_rows(features, metric, bound.params, random_state=rng)
+    between = bound.fitted_to(_taken(features, landmarks)).between(features)
     xp = namespace(between)
     between = xp.astype(between, xp.float64, copy=False)
-    refuse_undefined(between, option("metric", metric), range(n), landmarks)
-    pairs = drawn_pairs(n, sizes, windows, list(_far_rows(rows, windows)), nearest)
-    checks = list(_checked_rows(n, rows, rng))
+    refuse_undefined(between, named, range(n), landmarks)
+    far = list(_far_rows(features, bound, windows))
+    pairs = drawn_pairs(n, sizes, windows, far, nearest)
+    checks = list(_checked_rows(features, bound, rng))
     return PairSample(pairs, landmarks, to_numpy(between), checks)
 
 
@@ -217,13 +226,17 @@ def called_pairs(
     objects with similar dissimilarities to the landmarks, and the rest is random. The fit is
     measured on 8 % more.
     """
-    called, points, rng = space.called, space.points, check_random_state(random_state)
+    called = space.called
+    points = space.points
+    rng = check_random_state(random_state)
     assert called is not None
     refuse_calls(called, points.left)
     n = int(points.left.shape[0])
-    drawn, budget = rng.permutation(n), n * n_pairs // 2
+    drawn = rng.permutation(n)
+    budget = n * n_pairs // 2
     landmarks = np.sort(drawn[: min(n_landmarks, n_pairs // 4)])
-    others, width = np.setdiff1d(np.arange(n), landmarks), landmarks.size
+    others = np.setdiff1d(np.arange(n), landmarks)
+    width = landmarks.size
     to_landmarks = np.empty((n, width))
     for some in (landmarks, others):
         to_landmarks[some] = space.dissimilarities(points[some], points[landmarks])
@@ -238,10 +251,10 @@ def called_pairs(
     more = space.paired(points, points, i, j)
     columns = ([ends, i], [back, j], [lengths, more], [np.ones(lengths.size), weight])
     pairs = make_pairs(n, *(np.concatenate(column) for column in columns), sampled=True)
-    objects = rng.permutation(n)[: min(CHECKED[0], max(1, budget // (12 * CHECKED[1])))]
-    some = _others(n, objects, CHECKED[1], rng)
-    made = space.paired(points, points, objects.repeat(CHECKED[1]), some.ravel())
-    checks = list(zip(objects.tolist(), some, made.reshape(some.shape), strict=True))
+    objects = rng.permutation(n)[: min(CHECKED, max(1, budget // (12 * PARTNERS)))]
+    partners = _others(n, objects, PARTNERS, rng)
+    made = space.paired(points, points, objects.repeat(PARTNERS), partners.ravel())
+    checks = list(zip(objects.tolist(), partners, made.reshape(partners.shape), strict=True))
     return PairSample(pairs, landmarks, to_landmarks, checks)
 
 
@@ -249,7 +262,9 @@ def _near_ends(
     to_landmarks: Floats, drawn: Ints, most: float, rng: np.random.RandomState
 ) -> list[tuple[Ints, Ints, float]]:
     """List near pairs and rings by dissimilarities to landmarks: half of `most` per object."""
-    n, near, rings = int(to_landmarks.shape[0]), max(2, int(most / 4)), []
+    n = int(to_landmarks.shape[0])
+    near = max(2, int(most / 4))
+    rings: list[tuple[int, int]] = []
     for _ in range(3):
         rings = Sizes(max(2, int(most / 2)), near, near).rings(n)
         # Both orders of a ring's pairs are counted.
@@ -284,61 +299,63 @@ def _joined_ends(
     return both // n, both % n, weights
 
 
-@dataclass(frozen=True, eq=False)
-class MemoryRows:
-    """Feature rows in memory and their metric; `ChunkedRows` does the same for dask."""
-
-    features: Array
-    metric: Any
-    params: dict[str, Any]
-
-    def take(self, rows: Ints) -> Array:
-        """Return some rows."""
-        xp = namespace(self.features)
-        return xp.take(self.features, asarray_like(rows, self.features, dtype=xp.int64), axis=0)
-
-    def to(self, some: Array, rows: Ints | None = None) -> Array:
-        """Return the dissimilarities of all rows, or of these, to some given by their features."""
-        space = BoundMetric(self.metric, self.params).fitted_to(some)
-        return space.between(self.features if rows is None else self.take(rows))
+def _taken(features: Array, rows: Ints) -> Array:
+    """Return some rows."""
+    xp = namespace(features)
+    return xp.take(features, asarray_like(rows, features, dtype=xp.int64), axis=0)
 
 
-def _far_rows(rows: Any, windows: Windows) -> Iterator[Found]:
+def _far_rows(features: Array, bound: BoundMetric, windows: Windows) -> Iterator[Found]:
     """Compare objects with their far partners, window by window."""
-    everyone = None
-    if isinstance(rows, ChunkedRows):
-        everyone = rows.to(rows.take(windows.sources), windows.places[windows.group])
     for window, places in enumerate(windows.places):
-        own, partners = windows.members(window), windows.sources[places]
-        if not own.size:
-            continue
-        made = rows.to(rows.take(partners), own) if everyone is None else everyone[own]
-        xp = namespace(made)
-        refuse_undefined(made, option("metric", rows.metric), own, partners)
-        ends = np.repeat(own, partners.size), np.tile(partners, own.size)
-        i, j = (asarray_like(one, made, dtype=xp.int64) for one in ends)
-        yield i, j, xp.astype(xp.reshape(made, (-1,)), xp.float64, copy=False)
+        own = windows.members(window)
+        if own.size:
+            partners = windows.sources[places]
+            space = bound.fitted_to(_taken(features, partners))
+            yield _ends(space.between(_taken(features, own)), own, partners, bound.metric)
 
 
-def _checked_rows(n: int, rows: Any, rng: np.random.RandomState) -> Iterator[Check]:
-    """Compare objects drawn at random with others drawn for each; of dask fewer with more."""
-    lazy = isinstance(rows, ChunkedRows)
-    count, partners = CHECKED_ELSEWHERE if lazy else CHECKED
-    objects = rng.permutation(n)[:count]
-    others = _others(n, objects, partners, rng)
-    if lazy:
-        # Rows of the others stay on the workers.
-        between = rows.to(rows.take(objects))
-        for at, (one, some) in enumerate(zip(objects, others, strict=True)):
-            yield int(one), some, between[some, at]
-        return
+def _far_chunks(rows: ChunkedRows, windows: Windows) -> Iterator[Found]:
+    """Compare objects with their far partners on the workers, all at once."""
+    made = rows.to(rows.take(windows.sources), windows.places[windows.group])
+    for window, places in enumerate(windows.places):
+        own = windows.members(window)
+        if own.size:
+            yield _ends(made[own], own, windows.sources[places], rows.metric)
+
+
+def _ends(made: Array, own: Ints, partners: Ints, metric: Any) -> Found:
+    """List the dissimilarities of some objects to the same partners."""
+    xp = namespace(made)
+    refuse_undefined(made, option("metric", metric), own, partners)
+    i = asarray_like(np.repeat(own, partners.size), made, dtype=xp.int64)
+    j = asarray_like(np.tile(partners, own.size), made, dtype=xp.int64)
+    return i, j, xp.astype(xp.reshape(made, (-1,)), xp.float64, copy=False)
+
+
+def _checked_rows(
+    features: Array, bound: BoundMetric, rng: np.random.RandomState
+) -> Iterator[Check]:
+    """Compare objects drawn at random with others drawn for each."""
+    n = int(features.shape[0])
+    objects = rng.permutation(n)[:CHECKED]
+    others = _others(n, objects, PARTNERS, rng)
     ids = np.concatenate([objects[:, None], others], axis=1)
-    space = BoundMetric(rows.metric, rows.params).fitted_to(rows.take(ids.ravel()))
-    for at, (one, some) in enumerate(zip(objects, others, strict=True)):
-        first = at * ids.shape[1]
+    space = bound.fitted_to(_taken(features, ids.ravel()))
+    for row, (center, partners) in enumerate(zip(objects.tolist(), others, strict=True)):
+        first = row * ids.shape[1]
         points = space.points[first : first + ids.shape[1]]
         made = space.dissimilarities(points[:1], points[1:])
-        yield int(one), some, to_numpy(made)[0].astype(np.float64)
+        yield center, partners, to_numpy(made)[0].astype(np.float64)
+
+
+def _checked_chunks(n: int, rows: ChunkedRows, rng: np.random.RandomState) -> Iterator[Check]:
+    """Compare few objects with many: rows of the others stay on the workers."""
+    objects = rng.permutation(n)[: CHECKED // 20]
+    others = _others(n, objects, 20 * PARTNERS, rng)
+    between = rows.to(rows.take(objects))
+    for column, (center, partners) in enumerate(zip(objects.tolist(), others, strict=True)):
+        yield center, partners, between[partners, column]
 
 
 def _others(n: int, objects: Ints, count: int, rng: np.random.RandomState) -> Ints:
@@ -354,12 +371,14 @@ def _share(size: int, n: int) -> float:
 
 def _first_of(n: int, parts: list[tuple[Array, Array, Array, float]]) -> Pairs:
     """Put pairs of several kinds together; of those listed twice the first counts."""
-    xp, where = namespace(parts[0][2]), arrays.device(parts[0][2])
+    xp = namespace(parts[0][2])
+    where = arrays.device(parts[0][2])
     i, j, length = (xp.concat([part[at] for part in parts]) for at in range(3))
     weight = xp.concat(
         [xp.full(part[2].shape, part[3], dtype=xp.float64, device=where) for part in parts]
     )
-    low, high = (xp.astype(ends, xp.int64) for ends in (xp.minimum(i, j), xp.maximum(i, j)))
+    low = xp.astype(xp.minimum(i, j), xp.int64)
+    high = xp.astype(xp.maximum(i, j), xp.int64)
     key = low * n + high
     order = xp.argsort(key, stable=True)
     key = xp.take(key, order, axis=0)
@@ -367,7 +386,7 @@ def _first_of(n: int, parts: list[tuple[Array, Array, Array, float]]) -> Pairs:
     first = first[xp.take(low, first, axis=0) != xp.take(high, first, axis=0)]
     index = xp.int32 if n < 2**31 else xp.int64
     columns = [xp.astype(low, index), xp.astype(high, index), length, weight]
-    columns = [to_numpy(xp.take(one, first, axis=0)) for one in columns]
+    columns = [to_numpy(xp.take(column, first, axis=0)) for column in columns]
     lowest, highest = arrays.min_and_max(length)
     if not 0 <= lowest <= highest < math.sqrt(sys.float_info.max):
         return make_pairs(n, *columns, sampled=True)  # it says what is wrong
