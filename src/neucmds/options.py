@@ -240,9 +240,13 @@ def kind_of(data: Any, options: Options) -> str:
         # A loss takes D three times.
         too_large = n > MOST_PATHS or (free is not None and 24 * n * n > free)
         sampled = (too_large or options.n_pairs is not None) and options.method == "refined"
-        return "large graph" if sampled else "graph"
+        if sampled:
+            return "large graph"
+        return "graph"
     if options.metric != PRECOMPUTED:
-        return "features" if options.n_pairs is None else "sampled"
+        if options.n_pairs is None:
+            return "features"
+        return "sampled"
     if isinstance(data, Dense):
         data = data.gram
     if isinstance(data, Pairs) or hasattr(data, "tocoo"):
@@ -251,7 +255,9 @@ def kind_of(data: Any, options: Options) -> str:
         return "matrix"
     if isinstance(data, Gram):
         return "operator"
-    return "dask" if is_dask(data) else "matrix"
+    if is_dask(data):
+        return "dask"
+    return "matrix"
 
 
 def check_support(options: Options, kind: str) -> None:
@@ -269,7 +275,10 @@ def check_support(options: Options, kind: str) -> None:
         for row in kinds:
             if name in TABLE[row]:
                 plain = isinstance(value, (str, int, float)) and name != "checkpoint"
-                shown = option(name, value) if plain else option(name)
+                if plain:
+                    shown = option(name, value)
+                else:
+                    shown = option(name)
                 raise InputError(f"{shown} {TABLE[row][name]}")
 
 
@@ -332,7 +341,10 @@ class Options:
 
     def limits(self, n: int) -> Limits:
         """How far "refined" goes for n objects: the defaults of every kind of input."""
-        tol = self.tol if self.method == "refined" else None
+        if self.method == "refined":
+            tol = self.tol
+        else:
+            tol = None
         limits = Limits.of(self.loss, n, self.max_iter, tol)
         callback = self.callback
         if callback is None:

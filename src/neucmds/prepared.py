@@ -150,7 +150,8 @@ def _between_rows(
     callback: Callback | None,
 ) -> Any:
     """D between feature rows: behind its operator, or stored where pairs may be gaps."""
-    features = to_numpy(features) if is_dask(features) else features
+    if is_dask(features):
+        features = to_numpy(features)
     if stored:
         return metric.fitted_to(features, squared).among()
     on_blocks, params = metric.on_blocks(features)

@@ -27,7 +27,8 @@ Ints = npt.NDArray[Any]
 Ends = Callable[[Ints], tuple[Ints, Ints]]
 
 # Seconds of calls between two reports; processes, which take a second to start, save at least two.
-ROUND, WORTH_PROCESSES = 1.0, 2.0
+ROUND = 1.0
+WORTH_PROCESSES = 2.0
 # Calls of the first round, which measures how long one takes.
 FIRST = 16
 
@@ -91,7 +92,8 @@ class Called:
 
     def __call__(self, x: Floats, y: Floats) -> Floats:
         """Call for all rows with all; each pair once where both blocks are the same."""
-        n, width = len(x), len(y)
+        n = len(x)
+        width = len(y)
         if x.shape == y.shape and np.array_equal(x, y):
             condensed = self._made(x, x, n * (n - 1) // 2, partial(pair_of, n))
             return np.asarray(squareform(condensed, checks=False))
@@ -100,7 +102,9 @@ class Called:
 
     def at_once(self, most: int) -> int:
         """Return how many calls take a second at the last pace, up to `most`."""
-        return int(min(most, max(1, ROUND / self.pace))) if self.pace else most
+        if self.pace:
+            return int(min(most, max(1, ROUND / self.pace)))
+        return most
 
     def listed(self, x: Floats, y: Floats, i: Ints, j: Ints) -> Floats:
         """Call for listed pairs: row i of x with row j of y."""
@@ -109,15 +113,21 @@ class Called:
     def _made(self, x: Floats, y: Floats, count: int, ends: Ends) -> Floats:
         """Call for pairs number 0 to `count`, in rounds of a second."""
         (callback, tape), made, size = _watching.get(), np.empty(count), FIRST
-        known = tape.take(count) if tape else made[:0]
+        if tape:
+            known = tape.take(count)
+        else:
+            known = made[:0]
         made[: known.size] = known
-        done, workers = known.size, None
+        done = known.size
+        workers = None
         while done < count:
-            stop, begun = min(count, done + size), time.perf_counter()
+            stop = min(count, done + size)
+            begun = time.perf_counter()
             i, j = ends(np.arange(done, stop))
             if workers is None and (count - done) * self.pace > WORTH_PROCESSES:
                 workers = effective_n_jobs(None)
-            left, right = _objects(x, i, self.items), _objects(y, j, self.items)
+            left = _objects(x, i, self.items)
+            right = _objects(y, j, self.items)
             made[done:stop] = self._round(left, right, workers or 1)
             took = max(time.perf_counter() - begun, 1e-9)
             self.pace = took / (stop - done)
@@ -151,7 +161,10 @@ def pair_of(n: int, number: Ints) -> tuple[Ints, Ints]:
 def _objects(rows: Floats, which: Ints, items: Sequence[Any] | None) -> list[Any]:
     """Return the objects of some rows, each made once, so that processes receive it once."""
     ids, at = np.unique(which, return_inverse=True)
-    some = list(rows[ids]) if items is None else [items[int(i)] for i in rows[ids, 0]]
+    if items is None:
+        some = list(rows[ids])
+    else:
+        some = [items[int(i)] for i in rows[ids, 0]]
     return [some[i] for i in at.tolist()]
 
 
@@ -160,6 +173,7 @@ def _results(metric: Any, params: dict[str, Any], left: list[Any], right: list[A
     for value in {type(value): value for value in made}.values():
         number = np.asarray(value)
         if number.ndim or number.dtype.kind not in "biuf":
-            name, kind = getattr(metric, "__name__", "the metric"), type(value).__name__
+            name = getattr(metric, "__name__", "the metric")
+            kind = type(value).__name__
             raise InputError(f"{name} returns {kind} for a pair; it must return one real number.")
     return np.array(made, dtype=np.float64)

@@ -97,17 +97,25 @@ class ChunkedRows:
         Every chunk of those asked for meets every chunk on some worker, and the nearest of each
         are merged; only the result comes to the client.
         """
-        dask, n = require_dask(whole=True), int(self.features.shape[0])
+        dask = require_dask(whole=True)
+        n = int(self.features.shape[0])
         count = min(count + 1, n)
-        objects = np.arange(n) if objects is None else np.sort(objects)
-        asked = self.features if objects.size == n else self.features[objects]
+        if objects is None:
+            objects = np.arange(n)
+        else:
+            objects = np.sort(objects)
+        if objects.size == n:
+            asked = self.features
+        else:
+            asked = self.features[objects]
         heights = self.features.chunks[0]
         asked = asked.rechunk({0: max(1, min(max(heights), MOST_FOUND // count))})
         starts = np.cumsum((0, *heights[:-1])).tolist()
         chunks = list(zip(self.features.to_delayed()[:, 0], starts, strict=True))
         # One task, so that what is large in it is sent to a worker once.
         how = dask.delayed((self.metric, self.params), traverse=False)
-        find, merge = dask.delayed(_nearest_in), dask.delayed(_merged)
+        find = dask.delayed(_nearest_in)
+        merge = dask.delayed(_merged)
         found = []
         for some in asked.to_delayed()[:, 0]:
             parts = [find(some, chunk, start, count, how) for chunk, start in chunks]

@@ -62,7 +62,8 @@ def as_real(data: Any, what: str) -> Array:
     if not arrays.is_array(data):
         try:
             data = np.asarray(data)
-            data = data.astype(np.float64) if data.dtype == object else data
+            if data.dtype == object:
+                data = data.astype(np.float64)
         except (ValueError, TypeError) as problem:
             raise InputError(f"{what} are not numbers ({one_line(problem)}).") from problem
     refuse_sparse_tensor(data, what)
@@ -83,7 +84,10 @@ def refuse_sparse_tensor(data: Array, what: str) -> None:
 
 def _unmasked(data: Any) -> np.ndarray[Any, Any]:
     """Return an array with NaN for masked entries."""
-    dtype = data.dtype if data.dtype.kind == "f" else np.dtype(np.float64)
+    if data.dtype.kind == "f":
+        dtype = data.dtype
+    else:
+        dtype = np.dtype(np.float64)
     return np.where(np.ma.getmaskarray(data), np.nan, data.data).astype(dtype)
 
 
@@ -94,7 +98,10 @@ def to_square(array: Array, dtype: Any) -> Array:
         array = _spread(array, dtype)
     elif len(shape) != 2 or shape[0] != shape[1]:
         size = " × ".join(map(str, shape)) or "a single number"
-        edges = ask_for_edges(shape[-1]) if len(shape) == 2 else ""
+        if len(shape) == 2:
+            edges = ask_for_edges(shape[-1])
+        else:
+            edges = ""
         raise InputError(f"D is not square: {size}; pass n × n, or n(n-1)/2 condensed{edges}.")
     if array.shape[0] < 2:
         raise InputError(f"D has {array.shape[0]} objects; at least 2 are needed.")
@@ -132,7 +139,10 @@ def as_objects(data: Any) -> list[Any] | None:
     """
     if isinstance(data, (list, tuple)):
         try:
-            array = np.asarray(data) if data and not isinstance(data[0], str) else None
+            if data and not isinstance(data[0], str):
+                array = np.asarray(data)
+            else:
+                array = None
         except (ValueError, TypeError):
             array = None
     elif arrays.is_numpy(data) or (hasattr(data, "iloc") and not is_frame(data)):
@@ -144,7 +154,9 @@ def as_objects(data: Any) -> list[Any] | None:
             raise InputError(f"X is of type {kind}; pass a list of objects, or rows of numbers.")
         return None
     numbers = array is not None and array.ndim == 2 and array.dtype.kind in "fiub"
-    return None if numbers else list(data)
+    if numbers:
+        return None
+    return list(data)
 
 
 def _from_sequence(data: object) -> np.ndarray[Any, Any]:
@@ -183,7 +195,9 @@ def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
 
 def _frame_labels(frame: Any) -> Sequence[object] | None:
     rows, cols = ([str(label) for label in axis] for axis in (frame.index, frame.columns))
-    return agreed(rows, cols, "D") if len(rows) == len(cols) else None
+    if len(rows) == len(cols):
+        return agreed(rows, cols, "D")
+    return None
 
 
 def _spread(condensed: Array, dtype: Any) -> Array:

@@ -92,7 +92,10 @@ def as_squares(
         Work in float64; else float32 stays float32, unless its squares would be lost.
     """
     array, own_labels = unwrap(data)
-    dtype = arrays.namespace(array).float64 if double else working_dtype(array)
+    if double:
+        dtype = arrays.namespace(array).float64
+    else:
+        dtype = working_dtype(array)
     source = to_square(array, dtype)
     names = validation.as_labels(own_labels if labels is None else labels, source.shape[0])
     read_here = isinstance(data, (str, os.PathLike, list, tuple))
@@ -166,7 +169,10 @@ def _walk(
     """
     xp = arrays.namespace(source)
     in_numpy = arrays.is_numpy(source)
-    side = NUMPY_TILE if in_numpy else DEVICE_TILE
+    if in_numpy:
+        side = NUMPY_TILE
+    else:
+        side = DEVICE_TILE
     blocks = list(arrays.row_blocks(int(source.shape[0]), side, side * side))
 
     def walk_strip(i: int) -> Extent:
@@ -218,7 +224,10 @@ def pair_extent(upper: Array, lower: Array, diagonal: bool) -> Extent:
     """Return how far a tile on or above the diagonal and its mirror image reach."""
     xp = arrays.namespace(upper)
     mirror = lower.T
-    own = float(xp.max(xp.abs(xp.linalg.diagonal(upper)))) if diagonal else 0.0
+    if diagonal:
+        own = float(xp.max(xp.abs(xp.linalg.diagonal(upper))))
+    else:
+        own = 0.0
     low, high = arrays.min_and_max(upper)
     size = max(high, -low)
     if bool(xp.all(upper == mirror)):
@@ -275,7 +284,10 @@ def averaged(upper: Array, mirror: Array, diagonal: bool, triangle: Half | None)
     """Mean of a tile and its mirror image; the half that holds D, where the other holds nothing."""
     xp = arrays.namespace(upper)
     if triangle is not None:
-        half = upper if triangle == "upper" else mirror
+        if triangle == "upper":
+            half = upper
+        else:
+            half = mirror
         if not diagonal:
             return half
         half = xp.triu(half, k=1)

@@ -180,7 +180,9 @@ def parse_number(cell: str, decimal: str = ".") -> float | None:
     if cell in MISSING:
         return math.nan
     try:
-        return None if "_" in cell else float(cell.replace(decimal, "."))
+        if "_" in cell:
+            return None
+        return float(cell.replace(decimal, "."))
     except ValueError:
         return None
 
@@ -305,8 +307,14 @@ def _square(text: str, name: str) -> Table:
         _refuse_ragged(lines, widths, width, name)
     _refuse_ragged(lines[header:], widths[header:], width, name)
     names, values = _frame(lines[header:], delimiter, int(labelled), width, name)
-    above = tuple(first[-n:]) if header else None
-    beside = tuple(names[0]) if labelled else None
+    if header:
+        above = tuple(first[-n:])
+    else:
+        above = None
+    if labelled:
+        beside = tuple(names[0])
+    else:
+        beside = None
     labels = above or beside
     if labels is not None:
         labels = agreed(beside or labels, above or labels, name, InputError)
@@ -332,7 +340,10 @@ def _mirrored(values: Floats) -> Floats:
     upper = np.triu(values, 1).T
     if np.nan_to_num(lower).any() == np.nan_to_num(upper).any():
         return values
-    half = lower if np.nan_to_num(lower).any() else upper
+    if np.nan_to_num(lower).any():
+        half = lower
+    else:
+        half = upper
     # A diagonal that is blank like the other half was left out, not missed.
     diagonal = np.diagonal(values)
     if np.isnan(diagonal).all():
@@ -417,5 +428,8 @@ def _new_rows(text: str, name: str, n: int) -> tuple[Floats, Labels, Labels]:
         lines = lines[1:]
     _refuse_ragged(lines, _widths(lines, delimiter), width, name)
     names, values = _frame(lines, delimiter, int(labelled), width, name)
-    above = tuple(first[-values.shape[1] :]) if header else None
+    if header:
+        above = tuple(first[-values.shape[1] :])
+    else:
+        above = None
     return values, tuple(names[0]) if labelled else None, above

@@ -79,14 +79,18 @@ def named_graph(
             f"{option('metric_params', params)} of {option('metric', 'shortest_path')} may hold "
             f"'weight', and as 'direction' one of {', '.join(DIRECTIONS)}."
         )
-    directed, names = False, labels
+    directed = False
+    names = labels
     if hasattr(data, "nodes") and hasattr(data, "adj"):
-        directed, names = data.is_directed(), tuple(str(node) for node in data.nodes)
-        names = None if counts(names) else names
+        directed = data.is_directed()
+        names = tuple(str(node) for node in data.nodes)
+        if counts(names):
+            names = None
         data = _networkx_lengths(data, how["weight"])
     elif is_frame(data):
         data, names = edges_of(data, how["weight"])
-    labels = names if labels is None else labels
+    if labels is None:
+        labels = names
     return as_graph(data, labels, how["direction"], directed), labels
 
 
@@ -119,15 +123,20 @@ def as_graph(
             NeucmdsWarning,
             stacklevel=2,
         )
-    i, j = key // n, key % n
+    i = key // n
+    j = key % n
     key, shortest, longest = _grouped(np.minimum(i, j) * n + np.maximum(i, j), length)
-    gap, one_way = longest - shortest, 2 * key.size - i.size
+    gap = longest - shortest
+    one_way = 2 * key.size - i.size
     uneven = int(np.sum(gap > TOLERANCE * float(length.max())))
     if direction is None or not (uneven or one_way):
         _refuse_two_lengths(n, key, gap, uneven, labels)
         _warn_of_one_way(one_way, key.size, directed)
-        low, high, direction = key // n, key % n, None
-        i, j = np.concatenate([low, high]), np.concatenate([high, low])
+        low = key // n
+        high = key % n
+        direction = None
+        i = np.concatenate([low, high])
+        j = np.concatenate([high, low])
         length = np.concatenate([shortest, shortest])
     # SciPy 1.13 searches graphs with indices of 32 bits alone.
     index = np.int32 if max(n, i.size) < 2**31 else np.int64
@@ -141,7 +150,9 @@ def as_graph(
 def all_paths(graph: Graph) -> Floats:
     """Lengths of the shortest paths between all nodes, the same in both orders but for rounding."""
     paths = shortest_path_rows(graph, np.arange(graph.shape[0]))
-    return np.triu(paths) + np.triu(paths, 1).T if graph.direction == "out" else paths
+    if graph.direction == "out":
+        return np.triu(paths) + np.triu(paths, 1).T
+    return paths
 
 
 def joined_paths(edges: Any, paths: Callable[[Ints], Floats]) -> Floats:
@@ -152,7 +163,8 @@ def joined_paths(edges: Any, paths: Callable[[Ints], Floats]) -> Floats:
     (m, n), (i, j, length) = edges.shape, _edges_in(edges)
     if length.size:
         key, length, _ = _grouped(i * n + j, length)  # the shortest of parallel edges
-        i, j = key // n, key % n
+        i = key // n
+        j = key % n
     edges = sparse.csr_array((length, (i, j)), shape=(m, n))
     alone = np.flatnonzero(np.diff(edges.indptr) == 0)
     if alone.size:
@@ -209,7 +221,8 @@ def shortest_path_rows(
 
     `n_jobs` processes search where the work is worth starting them; None: as many as cores.
     """
-    sources, n = np.asarray(nodes, dtype=np.int64), int(graph.shape[0])
+    sources = np.asarray(nodes, dtype=np.int64)
+    n = int(graph.shape[0])
     needed = sources.size * n * np.dtype(dtype).itemsize + BLOCK_BYTES
     require_memory(needed, f"shortest paths from {sources.size} nodes to {n}", "ask for fewer")
     out = np.empty((sources.size, n), dtype=dtype)
@@ -254,7 +267,8 @@ def nearest_nodes(
     first = float(np.median(graph.data)) * sqrt(count)
 
     def search(graph: Any, nodes: Ints) -> tuple[Ints, Ints, Floats]:
-        limit, found = first, []
+        limit = first
+        found = []
         for start in range(0, nodes.size, block):
             part, limit = _nearest(graph, nodes[start : start + block], count, limit)
             found.append(part)
@@ -277,17 +291,22 @@ def nearest_landmarks(
     farther around nodes that they reach less than half as often. A landmark that is not found is
     infinitely far.
     """
-    n, most = int(graph.shape[0]), min(count, landmarks.size)
+    n = int(graph.shape[0])
+    most = min(count, landmarks.size)
     reach = min(n - 1, most * n // landmarks.size + 1)
     sample = landmarks[:: max(1, landmarks.size // 40)]
     farthest = nearest_nodes(graph, reach, sample, n_jobs=n_jobs)[2].reshape(-1, reach).max(axis=1)
-    limit, wanted, about = float(np.median(farthest)), np.arange(n), np.arange(landmarks.size)
-    ids, lengths = np.zeros((n, most), np.int32), np.full((n, most), inf, np.float32)
+    limit = float(np.median(farthest))
+    wanted = np.arange(n)
+    about = np.arange(landmarks.size)
+    ids = np.zeros((n, most), np.int32)
+    lengths = np.full((n, most), inf, np.float32)
     while True:
         lengths[wanted] = inf
         for part, ball, rows in _within(graph, landmarks[about], limit, n_jobs):
             inside = np.isin(ball, wanted, assume_unique=True)
-            here, new = ball[inside], rows.T[inside]
+            here = ball[inside]
+            new = rows.T[inside]
             far = np.concatenate([lengths[here], new], axis=1)
             which = np.broadcast_to(about[part].astype(np.int32), new.shape)
             which = np.concatenate([ids[here], which], axis=1)
@@ -314,8 +333,10 @@ def graph_pairs(
     Paths are searched from all sources, `n_landmarks` landmarks among them, and a node keeps those
     to its own far partners; and from `CHECKED_NODES` others when a fit is measured.
     """
-    n, rng = int(graph.shape[0]), check_random_state(random_state)
-    windows, far = Windows.draw(n, sizes, rng), []
+    n = int(graph.shape[0])
+    rng = check_random_state(random_state)
+    windows = Windows.draw(n, sizes, rng)
+    far = []
     to_landmarks = np.empty((n, n_landmarks))
     for part, rows in path_blocks(graph, windows.sources):
         for place, row in enumerate(rows, part.start):
@@ -326,7 +347,8 @@ def graph_pairs(
 
     i, j, length = (np.concatenate(column) for column in zip(*far, strict=True))
     pairs = drawn_pairs(n, sizes, windows, [(i, j, length)], partial(nearest_nodes, graph))
-    chosen, everyone = rng.permutation(n)[:CHECKED_NODES], np.arange(n)
+    chosen = rng.permutation(n)[:CHECKED_NODES]
+    everyone = np.arange(n)
     checks = (
         (int(node), np.delete(everyone, node), np.delete(row, node))
         for part, rows in path_blocks(graph, chosen)
@@ -375,7 +397,8 @@ def _nearest(
     """Search the nearest of a block of nodes; also return how far the next block should search."""
     found: list[tuple[Ints, Ints, Floats]] = []
     reach = []
-    n, todo = int(graph.shape[0]), nodes
+    n = int(graph.shape[0])
+    todo = nodes
     while todo.size:
         ball, own, rows = _around(graph, todo, limit)
         rows[np.arange(todo.size), own] = inf
@@ -389,7 +412,8 @@ def _nearest(
             found.append((np.repeat(todo[enough], count), ball[ids].ravel(), length.ravel()))
             reach.append(length.max(axis=1))
         # Many edges may have length 0.
-        todo, limit = todo[~enough], 1.5 * limit or float(graph.data.mean())
+        todo = todo[~enough]
+        limit = 1.5 * limit or float(graph.data.mean())
     i, j, length = (np.concatenate(column) for column in zip(*found, strict=True))
     return (i, j, length), 1.05 * float(np.quantile(np.concatenate(reach), 0.95))
 
@@ -397,7 +421,8 @@ def _nearest(
 def _grouped(key: Ints, length: Floats) -> tuple[Ints, Floats, Floats]:
     """Return each key once, with the shortest and the longest length of it."""
     order = np.argsort(key, kind="stable")
-    key, length = key[order], length[order]
+    key = key[order]
+    length = length[order]
     first = np.flatnonzero(np.diff(key, prepend=-1))
     if first.size == 0:
         raise InputError("the graph has no edges.")
@@ -451,7 +476,8 @@ def _mapped(
         return
     from joblib import Parallel, delayed, effective_n_jobs  # type: ignore[import-untyped]
 
-    n_jobs = -1 if n_jobs is None else n_jobs
+    if n_jobs is None:
+        n_jobs = -1
     # Few at a time: joblib's generators do not wait for whoever takes the results.
     several = 4 * effective_n_jobs(n_jobs)
     with Parallel(n_jobs=n_jobs, return_as="generator") as run:
@@ -467,7 +493,9 @@ def neighbor_graph(neighbors: NearestNeighbors, X: Any) -> tuple[Any, int]:
     """
     n = int(X.shape[0])
     graph = neighbors.kneighbors_graph(mode="distance").tocoo()
-    i, j, length = [graph.row], [graph.col], [graph.data]
+    i = [graph.row]
+    j = [graph.col]
+    length = [graph.data]
     count, found = csgraph.connected_components(graph, directed=False)
     part: Any = found
     for _ in range(count - 1):

@@ -44,13 +44,19 @@ class FeatureRows:
     vector: Array | None = None
 
     def __getitem__(self, rows: Any) -> FeatureRows:
-        vector = None if self.vector is None else self.vector[rows]
+        if self.vector is None:
+            vector = None
+        else:
+            vector = self.vector[rows]
         return FeatureRows(self.left[rows, :], self.right[rows, :], vector)
 
     def astype(self, dtype: Any) -> FeatureRows:
         """Round all of it."""
         xp = namespace(self.left)
-        vector = None if self.vector is None else xp.astype(self.vector, dtype)
+        if self.vector is None:
+            vector = None
+        else:
+            vector = xp.astype(self.vector, dtype)
         return FeatureRows(xp.astype(self.left, dtype), xp.astype(self.right, dtype), vector)
 
 
@@ -108,14 +114,18 @@ class FittedMetric:
     @property
     def called(self) -> Called | None:
         """The user's function, if it is called pair by pair."""
-        return self.function if isinstance(self.function, Called) else None
+        if isinstance(self.function, Called):
+            return self.function
+        return None
 
     def squares(self, rows: FeatureRows, cols: FeatureRows) -> Array:
         """Squared dissimilarities between all rows and all cols, in a new array."""
         if self.inner:
             return self.compute(rows, cols)
         made = self.dissimilarities(rows, cols)
-        return made if self.squared else made * made
+        if self.squared:
+            return made
+        return made * made
 
     def dissimilarities(self, rows: FeatureRows, cols: FeatureRows) -> Array:
         """Dissimilarities between all rows and all cols, on the scale of the metric."""
@@ -165,7 +175,9 @@ class FittedMetric:
         if self.called is not None:
             rows = np.arange(len(ids)).repeat(sizes)
             made = self.paired(self.prepare(new), self.points, rows, np.concatenate(ids))
-            return made if self.squared else made * made
+            if self.squared:
+                return made
+            return made * made
         if is_numpy(new):
             ready = self.prepare(new)
             blocks = [
@@ -222,7 +234,10 @@ class FittedMetric:
         All rows are compared with all where they lie.
         """
         xp = namespace(new)
-        elements = arrays.BLOCK_ELEMENTS if arrays.on_cpu(new) else 2 * DEVICE_BLOCK
+        if arrays.on_cpu(new):
+            elements = arrays.BLOCK_ELEMENTS
+        else:
+            elements = 2 * DEVICE_BLOCK
         parts = arrays.row_blocks(new.shape[0], self.points.left.shape[0], elements)
         nearest = [arrays.k_smallest(self.squares_to(new[part, :]), count) for part in parts]
         squares, ids = (xp.concat(list(column)) for column in zip(*nearest, strict=True))
@@ -351,7 +366,9 @@ def _gaps(inner: Array, _: Any, rows: FeatureRows, cols: FeatureRows) -> Array:
 def _powers(inner: Array, power: float, *_: FeatureRows) -> Array:
     """(‖x − y‖²)^power, since that is the square of ‖x − y‖^power."""
     sq = in_place("clip", inner, 0.0, math.inf)
-    return sq if power == 1 else in_place("pow", sq, float(power))
+    if power == 1:
+        return sq
+    return in_place("pow", sq, float(power))
 
 
 def _angles(inner: Array, *_: Any) -> Array:
@@ -397,7 +414,8 @@ SETTINGS: dict[str, tuple[str, Any]] = {
 def _jaccard(x: Array, y: Array) -> Array:
     """1 − |x ∧ y| / |x ∨ y| of nonzero entries, and 0 where there are none."""
     xp = namespace(x)
-    x, y = xp.astype(x != 0, x.dtype), xp.astype(y != 0, y.dtype)
+    x = xp.astype(x != 0, x.dtype)
+    y = xp.astype(y != 0, y.dtype)
     both = x @ xp.matrix_transpose(y)
     either = xp.sum(x, axis=1)[:, None] + xp.sum(y, axis=1)[None, :] - both
     return xp.where(either > 0, 1 - both / xp.where(either > 0, either, 1.0), 0.0)
@@ -420,7 +438,9 @@ SUM_METRICS: dict[str, BlockFunction] = {
 def _summed(metric: str, x: Array, y: Array) -> Array:
     """Sum over features in one kernel on a GPU, else by the array library."""
     made = between("cityblock" if metric in ("l1", "manhattan") else metric, x, y)
-    return SUM_METRICS[metric](x, y) if made is None else made
+    if made is None:
+        return SUM_METRICS[metric](x, y)
+    return made
 
 
 def refuse_undefined(made: Array, named: str, rows: Any, cols: Any) -> None:
@@ -470,7 +490,10 @@ def refuse_calls(
     there, back, own = (
         called.listed(rows, rows, *ends).astype(rows.dtype) for ends in ((i, j), (j, i), (i, i))
     )
-    at = int(np.argmin(np.isfinite(there))) if i.size else 0
+    if i.size:
+        at = int(np.argmin(np.isfinite(there)))
+    else:
+        at = 0
     refuse_undefined(there[at : at + 1, None], called.__name__, i[at:], j[at:])
     among = np.full((i.size, i.size), there.max(initial=0.0))
     np.fill_diagonal(among, own)
@@ -553,7 +576,10 @@ class BoundMetric:
 
         One that is bound already keeps its arguments.
         """
-        bound = metric if isinstance(metric, BoundMetric) else cls(metric, dict(params or {}))
+        if isinstance(metric, BoundMetric):
+            bound = metric
+        else:
+            bound = cls(metric, dict(params or {}))
         averaged = getattr(bound.metric, "func", None) is _averaged
         if symmetrize and callable(bound.metric) and not averaged:
             return replace(bound, metric=partial(_averaged, bound.metric))
@@ -575,7 +601,10 @@ class BoundMetric:
         self, features: Array, squared: bool = False, *, some: Array | None = None
     ) -> FittedMetric:
         """Fit the metric to features, and keep these, or `some` of them, to compare others with."""
-        kept = features if some is None else some
+        if some is None:
+            kept = features
+        else:
+            kept = some
         kept = namespace(kept).astype(kept, working_dtype(kept), copy=False)
         metric, params = self.on_blocks(kept)
         return FittedMetric.of(metric, kept, squared, fitted_params(metric, features, params))

@@ -27,7 +27,9 @@ def agreed(
     for i, (row, col) in enumerate(zip(rows, cols, strict=True), 1):
         if row != col:
             raise error(f"{what} names column {i} {col!r} and row {i} {row!r}; make them agree.")
-    return None if counts(rows) else tuple(rows)
+    if counts(rows):
+        return None
+    return tuple(rows)
 
 
 def order_of(
@@ -44,7 +46,8 @@ def order_of(
     has these names, for messages.
     """
     at: dict[str, int] = {}
-    wanted, texts = set(labels), [str(name) for name in names]
+    wanted = set(labels)
+    texts = [str(name) for name in names]
     if texts == list(labels):
         return list(range(len(texts)))
     for i, name in enumerate(texts):
@@ -114,10 +117,15 @@ def is_frame(data: Any) -> bool:
 
 def row_names(data: Any) -> tuple[str, ...] | None:
     """Names of the rows of a table, if they are text and all different; a list of texts is one."""
-    named_by = data if isinstance(data, (list, tuple)) else ()
+    if isinstance(data, (list, tuple)):
+        named_by = data
+    else:
+        named_by = ()
     names = tuple(data.index if hasattr(data, "iloc") else named_by)
     named = all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
-    return names if names and named else None
+    if names and named:
+        return names
+    return None
 
 
 def counts(names: Iterable[object], start: int = 0) -> bool:
@@ -162,7 +170,10 @@ def pairs_ordered_as(data: Any, other: Any, what: str, *, square: bool) -> Any:
     """
     if not (is_frame(data) and is_frame(other)):
         return data
-    sides = [other.index, other.columns] if square else [other.index]
+    if square:
+        sides = [other.index, other.columns]
+    else:
+        sides = [other.index]
     named = [[str(name) for name in side] for side in sides if not counts(side)]
     if not named:
         return data

@@ -42,10 +42,15 @@ def nearest_rows(
     It searches all of many rows of NumPy by pynndescent where that knows the metric. The parameters
     are those of `neucmds.problem.sampled_pairs.feature_pairs`.
     """
-    params, rng = metric_params or {}, check_random_state(random_state)
-    n, xp = int(features.shape[0]), namespace(features)
+    params = metric_params or {}
+    rng = check_random_state(random_state)
+    n = int(features.shape[0])
+    xp = namespace(features)
     index = neighbor_index(features, metric, params, n_jobs=-1)
-    graph = _descent(metric) if is_numpy(features) and n > ALL_COMPARED else None
+    if is_numpy(features) and n > ALL_COMPARED:
+        graph = _descent(metric)
+    else:
+        graph = None
 
     def nearest(count: int, objects: Ints | None) -> Found:
         if objects is None and graph is not None and count < MOST_DESCENDED:
@@ -94,4 +99,6 @@ def _descent(metric: Any) -> Any:
     except ImportError:
         return None
     known = isinstance(metric, str) and DESCENDED_AS.get(metric, metric) in named_distances
-    return NNDescent if known else None
+    if known:
+        return NNDescent
+    return None

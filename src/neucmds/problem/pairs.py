@@ -25,9 +25,11 @@ Ints = npt.NDArray[Any]
 TOLERANCE = sqrt(np.finfo(np.float64).eps)
 # Pairs look like edges between neighbours where at most this share of all is known, and at least
 # this share of triangles is closed: .3 and more among neighbours in up to ten dimensions.
-LOCAL_DENSITY, LOCAL = 0.05, 0.2
+LOCAL_DENSITY = 0.05
+LOCAL = 0.2
 # Fewer objects are not asked, nor those of which one has a pair with more than this share.
-LOCAL_OBJECTS, HUB = 50, 0.5
+LOCAL_OBJECTS = 50
+HUB = 0.5
 _COLUMNS = "a list of pairs has 3, two objects and their dissimilarity, or a 4th for the weight"
 
 
@@ -140,27 +142,43 @@ def make_pairs(
     counts, and pairs of weight 0 are left out. `sampled` pairs were drawn from all, and weights are
     inverse shares. All else is as for `as_pairs`.
     """
-    i, j = np.asarray(i), np.asarray(j)
+    i = np.asarray(i)
+    j = np.asarray(j)
     d: Floats = np.asarray(values, dtype=np.float64)
     w: Floats | None = None if weight is None else np.asarray(weight, dtype=np.float64)
     if allow_missing and np.isnan(d).any():
         known = ~np.isnan(d)
-        i, j, d, w = i[known], j[known], d[known], None if w is None else w[known]
+        i = i[known]
+        j = j[known]
+        d = d[known]
+        if w is None:
+            w = None
+        else:
+            w = w[known]
     _refuse_values(i, j, d, w, squared, labels)
-    low, high = np.minimum(i, j), np.maximum(i, j)
+    low = np.minimum(i, j)
+    high = np.maximum(i, j)
     rounding = TOLERANCE * float(np.max(np.abs(d)))
     kept = np.flatnonzero(low != high if w is None else (low != high) & (w > 0))
     key = low.astype(np.int64)[kept] * n + high[kept]
     order = np.argsort(key, kind="stable")
-    key, kept = key[order], kept[order]
-    d, w = d[kept], None if w is None else w[kept]
+    key = key[order]
+    kept = kept[order]
+    d = d[kept]
+    if w is None:
+        w = None
+    else:
+        w = w[kept]
     first = np.flatnonzero(np.diff(key, prepend=-1))
     if first.size < key.size:
         gaps = np.maximum.reduceat(d, first) - np.minimum.reduceat(d, first)
         if not symmetrize:
             _refuse_gaps(gaps, key[first], n, labels, rounding)
         d = np.add.reduceat(d, first) / np.diff(first, append=key.size)
-        w = None if w is None else np.maximum.reduceat(w, first)
+        if w is None:
+            w = None
+        else:
+            w = np.maximum.reduceat(w, first)
         key = key[first]
     index = np.int32 if n <= np.iinfo(np.int32).max else np.int64
     return Pairs(
@@ -223,7 +241,10 @@ def refuse_parts(
         return
     sizes = np.bincount(part)
     others = np.flatnonzero(part != np.argmax(sizes))
-    back = " both ways" if connection == "strong" else ""
+    if connection == "strong":
+        back = " both ways"
+    else:
+        back = ""
     raise InputError(
         f"the {what}s form {count} parts that no {what} connects{back}, of "
         f"{listed([str(size) for size in np.sort(sizes)[::-1]])} "
@@ -258,9 +279,12 @@ def edges_of(frame: Any, weight: str | None) -> tuple[Any, Labels]:
             f"{option('metric_params')} must be one of {listed(list(map(repr, titles[2:])))}, or "
             "None for edges of length 1."
         )
-    third = titles[2] if len(titles) == 3 else None
-    names = () if weight is None else (weight, "length", third)
-    chosen = next((name for name in names if name in titles[2:]), None)
+    names = [weight, "length"]
+    if len(titles) == 3:
+        names.append(titles[2])
+    chosen = None
+    if weight is not None:
+        chosen = next((name for name in names if name in titles[2:]), None)
     if chosen is None and weight is not None:
         warnings.warn(
             f"{len(frame)} edges count as 1: the table has no column {weight!r} or 'length'.",
@@ -307,7 +331,8 @@ def _warn_of_edges(pairs: Pairs) -> None:
     if density > LOCAL_DENSITY or pairs.n < LOCAL_OBJECTS or degrees.max() > HUB * pairs.n:
         return
     known = (pairs.graph() > 0).astype(np.int64)
-    closed, all_two = (known @ known).multiply(known).sum(), float(degrees @ (degrees - 1))
+    closed = (known @ known).multiply(known).sum()
+    all_two = float(degrees @ (degrees - 1))
     if closed > LOCAL * all_two:
         warnings.warn(
             f"{pairs.size} pairs of {pairs.n} objects look like edges between neighbours, and the "
@@ -331,7 +356,10 @@ def _numbered(
     numbers = numbers.reshape(both.shape).astype(np.int64)
     counted = both.dtype.kind in "iu" and np.array_equal(names, np.arange(names.size))
     # Labels that only count the objects say nothing.
-    labels = None if counted else tuple(str(name) for name in names.tolist())
+    if counted:
+        labels = None
+    else:
+        labels = tuple(str(name) for name in names.tolist())
     return int(names.size), numbers, labels
 
 
@@ -390,7 +418,9 @@ def _refuse_gaps(
 
 
 def _counted(count: int, noun: str) -> str:
-    return f"1 {noun} is" if count == 1 else f"{count} {noun}s are"
+    if count == 1:
+        return f"1 {noun} is"
+    return f"{count} {noun}s are"
 
 
 def _named(ids: Ints, labels: Labels) -> str:

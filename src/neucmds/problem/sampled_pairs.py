@@ -246,7 +246,10 @@ def called_pairs(
     back = np.concatenate([landmarks[high], np.tile(landmarks, others.size)])
     lengths = np.concatenate([to_landmarks[landmarks[low], high], to_landmarks[others].ravel()])
     left = max(0, budget - lengths.size)
-    parts = _near_ends(to_landmarks, drawn, left / n, rng) if near else []
+    if near:
+        parts = _near_ends(to_landmarks, drawn, left / n, rng)
+    else:
+        parts = []
     i, j, weight = _joined_ends(n, others, parts, left, rng)
     more = space.paired(points, points, i, j)
     columns = ([ends, i], [back, j], [lengths, more], [np.ones(lengths.size), weight])
@@ -384,7 +387,10 @@ def _first_of(n: int, parts: list[tuple[Array, Array, Array, float]]) -> Pairs:
     key = xp.take(key, order, axis=0)
     first = xp.concat([order[:1], order[1:][key[1:] != key[:-1]]])
     first = first[xp.take(low, first, axis=0) != xp.take(high, first, axis=0)]
-    index = xp.int32 if n < 2**31 else xp.int64
+    if n < 2**31:
+        index = xp.int32
+    else:
+        index = xp.int64
     columns = [xp.astype(low, index), xp.astype(high, index), length, weight]
     columns = [to_numpy(xp.take(column, first, axis=0)) for column in columns]
     lowest, highest = arrays.min_and_max(length)

@@ -83,7 +83,9 @@ class Extent:
         """The half of D that holds everything, if the other holds zeros alone."""
         if self.above == 0 < self.below:
             return "lower"
-        return "upper" if self.below == 0 < self.above else None
+        if self.below == 0 < self.above:
+            return "upper"
+        return None
 
 
 def as_labels(labels: Iterable[object] | None, n: int) -> tuple[str, ...] | None:
@@ -107,14 +109,18 @@ def as_labels(labels: Iterable[object] | None, n: int) -> tuple[str, ...] | None
 def entry_name(i: int, j: int, labels: Sequence[str] | None) -> str:
     """Name an entry of D by its indices, and by its labels where there are any."""
     place = f"({int(i)}, {int(j)})"
-    return place if labels is None else f"{place}, {labels[i]!r} and {labels[j]!r}"
+    if labels is None:
+        return place
+    return f"{place}, {labels[i]!r} and {labels[j]!r}"
 
 
 def working_dtype(array: Array) -> Any:
     """Floating dtype to work in: float32 for floats of at most 32 bits, float64 for the rest."""
     xp = arrays.namespace(array)
     if xp.isdtype(array.dtype, "real floating"):
-        return xp.float32 if xp.finfo(array.dtype).bits <= 32 else xp.float64
+        if xp.finfo(array.dtype).bits <= 32:
+            return xp.float32
+        return xp.float64
     if xp.isdtype(array.dtype, ("bool", "integral")):
         return xp.float64
     raise InputError(f"D has dtype {array.dtype}, which is not a real number; convert it to float.")
@@ -149,17 +155,25 @@ def exceeds_range(size: float, squared: bool, bits: int = 64, n: int = 1) -> int
         limits = np.finfo(np.float32)
         least = float(limits.tiny / limits.eps)
         most = float(limits.max) / n
-    sq_size = size if squared else size * size
+    if squared:
+        sq_size = size
+    else:
+        sq_size = size * size
     if sq_size > most:
         return 1
-    return -1 if size > 0 and sq_size < least else 0
+    if size > 0 and sq_size < least:
+        return -1
+    return 0
 
 
 def refuse_range(size: float, squared: bool, where: str = "", bits: int = 64, n: int = 1) -> None:
     """Refuse a D whose powers leave the range of floats, with the factor to divide it by."""
     beyond = exceeds_range(size, squared, bits, n)
     if beyond:
-        more = ", or store D as float64" if bits == 32 else ""
+        if bits == 32:
+            more = ", or store D as float64"
+        else:
+            more = ""
         largest = f"the largest entry is {size:.2g}{where}"
         raise out_of_range("D is", largest, size, beyond > 0, more)
 
@@ -179,7 +193,10 @@ def out_of_range(
 ) -> InputError:
     """Return the refusal of numbers whose powers leave the range of floats."""
     how, where = ("large", "over") if too_large else ("small", "under")
-    factor = f"1e{math.floor(math.log10(size))}" if 0 < size < math.inf else "a constant"
+    if 0 < size < math.inf:
+        factor = f"1e{math.floor(math.log10(size))}"
+    else:
+        factor = "a constant"
     return InputError(
         f"{what} too {how}: {largest}, and sums of its powers {where}flow; divide by "
         f"{factor}{more}."
@@ -201,7 +218,10 @@ def validate(
     `gap_at` is the place of the gap of `extent`, if strips do not show it.
     """
     eps = arrays.eps(dtype, xp)
-    bits = 64 if rules.in_memory else int(xp.finfo(dtype).bits)
+    if rules.in_memory:
+        bits = 64
+    else:
+        bits = int(xp.finfo(dtype).bits)
     rounding = tolerance(extent.size, eps)
     fine = (
         all(map(math.isfinite, astuple(extent)))
@@ -255,10 +275,16 @@ def _refuse(
     rounding = tolerance(np.fmax.reduce(np.abs(own), initial=size), eps)
     infinite = worst(lambda start, rows, columns: np.isinf(rows))
     if infinite[0]:
-        advice = f", or by NaN with {option('missing', 'ignore')}" if rules.in_memory else ""
+        if rules.in_memory:
+            advice = f", or by NaN with {option('missing', 'ignore')}"
+        else:
+            advice = ""
         raise _listed(infinite, "infinite", f"replace by a finite value{advice}", rules)
     if triangle is not None and not rules.symmetrize and size > rounding:
-        other = "above" if triangle == "lower" else "below"
+        if triangle == "lower":
+            other = "above"
+        else:
+            other = "below"
         raise InputError(
             f"D is a {triangle} triangle: all entries {other} the diagonal are zero or missing; "
             f"{rules.repair('to mirror it')}."
@@ -303,7 +329,9 @@ def _refuse_missing(
             return missing
         if triangle is None:
             return missing & np.isnan(columns)
-        return np.tril(missing, start) if triangle == "lower" else np.triu(missing, start)
+        if triangle == "lower":
+            return np.tril(missing, start)
+        return np.triu(missing, start)
 
     missing = worst(lost)
     if missing[0] and not rules.allow_missing:

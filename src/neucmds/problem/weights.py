@@ -37,13 +37,19 @@ def as_weighted(
     if weights is None and not has_gaps:
         return None
     if is_numpy(d):
-        count = _MATRICES if weights is not None else _MATRICES_WITH_GAPS
+        if weights is not None:
+            count = _MATRICES
+        else:
+            count = _MATRICES_WITH_GAPS
         require_memory(
             count * 8 * n**2,
             f"D of {n} objects with weights or missing entries",
             "pass the observed pairs as a scipy.sparse array, or use fewer objects",
         )
-    w = xp.ones_like(d) if weights is None else _checked(weights, d)
+    if weights is None:
+        w = xp.ones_like(d)
+    else:
+        w = _checked(weights, d)
     ids = asarray_like(np.arange(n), d, dtype=xp.int64)
     w = xp.where(gaps | (ids[:, None] == ids[None, :]), xp.zeros_like(w), w)
     _refuse_lost_objects(w, labels)
@@ -75,7 +81,10 @@ def _refuse_lost_objects(w: Array, labels: Labels) -> None:
         return
     lost = int(xp.argmin(totals))
     n = int(w.shape[0])
-    name = f"{lost}" if labels is None else f"{lost}, {labels[lost]!r}"
+    if labels is None:
+        name = f"{lost}"
+    else:
+        name = f"{lost}, {labels[lost]!r}"
     raise InputError(
         f"{int(xp.sum(xp.astype(totals <= 0, xp.int64)))} of {n} objects have no pair that is "
         f"both known and of positive weight, the first object {name}; drop them, or "
