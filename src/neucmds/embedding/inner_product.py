@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
 
 from neucmds.backend.arrays import Array, asarray_like, namespace
 
 
-@dataclass(frozen=True)
 class InnerProduct:
     """D̂ as an inner product.
 
@@ -36,9 +33,25 @@ class InnerProduct:
     True
     """
 
-    coordinates: Array
-    signs: Array
-    unit: bool = False
+    def __init__(self, coordinates: Array, signs: Array, unit: bool = False) -> None:
+        self.coordinates = coordinates
+        self.signs = signs
+        self.unit = unit
+        # Shift and scale of Σ s x²: neither changes a rank. Unscaled sums dwarf the coordinates,
+        # and graph indexes then find few neighbours; a third of the size of the coordinates gave
+        # the highest recall.
+        self._shift = 0.0
+        self._scale = 1.0
+        self._longest = 1.0
+        if unit:
+            xp = namespace(coordinates)
+            norms = self._norms(coordinates)
+            self._shift = float(xp.mean(norms))
+            spread = math.sqrt(float(xp.mean((norms - self._shift) ** 2)))
+            if spread:
+                size = math.sqrt(float(xp.mean(xp.sum(coordinates**2, axis=1))))
+                self._scale = size / (3 * spread)
+            self._longest = float(xp.max(_lengths(self._plain_vectors(coordinates)))) or 1.0
 
     @property
     def vectors(self) -> Array:
@@ -51,64 +64,46 @@ class InnerProduct:
         With `unit`, a new object farther out than all fitted ones has a longer vector; its inner
         products are still correct.
         """
-        x = asarray_like(coordinates, self.coordinates)
-        shift, scale, longest = self._frame
-        vectors = self._with_last(x, scale * (self._norms(x) - shift))
+        vectors = self._plain_vectors(asarray_like(coordinates, self.coordinates))
         if not self.unit:
             return vectors
-        xp = namespace(x)
-        left = xp.clip(longest**2 - xp.sum(vectors * vectors, axis=1), min=0.0)
-        return self._with_last(vectors, xp.sqrt(left)) / longest
+        xp = namespace(vectors)
+        rest = xp.clip(self._longest**2 - _lengths(vectors) ** 2, min=0.0)
+        return _with_last(vectors, xp.sqrt(rest)) / self._longest
 
     def queries(self, coordinates: Array) -> Array:
         """Query vectors (2 s∘q, −1) of objects at these coordinates, as long as `vectors`."""
-        query = self._plain_queries(coordinates)
+        queries = self._plain_queries(coordinates)
         if not self.unit:
-            return query
-        xp = namespace(query)
-        zero = xp.zeros_like(query[:, 0])
-        return self._with_last(query, zero) / self._lengths(query)[:, None]
+            return queries
+        zeros = namespace(queries).zeros_like(queries[:, 0])
+        return _with_last(queries, zeros) / _lengths(queries)[:, None]
 
     def sq_dissimilarities(self, scores: Array, coordinates: Array) -> Array:
         """D̂ from inner products, one row of scores for each row of query coordinates."""
         q = asarray_like(coordinates, self.coordinates)
-        shift, _, longest = self._frame
-        inner = asarray_like(scores, q)
+        products = asarray_like(scores, q)
         if self.unit:
-            inner = inner * (longest * self._lengths(self._plain_queries(q)))[:, None]
-        return self._norms(q)[:, None] + shift - inner
+            lengths = _lengths(self._plain_queries(q))
+            products = products * (self._longest * lengths)[:, None]
+        return self._norms(q)[:, None] + self._shift - products
 
-    @cached_property
-    def _frame(self) -> tuple[float, float, float]:
-        """Shift and scale of Σ s x², and the length of the longest vector.
-
-        Neither changes a rank. Unscaled sums dwarf the coordinates, and graph indexes then find few
-        neighbours; a third of the size of the coordinates gave the highest recall.
-        """
-        if not self.unit:
-            return 0.0, 1.0, 1.0
-        xp, norms = namespace(self.coordinates), self._norms(self.coordinates)
-        shift = float(xp.mean(norms))
-        size = math.sqrt(float(xp.mean(xp.sum(self.coordinates**2, axis=1))))
-        spread = math.sqrt(float(xp.mean((norms - shift) ** 2)))
-        scale = size / (3 * spread) if spread > 0 else 1.0
-        last = scale * (norms - shift)
-        longest = math.sqrt(float(xp.max(xp.sum(self.coordinates**2, axis=1) + last * last)))
-        return shift, scale, longest or 1.0
+    def _plain_vectors(self, x: Array) -> Array:
+        return _with_last(x, self._scale * (self._norms(x) - self._shift))
 
     def _plain_queries(self, coordinates: Array) -> Array:
         q = asarray_like(coordinates, self.coordinates)
-        last = asarray_like(-namespace(q).ones((q.shape[0],), dtype=q.dtype), q)
-        return self._with_last(2 * q * self.signs[None, :], last / self._frame[1])
+        last = namespace(q).zeros_like(q[:, 0]) - 1 / self._scale
+        return _with_last(2 * q * self.signs, last)
 
-    def _norms(self, points: Array) -> Array:
-        return (points * points) @ self.signs
+    def _norms(self, x: Array) -> Array:
+        return (x * x) @ self.signs
 
-    @staticmethod
-    def _lengths(points: Array) -> Array:
-        xp = namespace(points)
-        return xp.sqrt(xp.sum(points * points, axis=1))
 
-    @staticmethod
-    def _with_last(columns: Array, last: Array) -> Array:
-        return namespace(columns).concat([columns, last[:, None]], axis=1)
+def _lengths(vectors: Array) -> Array:
+    xp = namespace(vectors)
+    return xp.sqrt(xp.sum(vectors * vectors, axis=1))
+
+
+def _with_last(columns: Array, last: Array) -> Array:
+    return namespace(columns).concat([columns, last[:, None]], axis=1)

@@ -35,8 +35,6 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Object = int | str
 _SINGLE = (int, str, np.int64)
-# Entries of a block of differences between paired objects: 2 MB in float64.
-PAIRED_ELEMENTS = 2**18
 
 
 @dataclass(frozen=True, repr=False)
@@ -314,7 +312,7 @@ class Embedding:
                 "as many of both, or one object for all."
             ) from problem
         parts = [self.signs[:0]]
-        for block in row_blocks(left.size, max(1, 2 * self.k), PAIRED_ELEMENTS):
+        for block in row_blocks(left.size, max(1, 2 * self.k)):
             x = self._taken(left.ravel()[block])
             y = self._taken(right.ravel()[block])
             parts.append(self.form.paired_sq(x, y))

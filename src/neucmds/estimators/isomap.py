@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -12,7 +11,7 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
-from neucmds.backend.arrays import Array
+from neucmds.backend.arrays import Array, row_blocks
 from neucmds.errors import NeucmdsWarning, option
 from neucmds.estimators.transformer import SignedTransformer
 from neucmds.fit import embed
@@ -27,7 +26,6 @@ from neucmds.problem.metrics import refuse_calls
 PATHS_AT_ONCE = 2**25
 
 
-@dataclass(eq=False, repr=False)
 class NeucIsomap(SignedTransformer):
     """Isomap with its last step replaced: geodesics are embedded by coordinates with signs.
 
@@ -81,19 +79,34 @@ class NeucIsomap(SignedTransformer):
     (200, 5)
     """
 
-    n_components: NComponents = N_COMPONENTS
-    n_neighbors: int = 5
-    _: KW_ONLY
-    method: Method = DEFAULT_METHOD
-    loss: Loss = "squared"
-    floor: float | None = None
-    curvature: float | Literal["auto"] = 0.0
-    metric: Any = "euclidean"
-    metric_params: dict[str, Any] | None = None
-    max_iter: int | None = None
-    n_init: int | None = None
-    random_state: Any = 0
-    n_jobs: int | None = None
+    def __init__(
+        self,
+        n_components: NComponents = N_COMPONENTS,
+        n_neighbors: int = 5,
+        *,
+        method: Method = DEFAULT_METHOD,
+        loss: Loss = "squared",
+        floor: float | None = None,
+        curvature: float | Literal["auto"] = 0.0,
+        metric: Any = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        max_iter: int | None = None,
+        n_init: int | None = None,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.method = method
+        self.loss = loss
+        self.floor = floor
+        self.curvature = curvature
+        self.metric = metric
+        self.metric_params = metric_params
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None) -> NeucIsomap:
         """Join neighbours to a graph, and embed its shortest paths.
@@ -162,10 +175,9 @@ class NeucIsomap(SignedTransformer):
         """Lengths of paths from new objects to all fitted ones, some objects at a time."""
         new = self._validated(X, reset=False)
         near = self._neighbors.kneighbors_graph(new, mode="distance")
-        step = max(1, PATHS_AT_ONCE // self._neighbors.n_neighbors // self.graph_.shape[0])
-        for start in range(0, near.shape[0], step):
-            edges = near[start : start + step]
-            yield joined_paths(edges, partial(shortest_path_rows, self.graph_))
+        width = self._neighbors.n_neighbors * self.graph_.shape[0]
+        for block in row_blocks(near.shape[0], width, PATHS_AT_ONCE):
+            yield joined_paths(near[block], partial(shortest_path_rows, self.graph_))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

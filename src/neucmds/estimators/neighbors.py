@@ -9,8 +9,6 @@ from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from neucmds.backend.arrays import to_numpy
-
 
 class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn objects into the graph of their nearest by D̂, as a step of a pipeline.
@@ -62,9 +60,7 @@ class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        self.estimator_ = clone(self.estimator)
-        # Landmarks are few: their estimator keeps all objects only when it has placed them.
-        self.estimator_.fit_transform(X)
+        self.estimator_ = clone(self.estimator).fit(X)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
@@ -79,13 +75,13 @@ class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         -------
         scipy.sparse.csr_matrix of shape (n, n)
         """
-        distances, indices = (
-            to_numpy(part) for part in self.fit(X).estimator_.kneighbors(None, self.n_neighbors)
-        )
-        n, k = indices.shape
-        values = np.hstack([np.zeros((n, 1)), distances])
-        columns = np.hstack([np.arange(n)[:, None], indices])
-        starts = np.arange(0, n * (k + 1) + 1, k + 1)
+        self.fit(X)
+        graph = self.estimator_.kneighbors_graph(None, self.n_neighbors, mode="distance")
+        n = graph.shape[0]
+        k = self.n_neighbors
+        values = np.hstack([np.zeros((n, 1)), graph.data.reshape(n, k)])
+        columns = np.hstack([np.arange(n)[:, None], graph.indices.reshape(n, k)])
+        starts = np.arange(0, values.size + 1, k + 1)
         return csr_matrix((values.ravel(), columns.ravel(), starts), shape=(n, n))
 
     def transform(self, X: Any) -> Any:
