@@ -137,7 +137,10 @@ class Form:
             return root
         xp = namespace(root)
         half = root * self._half_unit
-        half = xp.asinh(half) if self.curvature < 0 else xp.asin(xp.clip(half, None, 1.0))
+        if self.curvature < 0:
+            half = xp.asinh(half)
+        else:
+            half = xp.asin(xp.clip(half, None, 1.0))
         half /= self._half_unit
         return half
 

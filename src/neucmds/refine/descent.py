@@ -66,10 +66,9 @@ class Limits:
             usual_tol = DISTANCE_TOL
         if loss != "squared" and n <= FEW_OBJECTS:
             usual_tol = TOL_OF_FEW
-        return cls(
-            MAX_ITER if max_iter is None else max_iter,
-            usual_tol if tol is None else tol,
-        )
+        if tol is None:
+            tol = usual_tol
+        return cls(max_iter or MAX_ITER, tol)
 
     def after(self, iterations: int) -> Limits:
         """Return the remaining limits after some iterations."""
@@ -293,19 +292,24 @@ def search_by_slopes(
     low = (0.0, start_value, start_slope)
     high: tuple[float, float, float] | None = None
     best: Point | None = None
+    best_value = start_value
     t = lowest_point(quartic) or 1.0
     for _ in range(MOST_TRIALS):
         trial = move(t)
         slope = dot(trial.gradient, direction)
-        if trial.value < (start_value if best is None else best.value):
+        if trial.value < best_value:
             best = trial
+            best_value = trial.value
             if abs(slope) <= SLOPE_LEFT * abs(start_slope):
                 break
         if slope < 0 and trial.value <= low[1]:
             low = (t, trial.value, slope)
         else:
             high = (t, trial.value, slope)
-        t = 2 * t if high is None else low[0] + _lowest_of_cubic(*low, *high)
+        if high is None:
+            t *= 2
+        else:
+            t = low[0] + _lowest_of_cubic(*low, *high)
     return best
 
 

@@ -123,8 +123,9 @@ def _grown(
         ends.append(minimize(tiles, start, limits.at_most(STAGE_ITERATIONS)))
     end = minimize(tiles, min(ends, key=attrgetter("value")), limits)
     # Not for the last digits: other coordinates predict other values in the gaps.
-    better = end.value < 0.99 * grown.value - tiles.rounding * tiles.unit
-    return end if better else grown
+    if end.value < 0.99 * grown.value - tiles.rounding * tiles.unit:
+        return end
+    return grown
 
 
 def _fit_row_effects(d: Array, weights: Array, components: Components, limits: Limits) -> Refined:
@@ -175,7 +176,9 @@ def _best_size(
     if not _clearly_less(errors[best], errors[-1]):
         return last
     warnings.warn(_predicts_badly(weights, errors, best, sizes), OverfitWarning, stacklevel=2)
-    return best - 1 if best else None
+    if best == 0:
+        return None
+    return best - 1
 
 
 def _warn_if_undetermined(weights: Array, k: int) -> None:
@@ -290,7 +293,7 @@ def _row_effects(d: Array, weights: Array) -> Array:
 
 
 def _generator(random_state: Any) -> np.random.Generator:
-    seed = check_random_state(0 if random_state is None else random_state)
+    seed = check_random_state(random_state or 0)
     return np.random.default_rng(seed.randint(2**31))
 
 

@@ -42,6 +42,7 @@ from neucmds.refine.losses import (
     check_defined,
     combined_floor,
     power_of_four,
+    weighted,
 )
 from neucmds.refine.pairwise import (
     DEVICE_BLOCK,
@@ -98,8 +99,7 @@ def refine_pairs(
     if checkpoint is None:
         return minimize(listed, *lowered(listed, start, limits, first))
     problem = (pairs.i, pairs.j, pairs.sq_dissimilarity, pairs.weight, loss, floor)
-    fitted = (start.coordinates, start.signs, start.form.curvature)
-    kept = Checkpoint(checkpoint, *problem, *fitted, limits.tol)
+    kept = Checkpoint(checkpoint, *problem, start.coordinates, start.form, limits.tol)
     done = int(kept.held.get("iteration", 0))
     steps = count(done + 1)
     limits = replace(limits, keep=lambda x, _: kept.save(x=x, iteration=next(steps)))
@@ -148,8 +148,9 @@ class ListedPairs(SummedLoss):
         Parameters are those of `refine_pairs`, and an array.
         """
         xp = namespace(like)
-        few = pairs.size <= BLOCK and on_cpu(like)
-        dtype = xp.float64 if few else xp.float32
+        dtype = xp.float32
+        if pairs.size <= BLOCK and on_cpu(like):
+            dtype = xp.float64
         sq = form.to_sq(pairs.sq_dissimilarity)
         scale = power_of_four(sq)
         unit = scale ** PairLoss(loss).degree
@@ -184,7 +185,9 @@ class ListedPairs(SummedLoss):
         xp = namespace(self.d)
         if self.d.dtype == xp.float64:
             return self
-        u = None if self.u is None else xp.astype(self.u, xp.float64)
+        u = self.u
+        if u is not None:
+            u = xp.astype(u, xp.float64)
         return replace(self, d=xp.astype(self.d, xp.float64), u=u)
 
     @cached_property
@@ -235,12 +238,12 @@ class ListedPairs(SummedLoss):
             weights, bend = self._curved(residual[part], part)
             first = d1[part]
             second = d2[part]
-            weighted = weights * first
-            c3 = 2 * dot(weighted, second)
+            bent = weights * first
+            c3 = 2 * dot(bent, second)
             c4 = dot(weights * second, second)
             if bend is not None:
-                weighted = weighted * bend
-            return np.array([dot(weighted, first) + 2 * dot(pull[part], second), c3, c4])
+                bent = bent * bend
+            return np.array([dot(bent, first) + 2 * dot(pull[part], second), c3, c4])
 
         higher = 2 * np.sum(self._each(walk, self._runs), axis=0)
         quartic = np.array([point.value, dot(point.gradient, direction), *higher])
@@ -336,8 +339,8 @@ class ListedPairs(SummedLoss):
             pull = self._weights[part] * residual
             return dot(pull, residual), pull
         q, slope, _ = self._terms(residual, part)
-        weighted = q if self.u is None else self.u[part] * q
-        return dot(weighted, q), weighted * slope
+        counted = weighted(q, self._u(part))
+        return dot(counted, q), counted * slope
 
     def _curved(self, residual: Array, part: slice) -> tuple[Array, Array | None]:
         """Return u q′² of some pairs, and how q bends."""
@@ -345,8 +348,12 @@ class ListedPairs(SummedLoss):
             return self._weights[part], None
         _, slope, bend = self._terms(residual, part, bend=True)
         assert slope is not None
-        weights = slope * slope
-        return weights if self.u is None else self.u[part] * weights, bend
+        return weighted(slope * slope, self._u(part)), bend
+
+    def _u(self, part: slice) -> Array | None:
+        if self.u is None:
+            return None
+        return self.u[part]
 
     def _terms(self, residual: Array, part: slice, bend: bool = False) -> Terms:
         d = self.d[part]
@@ -358,9 +365,10 @@ class ListedPairs(SummedLoss):
         if self.loss.name == "distance":
             return None
         xp = namespace(self.d)
-        weights = xp.ones_like(self.d) if self.u is None else self.u
         _, slope, _ = self.loss.terms(self.form, self.d, xp.asarray(self.d, copy=True))
-        return weights if slope is None else weights * slope * slope
+        if slope is None:
+            slope = xp.ones_like(self.d)
+        return weighted(slope * slope, self.u)
 
     def _times(self, values: Array, columns: Array) -> Array:
         """Multiply the symmetric matrix of one value for each pair with columns."""
@@ -388,7 +396,7 @@ class ListedPairs(SummedLoss):
     def _firsts(self) -> Ints:
         """Where the pairs of every first object begin, in main memory."""
         firsts = np.searchsorted(self.i, np.arange(self.starts.size))
-        return firsts.astype(np.int32 if self.i.size < 2**31 else np.int64)
+        return firsts.astype(_index_type(np, self.i.size))
 
     def _blocks_by_object(self, x: Floats, weights: Floats) -> Floats:
         """Σ_j w (x_i − x_j)(x_i − x_j)ᵀ of every object i, from differences."""
@@ -415,10 +423,14 @@ class ListedPairs(SummedLoss):
     def _runs(self) -> list[slice]:
         """Slices of all pairs of which some numbers each stay in the cache."""
         size = int(self.d.shape[0])
-        return list(row_blocks(size, 8, BLOCK)) if is_numpy(self.d) else [slice(0, size)]
+        if is_numpy(self.d):
+            return list(row_blocks(size, 8, BLOCK))
+        return [slice(0, size)]
 
     def _each(self, work: Callable[[slice], Any], parts: Iterable[slice]) -> list[Any]:
-        return parallel_map(work, parts) if is_numpy(self.d) else [work(part) for part in parts]
+        if is_numpy(self.d):
+            return parallel_map(work, parts)
+        return [work(part) for part in parts]
 
     def _narrow(self, array: Array) -> Array:
         return namespace(array).astype(array, self.d.dtype, copy=False)
@@ -431,11 +443,18 @@ def _cut(starts: Ints, parts: int) -> list[slice]:
     return [slice(first, last) for first, last in pairwise(rows.tolist())]
 
 
+def _index_type(xp: Any, size: int) -> Any:
+    """Return the type of integers that count up to a size."""
+    if size < 2**31:
+        return xp.int32
+    return xp.int64
+
+
 def _by_rows(n: int, i: Array, j: Array) -> tuple[Array, ...]:
     """Sort pairs in both orders by row: where each row starts, the partners, and which pair."""
     xp = namespace(i)
     m = int(i.shape[0])
-    wide = xp.int32 if 2 * m < 2**31 else xp.int64
+    wide = _index_type(xp, 2 * m)
     if is_numpy(i):
         number = np.arange(m, dtype=wide)
         ends: Any = np.concatenate([i, j]), np.concatenate([j, i])

@@ -8,6 +8,7 @@ starts each.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil
 from operator import attrgetter
 from typing import Any
 
@@ -55,7 +56,7 @@ def refine_for_loss(
     weights: Array | None = None,
     n_init: int | None = None,
     floor: float | None = None,
-    curvature: float = 0.0,
+    form: Form | None = None,
     random_state: Any = None,
 ) -> Refined:
     """Find the coordinates, and the signature unless it is given, of the least loss.
@@ -74,21 +75,23 @@ def refine_for_loss(
     n_init : int, optional
         Number of starts, the squared solution first; with several, other numbers of negatives are
         tried as well. By default as of `usual_starts`.
-    curvature : float, default=0
-        κ in units of 1/d².
+    form : Form, optional
+        Of any signs; flat by default.
     random_state : int, RandomState or None
         Seed of the eigensolver and of the starts.
     """
-    form = Form(np.zeros(0), curvature)
+    form = form or Form(np.zeros(0))
     link = form.to_sq(sq_dissimilarity)
     n = int(link.shape[0])
     rng = check_random_state(random_state)
     tiles = Tiles.of(link, loss, form=form, weights=weights, floor=floor)
     if start is not None:
         return minimize(tiles, start, limits)
-    several = n <= FEW_OBJECTS if n_init is None else n_init > 1
+    several = n <= FEW_OBJECTS
     if n_init is None:
         n_init = usual_starts(n, components.total)
+    else:
+        several = n_init > 1
     search = Search(
         tiles,
         link,
@@ -111,7 +114,9 @@ def usual_starts(n: int, k: int) -> int:
     """Return how many starts n objects have in k coordinates."""
     if n > FEW_OBJECTS or k > FEW_COORDINATES:
         return 1
-    return MORE_STARTS if n <= FEWER_OBJECTS else STARTS
+    if n <= FEWER_OBJECTS:
+        return MORE_STARTS
+    return STARTS
 
 
 def approach(
@@ -125,11 +130,15 @@ def approach(
     Also returns the remaining limits.
     """
     before = tiles.value_of(start)
-    worst = POOR if alone and tiles.loss.name == "distance" else 1.0
+    worst = 1.0
+    if alone and tiles.loss.name == "distance":
+        worst = POOR
     if tiles.loss.name == "squared" or before <= worst * tiles.size * tiles.unit:
         return lowered(tiles, start, limits)
     end, left = lowered(tiles, start, limits, min_and_max(tiles.d)[1] / FLOOR_STEP)
-    return (end, left) if tiles.value_of(end) < before else (start, limits)
+    if tiles.value_of(end) < before:
+        return end, left
+    return start, limits
 
 
 class Search:
@@ -211,7 +220,7 @@ class Search:
 
         There are a quarter of the starts by default.
         """
-        starts = -(-self.n_init // 4) if starts is None else starts
+        starts = starts or ceil(self.n_init / 4)
         brief = self.limits.at_most(STAGE_ITERATIONS, STAGE_TOL)
         if negatives not in self.ends:
             squared = self._squared_with(negatives)
@@ -289,7 +298,9 @@ def _padded(start: Start, components: Components, rng: Any) -> Start:
     if not missing.any():
         return start
     x = to_numpy(start.coordinates)
-    size = PADDING * float(x.std()) if x.size else 1.0
+    size = 1.0
+    if x.size:
+        size = PADDING * float(x.std())
     columns = size * rng.standard_normal((x.shape[0], int(missing.sum())))
     signs = np.concatenate([start.signs, np.ones(missing[0]), -np.ones(missing[1])])
     padded = np.concatenate([x, columns], axis=1)

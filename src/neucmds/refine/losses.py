@@ -136,7 +136,7 @@ class PairLoss:
             q = form.to_distance(d_hat) - form.to_distance(d)
         else:
             q, _, _ = self.terms(form, d, d_hat)
-        return _weighted_sum(q * q, u)
+        return float(namespace(q).sum(weighted(q * q, u)))
 
     def in_distances(self, form: Form, d: Array, d_hat: Array, u: Array | None = None) -> float:
         """Return Σ u|d̂ − d|, for "relative" relative to max(d, f): of any κ alike."""
@@ -145,13 +145,15 @@ class PairLoss:
         if self.name == "relative":
             floor = form.to_distance(np.array([self.floor]))
             q /= _at_least(distance, float(floor[0]))
-        return _weighted_sum(namespace(q).abs(q), u)
+        xp = namespace(q)
+        return float(xp.sum(weighted(xp.abs(q), u)))
 
 
-def _weighted_sum(values: Array, weights: Array | None) -> float:
-    if weights is not None:
-        values = weights * values
-    return float(namespace(values).sum(values))
+def weighted(values: Array, weights: Array | None) -> Array:
+    """Multiply with weights, if there are any."""
+    if weights is None:
+        return values
+    return weights * values
 
 
 def _at_least(array: Array, least: float) -> Array:

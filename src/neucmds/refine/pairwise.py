@@ -131,9 +131,9 @@ def lowered(
     `first` is the highest floor; by default, and only for "relative", 16 times the last one of d.
     """
     loss = summed.loss
-    floor = first
-    if floor is None:
-        floor = FIRST_FLOOR * loss.floor if loss.name == "relative" else 0.0
+    floor = first or 0.0
+    if first is None and loss.name == "relative":
+        floor = FIRST_FLOOR * loss.floor
     while floor > loss.floor and limits.max_iter:
         stage = replace(summed, loss=replace(loss, floor=floor))
         most = min(limits.max_iter, STAGE_ITERATIONS)
@@ -219,7 +219,9 @@ class PairObjective:
             moved = search_by_slopes(quartic, move, direction)
         else:
             t = lowest_point(quartic)
-            moved = None if t is None else move(t)
+            if t is None:
+                return None
+            moved = move(t)
         if moved is None or not moved.value < self.value:
             return None
         if self.is_due:
@@ -232,7 +234,9 @@ class PairObjective:
         if self.age:
             return replace(self, carried=None, age=0)
         exact = self.summed.exact()
-        return None if exact is self.summed else exact.at(self.x)
+        if exact is self.summed:
+            return None
+        return exact.at(self.x)
 
     def measured(self) -> PairObjective:
         """Return the same point in float64."""

@@ -8,7 +8,6 @@ instead of computed: one product with B an iteration, on any `Gram`.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -70,12 +69,14 @@ def refine(gram: Gram, start: Start, limits: Limits) -> Refined:
 def _descended(gram: Gram, start: Start, limits: Limits) -> Refined:
     """Descend by products in single precision where these are worth it and have enough digits."""
     x = start.coordinates
-    rounded = gram.single() if gram.n > SMALL else None
-    products = nullcontext(gram.matmat) if rounded is None else rounded.products()
-    with products as multiply:
-        objective = FreeCoordinates.at(gram, x, multiply(x), start.form, multiply)
-        if rounded is None or objective.value > RESOLVED * gram.frobenius_sq:
-            return descend(objective, limits)
+    rounded = None
+    if gram.n > SMALL:
+        rounded = gram.single()
+    if rounded is not None:
+        with rounded.products() as multiply:
+            objective = FreeCoordinates.at(gram, x, multiply(x), start.form, multiply)
+            if objective.value > RESOLVED * gram.frobenius_sq:
+                return descend(objective, limits)
     objective = FreeCoordinates.at(gram, x, gram.matmat(x), start.form, gram.matmat)
     return descend(objective, limits)
 
@@ -103,7 +104,9 @@ def _refine_by_residuals(
     # A perfect fit has nothing to gain.
     rounding = stress_rounding(gram, start.coordinates, (0.0, 0.0, 0.0), 0.0)
     perfect = tiles.value_of(start) <= rounding
-    end = minimize(tiles, start, limits.at_most(0) if perfect else limits)
+    if perfect:
+        limits = limits.at_most(0)
+    end = minimize(tiles, start, limits)
     terms = _split_terms(gram, end, end.value)
     return replace(end, stress_terms=terms, converged=perfect or end.converged)
 
@@ -113,7 +116,9 @@ def _split_terms(gram: Gram, start: Start, value: float) -> StressTerms:
     x = start.coordinates
     e = gram.diagonal() - (x * x) @ asarray_like(start.signs, x)
     _, c2, c3 = stress_from_errors(0.0, e)
-    return (value - c2 - c3, c2, c3) if c2 + c3 < value else (value, 0.0, 0.0)
+    if c2 + c3 < value:
+        return value - c2 - c3, c2, c3
+    return value, 0.0, 0.0
 
 
 def in_memory(gram: Gram) -> Array | None:
@@ -263,7 +268,9 @@ class FreeCoordinates:
             diagonal_error=errors[0] + t * errors[1] + t**2 * errors[2],
             overlap=overlaps[0] + t * overlaps[1] + t**2 * overlaps[2],
         )
-        return moved if moved.value < self.value else None
+        if moved.value < self.value:
+            return moved
+        return None
 
     def _quartic(self, inner: list[Array], errors: list[Array], overlaps: list[float]) -> Floats:
         """Coefficients of f(X + tP), constant first, from those of S, e and ⟨B, XAXᵀ⟩."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import pi, sqrt
+from math import ceil, pi, sqrt
 from typing import Literal
 
 import numpy as np
@@ -74,7 +74,7 @@ def scout(
             link,
             components,
             Limits(BRIEF, TOL),
-            n_init=-(-starts // 4),
+            n_init=ceil(starts / 4),
             quick=True,
             rng=check_random_state(seed),
             seed=seed,
@@ -94,8 +94,10 @@ def scout(
         search = search_of(root * abs(root))
         negatives = search.squared.form.signature[1]
         if components.signature is None:
-            nearest = min(errors, key=lambda other: abs(other - root), default=None)
-            negatives = search.negatives(negatives if nearest is None else signatures[nearest][1])
+            if errors:
+                nearest = min(errors, key=lambda other: abs(other - root))
+                negatives = signatures[nearest][1]
+            negatives = search.negatives(negatives)
         end = search.followed(search.ends_of(negatives, search.n_init))
         errors[root] = _relative_error(search.tiles, end)
         signatures[root] = end.form.signature
@@ -113,7 +115,9 @@ def _relative_error(tiles: Tiles, end: Refined) -> float:
     d_hat = end.form.sq(x, x)
     error = end.loss.in_distances(end.form, link, d_hat, tiles.weights)
     error_of_none = end.loss.in_distances(end.form, link, 0 * d_hat, tiles.weights)
-    return (error / error_of_none) ** 2 if error_of_none else 0.0
+    if not error_of_none:
+        return 0.0
+    return (error / error_of_none) ** 2
 
 
 def _best_root(error: Callable[[float], float], unit: float) -> float:
@@ -159,5 +163,6 @@ def mean_distance(sq_dissimilarity: Array, weights: Array | None = None) -> floa
         if weights is not None:
             root = root * weights[rows, :]
         total += float(xp.sum(root, dtype=xp.float64))
-    count = n * (n - 1) if weights is None else float(xp.sum(weights, dtype=xp.float64))
-    return total / max(1, count)
+    if weights is None:
+        return total / max(1, n * (n - 1))
+    return total / max(1.0, float(xp.sum(weights, dtype=xp.float64)))

@@ -58,7 +58,8 @@ def as_start(init: Any) -> Start:
             f"{option('init')} is {type(init).__name__}; pass an Embedding, or (coordinates, "
             "signs)."
         )
-    x, a = to_numpy(coordinates), to_numpy(signs)
+    x = to_numpy(coordinates)
+    a = to_numpy(signs)
     if x.ndim != 2 or a.shape != x.shape[1:] or not np.all(np.abs(a) == 1):
         raise InputError(
             f"{option('init')} has coordinates of shape {x.shape} and signs of shape {a.shape}; "
@@ -100,7 +101,8 @@ def best_refined(gram: Gram, spectrum: Spectrum, components: Components, limits:
         euclidean = Components(components.total, (components.total, 0))
         quiet = replace(limits, callback=None, keep=None)
         other = best_refined(gram, spectrum, euclidean, quiet)
-        result = other if other.value < (1 - WORTH) * result.value else result
+        if other.value < (1 - WORTH) * result.value:
+            return other
     return result
 
 
@@ -112,7 +114,9 @@ def eigenvector_start(spectrum: Spectrum, diagonal: Array, components: Component
         chosen = neuc(spectrum, components)
     signs = np.sign(chosen.core)
     weights = exact_weights(spectrum, diagonal, chosen.kept).core
-    floor = 1e-3 * float(np.median(np.abs(weights))) if weights.size else 0.0
+    floor = 0.0
+    if weights.size:
+        floor = 1e-3 * float(np.median(np.abs(weights)))
     lengths = np.sqrt(np.maximum(signs * weights, floor))
     largest = float(np.max(np.abs(spectrum.values), initial=0.0))
     real = lengths**2 > 1e-14 * largest

@@ -19,12 +19,11 @@ from neucmds.backend.arrays import (
 )
 from neucmds.form import Form
 from neucmds.problem.pairs import Pairs
+from neucmds.refine.pairwise import DEVICE_BLOCK
 from neucmds.spectrum.operators.gram import Gram
 
 Floats = npt.NDArray[np.float64]
 
-# Entries of a block of differences on a GPU: 1 GB in float64.
-DEVICE_ELEMENTS = 2**27
 # Objects whose pairs with all others tell how the STRESS rises without each coordinate.
 RISE_OBJECTS = 1000
 
@@ -35,7 +34,7 @@ def stress_of_pairs(x: Array, form: Form, pairs: Pairs) -> tuple[float, Floats]:
     weights = pairs.weights
     stress = 0.0
     rises = np.zeros(x.shape[1])
-    elements = BLOCK_ELEMENTS if on_cpu(x) else DEVICE_ELEMENTS
+    elements = BLOCK_ELEMENTS if on_cpu(x) else DEVICE_BLOCK
     for block in row_blocks(pairs.size, x.shape[1], elements):
         i = asarray_like(pairs.i[block], x, dtype=xp.int64)
         j = asarray_like(pairs.j[block], x, dtype=xp.int64)

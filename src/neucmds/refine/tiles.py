@@ -26,7 +26,14 @@ from neucmds.backend.arrays import (
 from neucmds.backend.threads import parallel_map
 from neucmds.form import Form
 from neucmds.refine.descent import EXACT, FEW_OBJECTS, dot
-from neucmds.refine.losses import PairLoss, Terms, check_defined, floor_of, power_of_four
+from neucmds.refine.losses import (
+    PairLoss,
+    Terms,
+    check_defined,
+    floor_of,
+    power_of_four,
+    weighted,
+)
 from neucmds.refine.pairwise import (
     DEVICE_BLOCK,
     PairObjective,
@@ -88,8 +95,9 @@ class Tiles(SummedLoss):
         """
         check_defined(sq_dissimilarity, weights, loss)
         xp = namespace(sq_dissimilarity)
-        narrow = sq_dissimilarity.shape[0] > FEW_OBJECTS and not exact
-        dtype = xp.float32 if narrow else xp.float64
+        dtype = xp.float64
+        if sq_dissimilarity.shape[0] > FEW_OBJECTS and not exact:
+            dtype = xp.float32
         scale = power_of_four(sq_dissimilarity)
         unit = scale ** PairLoss(loss).degree
         if weights is not None:
@@ -127,7 +135,9 @@ class Tiles(SummedLoss):
     def exact(self) -> Tiles:
         """Return the same loss with tiles in float64; D itself stays as it is."""
         wide = namespace(self.d).float64
-        return self if self.precision == wide else replace(self, precision=wide)
+        if self.precision == wide:
+            return self
+        return replace(self, precision=wide)
 
     def at(self, x: Array) -> PairObjective:
         """Return value and gradient, in one pass over the pairs."""
@@ -144,7 +154,7 @@ class Tiles(SummedLoss):
             for rows, columns in share:
                 d, u, d_hat = self._parts((rows, columns), factors)
                 residual, slope, _ = terms_of((rows, columns), d, d_hat)
-                pull = residual if u is None else u * residual
+                pull = weighted(residual, u)
                 value += _times(rows, columns) * dot(pull, residual)
                 if slope is not None:
                     pull *= slope
@@ -183,11 +193,11 @@ class Tiles(SummedLoss):
                 if slope is not None:
                     first *= slope
                     second *= slope
-                weighted = second if u is None else u * second
-                bent = first if u is None else u * first
+                counted = weighted(second, u)
+                bent = weighted(first, u)
                 c3 = 2 * dot(bent, second)
-                c4 = dot(weighted, second)
-                fall = 2 * dot(weighted, residual)
+                c4 = dot(counted, second)
+                fall = 2 * dot(counted, residual)
                 if bend is not None:
                     bent = bent * bend
                 sums += _times(*tile) * np.array([fall + dot(bent, first), c3, c4])
@@ -220,10 +230,10 @@ class Tiles(SummedLoss):
                 residual, slope, _ = terms_of((rows, columns), d, d_hat)
                 if slope is None:
                     slope = xp.ones_like(d_hat)
-                weighted = slope if u is None else u * slope
-                squares = xp.astype(weighted * slope, xp.float64, copy=False)
+                counted = weighted(slope, u)
+                squares = xp.astype(counted * slope, xp.float64, copy=False)
                 total = total + squares @ features[columns, :]
-                pulled = xp.abs(residual) * weighted
+                pulled = xp.abs(residual) * counted
                 pull = pull + xp.sum(pulled, axis=1, dtype=xp.float64)
             sums[rows, :] = total
             pulls[rows] = pull
@@ -247,11 +257,13 @@ class Tiles(SummedLoss):
 
     def _terms_of(self, bend: bool = False) -> Callable[[Tile, Array, Array], Terms]:
         """Return the function that makes the terms of a tile of D and D̂."""
+        loss = self.loss
         known = self._known  # not in the walk, which uses the same threads
 
         def terms(tile: Tile, d: Array, d_hat: Array) -> Terms:
-            part = None if known is None else known[tile]
-            return self.loss.terms(self.form, d, d_hat, bend=bend, known=part)
+            if known is None:
+                return loss.terms(self.form, d, d_hat, bend=bend)
+            return loss.terms(self.form, d, d_hat, bend=bend, known=known[tile])
 
         return terms
 
@@ -294,7 +306,9 @@ class Tiles(SummedLoss):
         """Return D, the weights and L Rᵀ for every two factors L and R, of a tile."""
         rows, columns = tile
         d = self._narrow(self.d[tile])
-        u = None if self.weights is None else self._narrow(self.weights[tile])
+        u = None
+        if self.weights is not None:
+            u = self._narrow(self.weights[tile])
         transposed = namespace(d).matrix_transpose
         products = (left[rows, :] @ transposed(right[columns, :]) for left, right in factors)
         return d, u, *products
@@ -324,7 +338,9 @@ class Tiles(SummedLoss):
         n = int(self.d.shape[0])
         height, width = self._steps
         row_slices = _cuts(0, n, height)
-        count = min(SHARES, len(row_slices)) if is_numpy(self.d) else 1
+        count = 1
+        if is_numpy(self.d):
+            count = min(SHARES, len(row_slices))
         shares: list[list[Tile]] = [[] for _ in range(count)]
         for i, rows in enumerate(row_slices):
             turn = i % (2 * count)

@@ -132,7 +132,10 @@ def stress_terms(spectrum: Spectrum, diagonal: Array, selection: Selection) -> S
     xp = namespace(spectrum.vectors)
     u = spectrum.take(selection.kept)
     core = asarray_like(selection.core, u)
-    gram_rows = u * core[None, :] if selection.core.ndim == 1 else u @ core
+    if selection.core.ndim == 1:
+        gram_rows = u * core[None, :]
+    else:
+        gram_rows = u @ core
     gram_rows *= u
     e = diagonal - xp.astype(xp.sum(gram_rows, axis=1), diagonal.dtype, copy=False)
     return stress_from_errors(_gram_error_sq(spectrum, selection), e)
@@ -141,7 +144,9 @@ def stress_terms(spectrum: Spectrum, diagonal: Array, selection: Selection) -> S
 def _gram_error_sq(spectrum: Spectrum, selection: Selection) -> float:
     """‖B − U_W M U_Wᵀ‖²_F = Σ of squares dropped + ‖Λ_W − M‖²_F."""
     kept = spectrum.values[selection.kept]
-    change = kept - selection.core if selection.core.ndim == 1 else np.diag(kept) - selection.core
+    if selection.core.ndim == 2:
+        kept = np.diag(kept)
+    change = kept - selection.core
     return spectrum.dropped_sq(selection.kept) + float(np.sum(change**2))
 
 
