@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,13 @@ from neucmds.large.dense import embed_landmarks
 from neucmds.large.placing import LandmarkFit, NodePaths, index_like, take
 from neucmds.large.two_levels import (
     GLOBAL,
+    NEAR,
     ROUGH,
+    check_two_levels,
     default_count,
     draw_global,
     fit_nodes,
     fit_rows,
-    most_global,
-    near_count,
 )
 from neucmds.options import PRECOMPUTED, SHORTEST_PATH, Options, notify
 from neucmds.place.recipe import PLACEMENTS
@@ -72,79 +73,123 @@ def fit_landmarks(
         )
     rng = check_random_state(options.random_state)
     options = replace(options, random_state=rng)
+    tol = options.tol
     of_graph = options.metric == SHORTEST_PATH
-    precomputed = options.metric == PRECOMPUTED
-    X = as_graph(X) if of_graph else X
+    if of_graph:
+        X = as_graph(X)
     n = int(X.shape[0])
     k = _least_components(options.n_components)
-    bound = None
-    if not (precomputed or of_graph):
-        bound = BoundMetric.of(options.metric, symmetrize=options.symmetrize)
+    metric = _bound_metric(options)
     near = 0
     if n_near is None or n_near != 0:
-        D = X if precomputed else None
-        near = near_count(n_near, k, options, D, placement)
+        check_two_levels(X, options, n_near, placement)
+        near = NEAR * k if n_near is None else n_near
         if n_landmarks is None:
-            function = bound is not None and callable(bound.metric)
-            n_landmarks = default_count(n, k, of_graph, function)
-    if precomputed:
-        _refuse_other_columns(X, options.landmarks)
-    comparing = _comparing(X, bound, of_graph)
-    ids = choose_landmarks(n, options.landmarks, n_landmarks, k, rng, comparing)
-    if precomputed and int(X.shape[1]) not in (n, ids.size):
-        raise InputError(
-            f"X has {X.shape[1]} columns, but {ids.size} landmarks are named; pass one column per "
-            f"landmark, or all {n}."
-        )
+            n_landmarks = default_count(n, k, options)
+    ids = _chosen_landmarks(X, options, metric, n_landmarks, k)
     sources = np.arange(ids.size)
-    options = replace(options, init=_start_among(options, ids, n, near > 0))
+    options = replace(options, init=_start_among(options.init, ids, n))
     if near:
-        sources = draw_global(ids.size, near, k, 0 if of_graph else most_global(n), rng)
-        options = replace(options, init=_start_among(options, sources, ids.size))
-    fitted_metric = None if bound is None else metric_on(bound, X, ids, options.squared)
+        sources = draw_global(n, ids.size, near, k, options)
+        options = replace(options, tol=ROUGH, init=_start_among(options.init, sources, ids.size))
+    names = _landmark_names(X, columns, ids)
+    weights = None
+    if options.weights is not None:
+        if columns is not None and int(X.shape[1]) == n:
+            index = columns
+        weights = _weights_among(options.weights, ids, n, names, index)
+    fitted_metric = None
     nodes = None
     if of_graph:
         nodes = _search_paths(X, ids, sources, near, options, n_jobs, like)
         among = nodes.paths[:, ids[sources]]
         if near and options.loss == "relative" and options.floor is None:
             options = replace(options, floor=_floor_of_edges(X))
+    elif metric is None:
+        among = _block_among(X, ids[sources])
     else:
-        among = _among(X, fitted_metric, ids, sources)
+        fitted_metric = metric_on(metric, X, ids, options.squared)
+        among = _features_among(fitted_metric, ids, sources)
     # The landmarks are few: double precision costs nothing and saves digits, and the CPU embeds
-    # them as fast as any device.
-    among = among.astype(np.float64)
-    # The two ways along a path are added up in another order.
-    averaged = of_graph or options.symmetrize
-    sq_among, _ = as_squares(among, squared=options.squared, symmetrize=averaged)
-    whole = precomputed and int(X.shape[1]) == n
-    names = columns
-    if columns is not None and whole:
-        names = [columns[i] for i in ids]
-    weights = options.weights
-    if weights is not None:
-        weights = _weights_among(weights, ids, n, names, columns if whole else index)
-    notify(options.callback, f"embedding {sources.size} landmarks")
-    rough = replace(options, tol=ROUGH) if near else options
-    embedding, recipe = embed_landmarks(sq_among, rough, placement, weights)
-    labels = None if names is None else tuple(map(str, names))
-    fit = LandmarkFit(
-        ids,
-        replace(embedding, labels=labels),
-        None if near else recipe,
-        n,
-        sources,
-        GLOBAL * k,
-        near,
-        fitted_metric,
-        nodes,
+    # them as fast as any device. The two ways along a path are added up in another order.
+    sq_among, _ = as_squares(
+        among.astype(np.float64),
+        squared=options.squared,
+        symmetrize=of_graph or options.symmetrize,
     )
+    notify(options.callback, f"embedding {sources.size} landmarks")
+    embedding, recipe = embed_landmarks(sq_among, options, placement, weights)
+    embedding = replace(embedding, labels=names)
+    fit = LandmarkFit(ids, embedding, recipe, n, sources, GLOBAL * k, near, fitted_metric, nodes)
     if not near:
         return fit
+    fit = replace(fit, recipe=None)
+    options = replace(options, tol=tol)
     if of_graph:
         return fit_nodes(fit, options)
-    if fitted_metric is None:
+    if metric is None:
         return fit_rows(fit, X, ids, options)
     return fit_rows(fit, take(X, ids), np.arange(ids.size), options)
+
+
+def _bound_metric(options: Options) -> BoundMetric | None:
+    """Return the metric of features, if X holds some."""
+    if options.metric in (PRECOMPUTED, SHORTEST_PATH):
+        return None
+    return BoundMetric.of(options.metric, symmetrize=options.symmetrize)
+
+
+def _chosen_landmarks(
+    X: Any,
+    options: Options,
+    metric: BoundMetric | None,
+    n_landmarks: int | float | None,
+    k: int,
+) -> Indices:
+    """Choose landmarks; refuse a block of dissimilarities that does not go with them."""
+    n = int(X.shape[0])
+    width = int(X.shape[1])
+    is_block = options.metric == PRECOMPUTED and n != width
+    if is_block and isinstance(options.landmarks, str):
+        raise InputError(
+            f"X is {n} × {width}, dissimilarities to landmarks only; pass the landmarks' rows as "
+            "landmarks=, or metric= if X holds features."
+        )
+    rng = options.random_state
+    comparing = partial(_comparing, X, options, metric)
+    ids = choose_landmarks(n, options.landmarks, n_landmarks, k, rng, comparing)
+    if is_block and width != ids.size:
+        raise InputError(
+            f"X has {width} columns, but {ids.size} landmarks are named; pass one column per "
+            f"landmark, or all {n}."
+        )
+    return ids
+
+
+def _comparing(
+    X: Any, options: Options, metric: BoundMetric | None, ids: Indices
+) -> Callable[[int], npt.NDArray[Any]]:
+    """Return the function that compares some objects with one of them."""
+    if metric is not None:
+        fitted = metric_on(metric, X, ids, False)
+        points = fitted.points
+        compare = fitted.dissimilarities
+        return lambda i: to_numpy(compare(points, points[i : i + 1]))[:, 0]
+    if options.metric == SHORTEST_PATH:
+        return lambda i: shortest_path_rows(X, ids[i : i + 1])[0, ids]
+    if is_dask(X):
+        among = take(X, ids, ids)
+        return lambda i: among[:, i]
+    return lambda i: to_numpy(X[:, ids[i]])[ids]
+
+
+def _landmark_names(X: Any, columns: Sequence[str] | None, ids: Indices) -> tuple[str, ...] | None:
+    """Return the names of the landmarks, from those of the columns of X."""
+    if columns is None:
+        return None
+    if X.shape[0] == X.shape[1]:
+        columns = [columns[i] for i in ids]
+    return tuple(map(str, columns))
 
 
 def embed_by_landmarks(data: Any, options: Options, labels: Any = None) -> Embedding:
@@ -168,15 +213,16 @@ def embed_by_landmarks(data: Any, options: Options, labels: Any = None) -> Embed
         data = namespace(data).astype(data, working_dtype(data), copy=False)
     n = int(data.shape[0])
     labels = as_labels(labels, n)
-    fit = fit_landmarks(
-        data,
-        options,
-        n_landmarks=count,
-        columns=labels if metric == PRECOMPUTED and n == data.shape[1] else None,
-        index=labels,
-    )
-    x = fit.place_all(data if fit.nodes is None else np.arange(n), fitted=True)
-    x = to_numpy(x) if is_dask(x) else x
+    columns = None
+    if metric == PRECOMPUTED and n == data.shape[1]:
+        columns = labels
+    fit = fit_landmarks(data, options, n_landmarks=count, columns=columns, index=labels)
+    rows = data
+    if fit.nodes is not None:
+        rows = np.arange(n)
+    x = fit.place_all(rows, fitted=True)
+    if is_dask(x):
+        x = to_numpy(x)
     return replace(fit.embedding, coordinates=x, labels=labels, landmarks=fit.landmarks)
 
 
@@ -187,42 +233,25 @@ def metric_on(metric: BoundMetric, X: Any, ids: Indices, squared: bool) -> Fitte
     return metric.fitted_to(X, squared, some=rows)
 
 
-def _comparing(
-    X: Any, metric: BoundMetric | None, of_graph: bool
-) -> Callable[[Indices], Callable[[int], npt.NDArray[Any]]]:
-    """Return what `choose_landmarks` compares objects by."""
-
-    def among(ids: Indices) -> Callable[[int], npt.NDArray[Any]]:
-        if of_graph:
-            return lambda i: shortest_path_rows(X, ids[i : i + 1])[0, ids]
-        if metric is None:
-            D = take(X, ids, ids) if is_dask(X) else X
-            own = np.arange(ids.size) if is_dask(X) else ids
-            return lambda i: to_numpy(D[:, own[i]])[own]
-        fitted = metric_on(metric, X, ids, False)
-        points = fitted.points
-        return lambda i: to_numpy(fitted.dissimilarities(points, points[i : i + 1]))[:, 0]
-
+def _features_among(metric: FittedMetric, ids: Indices, sources: Indices) -> npt.NDArray[Any]:
+    """Dissimilarities among some of the landmarks, by their features."""
+    points = metric.points[index_like(sources, metric.points.left)]
+    among = to_numpy(replace(metric, points=points).among())
+    refuse_undefined(among, metric.name, ids[sources], ids[sources])
     return among
 
 
-def _among(
-    X: Any, metric: FittedMetric | None, ids: Indices, embedded: Indices
-) -> npt.NDArray[Any]:
-    """Dissimilarities among the landmarks that are embedded first, some or all."""
-    rows = ids[embedded]
-    if metric is not None:
-        points = metric.points[index_like(embedded, metric.points.left)]
-        chosen = replace(metric, points=points)
-        among = to_numpy(chosen.among())
-        refuse_undefined(among, metric.name, rows, rows)
+def _block_among(X: Any, ids: Indices) -> npt.NDArray[Any]:
+    """Dissimilarities among landmarks, from all dissimilarities or those to landmarks alone."""
+    if X.shape[0] == X.shape[1]:
+        among = to_numpy(take(X, ids, ids))
+        refuse_undefined(among, "X", ids, ids)
         return among
-    whole = X.shape[0] == X.shape[1]
-    among = to_numpy(take(X, rows, rows if whole else slice(None)))
-    refuse_undefined(among, "X", rows, rows)
+    among = to_numpy(take(X, ids))
+    refuse_undefined(among, "X", ids, ids)
     diagonal = np.abs(np.diagonal(among))
     at = int(np.argmax(diagonal))
-    if not whole and diagonal[at] > 1e-6 * np.max(np.abs(among)):
+    if diagonal[at] > 1e-6 * np.max(np.abs(among)):
         raise InputError(
             f"landmark {int(ids[at])} is at {among[at, at]:.4g} from itself, not at 0; are "
             "the columns in another order than landmarks_?"
@@ -249,7 +278,9 @@ def _search_paths(
         notify(options.callback, f"searching from {ids.size} landmarks to nodes near them")
         near, lengths = nearest_landmarks(graph, ids, n_near, n_jobs=n_jobs)
         lengths[np.isinf(lengths)] = np.nan
-    return NodePaths(paths, near, lengths, np.empty(0) if like is None else like)
+    if like is None:
+        like = np.empty(0)
+    return NodePaths(paths, near, lengths, like)
 
 
 def _floor_of_edges(graph: Any) -> float | None:
@@ -261,20 +292,12 @@ def _floor_of_edges(graph: Any) -> float | None:
     return float(np.median(shortest[np.isfinite(shortest)]))
 
 
-def _refuse_other_columns(X: Any, landmarks: Any) -> None:
-    """Refuse dissimilarities to landmarks that are not named."""
-    n, width = X.shape
-    if n != width and isinstance(landmarks, str):
-        raise InputError(
-            f"X is {n} × {width}, dissimilarities to landmarks only; pass the landmarks' rows as "
-            "landmarks=, or metric= if X holds features."
-        )
-
-
 def _least_components(n_components: Any) -> int:
     """Coordinates that the landmarks must at least suffice for."""
-    parts = np.atleast_1d(np.asarray(n_components))
-    return int(parts.sum()) if np.issubdtype(parts.dtype, np.integer) else 1
+    parts = np.asarray(n_components)
+    if not np.issubdtype(parts.dtype, np.integer):
+        return 1
+    return int(parts.sum())
 
 
 def _weights_among(
@@ -289,24 +312,18 @@ def _weights_among(
             f"{option('weights')} has shape {shape}; pass ({ids.size}, {ids.size}), one for each "
             f"pair of landmarks, or ({n}, {n}), one for each pair of objects."
         )
-    among = shape == (ids.size, ids.size)
-    names = landmark_names if among else all_names
+    rows = np.arange(ids.size)
+    names = landmark_names
+    if shape != (ids.size, ids.size):
+        rows = ids
+        names = all_names
     weights = ordered_by_name(weights, names, "weights", rows=True)
     given: npt.NDArray[np.float64] = to_numpy(as_real(weights, "weights")).astype(np.float64)
-    return given if among else given[np.ix_(ids, ids)]
+    return given[np.ix_(rows, rows)]
 
 
-def _start_among(options: Options, ids: Indices, n: int, two_levels: bool = False) -> Start | None:
-    """Where landmarks start, from their coordinates or from those of all objects."""
-    start: Start | None = options.init
-    if start is None:
-        return None
-    count = int(start.coordinates.shape[0])
-    if two_levels and count not in (n, ids.size):
-        raise InputError(
-            f"{option('init')} has coordinates of {count} objects; pass those of all {n}, or of "
-            f"the {ids.size} landmarks."
-        )
-    if count != n:
+def _start_among(start: Start | None, ids: Indices, n: int) -> Start | None:
+    """Where some of n objects start, from their coordinates or from those of all."""
+    if start is None or int(start.coordinates.shape[0]) != n:
         return start
     return replace(start, coordinates=to_numpy(start.coordinates)[ids])

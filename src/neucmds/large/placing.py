@@ -126,7 +126,7 @@ class LandmarkFit:
     @property
     def _called(self) -> Called | None:
         """The user's function, if objects are compared by one."""
-        return None if self.metric is None else self.metric.called
+        return getattr(self.metric, "called", None)
 
     # Comparing objects with landmarks
 
@@ -181,21 +181,22 @@ class LandmarkFit:
         xp = namespace(block)
         # One sum finds what is not finite; only then is it worth looking for.
         if not math.isfinite(float(xp.sum(block, dtype=xp.float64))):
-            named = "X" if self.metric is None else self.metric.name
+            named = getattr(self.metric, "name", "X")
             if block.shape[1] == 1:
                 first = int(np.argmin(np.isfinite(to_numpy(block)[:, 0])))
                 block = block[first : first + 1]
                 objects = objects[first:]
                 landmarks = landmarks[first:]
             refuse_undefined(block, named, objects, landmarks)
-        squared = self.embedding.squared
+        embedding = self.embedding
         return sq_rows(
             block,
-            self.embedding.coordinates,
-            squared=squared or self.metric is not None,
-            loss=self.embedding.loss if squared else "squared",
+            embedding.coordinates,
+            squared=embedding.squared or self.metric is not None,
+            # Metrics but squared ones are not negative.
+            loss=embedding.loss if embedding.squared else "squared",
             weights=weights,
-            first=int(objects[0]) if objects.size else 0,
+            first=int(objects[0]),
         )
 
     # Placing
@@ -259,7 +260,9 @@ class LandmarkFit:
             return self._listed_paths(rows)
         xp = namespace(rows)
         # On a device comparing all takes less time than choosing.
-        all_squares = None if is_numpy(rows) else self.squares(rows, int(objects[0]))
+        all_squares = None
+        if not is_numpy(rows):
+            all_squares = self.squares(rows, int(objects[0]))
         each = np.arange(objects.size)[:, None]
 
         def compare(ids: Indices) -> Array:
@@ -315,7 +318,9 @@ class LandmarkFit:
     def _n_compared(self) -> int:
         """Landmarks that a place is compared with at a time."""
         about = ABOUT * self.n_near + self.n_global
-        return about if self.width > ABOUT * about else self.width
+        if self.width > ABOUT * about:
+            return about
+        return self.width
 
     @cached_property
     def _coordinates(self) -> npt.NDArray[np.float32]:
@@ -371,7 +376,9 @@ class LandmarkFit:
         callback : callable, optional
             Told how many of all rows are placed.
         """
-        place = self.place_fitted if fitted else self.place
+        place = self.place
+        if fitted:
+            place = self.place_fitted
         like = self._like(rows)
         shape = (int(rows.shape[0]), self.embedding.k)
         if not is_numpy(like):
@@ -393,7 +400,9 @@ class LandmarkFit:
 
             def place_block(block: slice) -> Array:
                 block = slice(block.start + done, block.stop + done)
-                counted = None if weights is None else weights[block]
+                counted = weights
+                if weights is not None:
+                    counted = weights[block]
                 placed = place(rows[block], block.start, counted)
                 return placed if out is None else to_numpy(placed)
 
@@ -416,15 +425,19 @@ class LandmarkFit:
         if self._called is None:
             return thread_count(n_jobs), BLOCK_ELEMENTS
         # It runs in processes, and is cut by time where that shows.
-        return 1, self._called.at_once(BLOCK_ELEMENTS) if seen else BLOCK_ELEMENTS
+        if seen:
+            return 1, self._called.at_once(BLOCK_ELEMENTS)
+        return 1, BLOCK_ELEMENTS
 
     def _row_width(self, rows: Array) -> int:
         """Entries of a row, or of all that an object is compared with at a time."""
-        if self.nodes is not None:
-            return self.n_global + self.n_near if self.n_near else self.width
         on_cpu = is_numpy(rows) or is_dask(rows)
-        compared = self._n_compared if self.n_near and on_cpu else self.width
-        return max(compared, int(rows.shape[1]))
+        width = self.width
+        if self.n_near and self.nodes is not None:
+            width = self.n_global + self.n_near
+        elif self.n_near and on_cpu:
+            width = self._n_compared
+        return max(width, *map(int, rows.shape[1:]), 1)
 
 
 def take(X: Any, rows: Any, columns: Any = slice(None)) -> Any:

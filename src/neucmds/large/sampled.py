@@ -65,12 +65,18 @@ def embed_features(features: Array, options: Options) -> Embedding:
 
     def among_scouts() -> Any:
         # Of a user's function each pair is a call: some 4 % of those that are fitted.
-        most = isqrt(n * (n_pairs or 0) // 25) if called else SCOUTS
+        most = SCOUTS
+        if called:
+            most = isqrt(n * (n_pairs or 0) // 25)
         return to_numpy(metric_on(metric, features, _scouts(n, most), False).among()) ** 2
 
-    power = RELATIVE_POWER if options.loss == "relative" else 1.0
-    choosing = None if costly and options.curvature != AUTO else among_scouts
-    return _embed_sample(sample, options, choosing, weight_power=power, like=features)
+    power = 1.0
+    if options.loss == "relative":
+        power = RELATIVE_POWER
+    scouts: Callable[[], Any] | None = among_scouts
+    if costly and options.curvature != AUTO:
+        scouts = None
+    return _embed_sample(sample, options, scouts, weight_power=power, like=features)
 
 
 def _started_by_two_levels(features: Array, options: Options) -> Options:
@@ -137,8 +143,10 @@ def _scouts(n: int, most: int = SCOUTS) -> npt.NDArray[np.intp]:
 def _sizes(n_pairs: int | None, n: int, components: Components, loss: str) -> tuple[Sizes, int]:
     """Split a number of pairs, refusing too few; also return how many landmarks to start from."""
     k = components.total
-    usual = 32 * k if loss == "squared" else 16 * k
-    sizes = Sizes.of(max(100, usual) if n_pairs is None else n_pairs, n, loss)
+    usual = 16 * k
+    if loss == "squared":
+        usual = 32 * k
+    sizes = Sizes.of(n_pairs or max(100, usual), n, loss)
     if n_pairs is not None and n_pairs < min(4 * (k + 1), n - 1):
         raise InputError(
             f"{option('n_pairs', n_pairs)} are too few for {k} coordinates; pass {usual}, or at "

@@ -20,7 +20,7 @@ from neucmds.errors import InputError, option
 from neucmds.large.choice import DEFAULT_LANDMARKS
 from neucmds.large.listed import fit_pairs
 from neucmds.large.placing import FIRST, LandmarkFit
-from neucmds.options import GOALS, Options, notify
+from neucmds.options import GOALS, PRECOMPUTED, SHORTEST_PATH, Options, notify
 from neucmds.place.rules import LossPlacement
 from neucmds.problem.pairs import Pairs
 from neucmds.problem.validation import check_count
@@ -54,37 +54,44 @@ def least_landmarks(k: int) -> int:
     return 4 * (GLOBAL + NEAR) * k
 
 
-def default_count(n: int, k: int, graph: bool, function: bool) -> int:
-    """Landmarks of n objects, of a graph or of a user's function."""
-    share = round(SHARE * n) if graph else min(MOST, round(SHARE * n))
-    return min(n, max(MOST if function else FEWEST, share, least_landmarks(k)))
+def default_count(n: int, k: int, options: Options) -> int:
+    """Landmarks of n objects, where their number is not given."""
+    share = round(SHARE * n)
+    if options.metric != SHORTEST_PATH:
+        share = min(share, MOST)
+    fewest = FEWEST
+    if callable(getattr(options.metric, "metric", None)):
+        fewest = MOST
+    return min(n, max(fewest, share, least_landmarks(k)))
 
 
-def draw_global(
-    n_landmarks: int, n_near: int, k: int, most: int, rng: np.random.RandomState
-) -> Indices:
-    """Draw the global landmarks: twice as many as an object has, or up to `most`."""
-    fewest = 2 * GLOBAL * k
-    if n_landmarks < fewest + n_near:
+def draw_global(n: int, n_landmarks: int, n_near: int, k: int, options: Options) -> Indices:
+    """Draw the global landmarks: twice as many as an object has.
+
+    Where they are compared with each other, up to 10 pairs per object: with 1,400 instead of 200
+    random pairs of 20,000 rows were wrong by 5.7 % instead of 8.0 %.
+    """
+    count = 2 * GLOBAL * k
+    if n_landmarks < count + n_near:
         raise InputError(
             f"two levels ({option('n_near', n_near)}) of {k} coordinates need at least "
-            f"{fewest + n_near} landmarks, not {n_landmarks}; leave {option('n_near')} "
+            f"{count + n_near} landmarks, not {n_landmarks}; leave {option('n_near')} "
             "out, or have more landmarks."
         )
-    count = max(fewest, min(most, n_landmarks // 2))
-    return rng.permutation(n_landmarks)[:count].astype(np.intp)
+    if options.init is not None and int(options.init.coordinates.shape[0]) != n_landmarks:
+        raise InputError(
+            f"{option('init')} has coordinates of {int(options.init.coordinates.shape[0])} "
+            f"objects; pass those of all {n}, or of the {n_landmarks} landmarks."
+        )
+    if options.metric != SHORTEST_PATH:
+        most = min(2 * DEFAULT_LANDMARKS, isqrt(20 * n))
+        count = max(count, min(most, n_landmarks // 2))
+    drawn: Indices = options.random_state.permutation(n_landmarks)[:count].astype(np.intp)
+    return drawn
 
 
-def most_global(n: int) -> int:
-    """Global landmarks, at most, where they are compared with each other: 10 pairs per object.
-
-    With 1,400 instead of 200 random pairs of 20,000 rows were wrong by 5.7 % instead of 8.0 %.
-    """
-    return min(2 * DEFAULT_LANDMARKS, isqrt(20 * n))
-
-
-def near_count(n_near: int | None, k: int, options: Options, D: Any, placement: str) -> int:
-    """Return the number of near landmarks, or refuse what two levels do not go with."""
+def check_two_levels(X: Any, options: Options, n_near: int | None, placement: str) -> None:
+    """Refuse what two levels do not go with."""
     two = f"two levels ({option('n_near', n_near)})"
     if n_near is not None:
         check_count(n_near=n_near)
@@ -94,14 +101,15 @@ def near_count(n_near: int | None, k: int, options: Options, D: Any, placement: 
         raise InputError(f"{two} do not take weights of pairs, most of which are never asked for.")
     if placement != "auto":
         raise InputError(f"{two} place objects by the loss; leave {option('placement')} out.")
-    if D is not None and is_dask(D):
+    if options.metric != PRECOMPUTED:
+        return
+    if is_dask(X):
         raise InputError(f"{two} take D in memory, or features of dask with a metric.")
-    if D is not None and D.shape[0] != D.shape[1]:
+    if X.shape[0] != X.shape[1]:
         raise InputError(
-            f"X is {D.shape[0]} × {D.shape[1]}, but {two} take all columns of D; leave "
+            f"X is {X.shape[0]} × {X.shape[1]}, but {two} take all columns of D; leave "
             f"{option('n_near')} out, or pass metric= if X holds features."
         )
-    return NEAR * k if n_near is None else int(n_near)
 
 
 def fit_rows(fit: LandmarkFit, rows: Array, at: Indices, options: Options) -> LandmarkFit:

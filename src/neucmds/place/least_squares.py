@@ -73,7 +73,9 @@ class NewObjects:
 
     def counted(self, values: Array) -> Array:
         """Multiply by how much each dissimilarity counts."""
-        return values if self.counts is None else self.counts * values
+        if self.counts is None:
+            return values
+        return self.counts * values
 
     def fitted_at(self, columns: Array) -> Array:
         """Return x_j of one column j for each new object."""
@@ -160,11 +162,14 @@ def least_squares(
     rounding = xp.clip(EPS * xp.sum(others * sq_lengths, axis=1), min=TINY)
     to_v, m = _both_diagonal(second, signs, rounding)
     p = -(pull[:, None, :] @ to_v)[:, 0, :]
+    held = m
+    if negatives_only:
+        held = xp.clip(m, max=0.0)
     z = shrunk_minimum(
         p,
         -level,
         m,
-        held=xp.clip(m, max=0.0) if negatives_only else m,
+        held=held,
         squares=squares,
         mean=xp.vecdot(w, d),
         count=count,
@@ -259,27 +264,32 @@ def secular_minimum(
     if p.shape[1] == 0:
         return p, t
     pull = m * p * p
-    sizes, slopes = xp.abs(pull), 2 * m * pull
+    # The interval on which 2 − e·m > 0 for every m, a hair within.
+    pole = 2 * (1 - LEAST_LENGTH)
+    lowest = pole / xp.clip(xp.min(m, axis=1), max=-TINY)
+    highest = pole / xp.clip(xp.max(m, axis=1), min=TINY)
 
     def at(e: Array) -> tuple[Array, Array, Array]:
         """Return h(e), −h′(e), and the size of what h(e) is a difference of."""
         r = 1 / (2 - e[:, None] * m)
         sq = r * r
-        size = xp.abs(t) + xp.vecdot(sizes, sq)
-        return t - xp.vecdot(pull, sq) - e, 1 + xp.vecdot(slopes, sq * r), size
+        value = t - xp.vecdot(pull, sq) - e
+        fall = 1 + 2 * xp.vecdot(m * pull, sq * r)
+        return value, fall, xp.abs(t) + xp.vecdot(xp.abs(pull), sq)
 
     e = xp.zeros_like(t)
     h, fall, size = at(e)
     h0 = h
-    lowest, highest = _pole_free(m)
-    lo, hi = xp.clip(xp.maximum(h, lowest), max=0.0), xp.clip(xp.minimum(h, highest), min=0.0)
+    low = xp.clip(xp.maximum(h, lowest), max=0.0)
+    high = xp.clip(xp.minimum(h, highest), min=0.0)
     if start is not None:
-        e = xp.clip(start, min=lo, max=hi)
+        e = xp.clip(start, min=low, max=high)
         h, fall, size = at(e)
-        lo, hi = xp.where(h > 0, e, lo), xp.where(h > 0, hi, e)
     for _ in range(SECULAR_STEPS):
+        low = xp.where(h > 0, e, low)
+        high = xp.where(h > 0, high, e)
         moved = e + h / fall
-        moved = xp.where((moved >= lo) & (moved <= hi), moved, 0.5 * (lo + hi))
+        moved = xp.where((moved >= low) & (moved <= high), moved, 0.5 * (low + high))
         # Relative to the step's end and to the pole, not to h(0): a root may be 1e-9 of h(0), or
         # 1e-9 of itself from the pole.
         to_pole = xp.minimum(highest - moved, moved - lowest)
@@ -287,7 +297,6 @@ def secular_minimum(
         done = bool(xp.all(xp.abs(moved - e) <= near))
         e = moved
         h, fall, size = at(e)
-        lo, hi = xp.where(h > 0, e, lo), xp.where(h > 0, hi, e)
         if done:
             break
     z = -p / (2 - e[:, None] * m)
@@ -298,30 +307,13 @@ def secular_minimum(
     return z, e
 
 
-def _pole_free(m: Array) -> tuple[Array, Array]:
-    """Return the ends of the interval on which 2 − e·m > 0 for every m, a hair within."""
-    xp = namespace(m)
-    lowest, highest = xp.min(m, axis=1), xp.max(m, axis=1)
-    within, endless = 2 * (1 - 1e-12), xp.full_like(lowest, np.inf)
-    one = xp.ones_like(lowest)
-    return (
-        xp.where(lowest < 0, within / xp.where(lowest < 0, lowest, one), -endless),
-        xp.where(highest > 0, within / xp.where(highest > 0, highest, one), endless),
-    )
-
-
 def _lifted(z: Array, missing: Array, m: Array) -> Array:
     """Lengthen z along the extreme m until Σmz² has grown by `missing`."""
     xp = namespace(z)
     columns = asarray_like(np.arange(z.shape[1]), z, dtype=xp.int64)
-    for extreme, sign in ((xp.argmax(m, axis=1), 1.0), (xp.argmin(m, axis=1), -1.0)):
-        along = columns[None, :] == extreme[:, None]
-        strength = sign * xp.sum(xp.where(along, m, xp.zeros_like(m)), axis=1)
-        possible = strength > 0
-        growth = xp.clip(sign * missing, min=0.0) / xp.where(
-            possible, strength, xp.ones_like(strength)
-        )
-        growth = xp.where(possible, growth, xp.zeros_like(growth))[:, None]
-        longer = xp.sqrt(z * z + growth)
-        z = xp.where(along & (growth > 0), xp.where(z < 0, -longer, longer), z)
+    for sign, extreme in ((1.0, xp.argmax(m, axis=1)), (-1.0, xp.argmin(m, axis=1))):
+        along = (columns[None, :] == extreme[:, None]) & (sign * m > 0)
+        strength = xp.where(along, sign * m, xp.full_like(z, np.inf))
+        longer = xp.sqrt(z * z + xp.clip(sign * missing, min=0.0)[:, None] / strength)
+        z = xp.where(z < 0, -longer, longer)
     return z

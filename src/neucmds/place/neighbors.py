@@ -60,7 +60,9 @@ def nearest(
     farthest = float(xp.max(xp.sum(points * points, axis=1)))
     # Worst case of sums of d products, of the norms and of their difference.
     rounding = 4 * (int(points.shape[1]) + 4) * eps(points.dtype, xp)
-    wanted = k if own is None else min(k + 1, n)
+    wanted = k
+    if own is not None:
+        wanted = min(k + 1, n)
 
     def find(rows: slice) -> tuple[Indices, npt.NDArray[Any]]:
         x = queries[rows, :]

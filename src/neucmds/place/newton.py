@@ -85,11 +85,14 @@ def newton_model(new: NewObjects, loss: PairLoss, x: Array) -> tuple[Array, Arra
 def _upwards(hessian: Array) -> Array:
     """Change the sign of negative eigenvalues, found by Cholesky factors first."""
     xp = namespace(hessian)
+    bent: Any = slice(None)
     factors = stacked_cholesky(hessian)
-    bent: Any = slice(None) if factors is None else xp.nonzero(factors[1])[0]
-    if factors is None or int(bent.shape[0]):
-        curvatures, axes = stacked_eigh(hessian[bent])
-        hessian[bent] = (axes * xp.abs(curvatures)[:, None, :]) @ xp.matrix_transpose(axes)
+    if factors is not None:
+        bent = xp.nonzero(factors[1])[0]
+        if not int(bent.shape[0]):
+            return hessian
+    curvatures, axes = stacked_eigh(hessian[bent])
+    hessian[bent] = (axes * xp.abs(curvatures)[:, None, :]) @ xp.matrix_transpose(axes)
     return hessian
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -128,26 +127,42 @@ class LossPlacement:
             if not gaps:
                 placed = self._place_alike(sq_dissimilarity, total)
                 return xp.astype(placed, sq_dissimilarity.dtype, copy=False)
+        m, n = (int(size) for size in sq_dissimilarity.shape)
+        k = int(self.coordinates.shape[1])
+        if not m or not k:
+            return empty_like(sq_dissimilarity, (m, k))
         sq_dissimilarity = self.form.to_sq(sq_dissimilarity)
         x = asarray_like(to_numpy(self.coordinates), sq_dissimilarity, xp.float64)
         signs = asarray_like(to_numpy(self.form.signs), sq_dissimilarity, xp.float64)
         form = replace(self.form, signs=signs)
-        products = moments(x) if own is None else None
+        products = None
+        width = n * k  # every object has a copy of its own fitted ones
+        if own is None:
+            products = moments(x)
+            width = n
 
-        def place(d: Array, w: Array | None, ids: Array | None) -> Array:
+        def place_rows(rows: slice) -> Array:
+            d = xp.astype(sq_dissimilarity[rows, :], xp.float64, copy=False)
+            counts = None
+            if weights is not None:
+                counts = asarray_like(weights[rows], d)
             missing = xp.isnan(d)
             if bool(xp.any(missing)):
                 known = xp.astype(~missing, xp.float64)
-                w = known if w is None else known * w
+                counts = known if counts is None else counts * known
                 d = xp.where(missing, xp.zeros_like(d), d)
             if self.offsets is not None:
                 d = d - asarray_like(self.offsets, d)
-            if ids is None:
-                return self._place_block(NewObjects(d, w, x, form, products))
-            own_x = xp.reshape(xp.take(x, xp.reshape(ids, (-1,)), axis=0), (*ids.shape, -1))
-            return self._place_block(NewObjects(d, w, own_x, form))
+            if own is None:
+                return self._place_block(NewObjects(d, counts, x, form, products))
+            ids = own[rows, :]
+            own_x = xp.take(x, xp.reshape(ids, (-1,)), axis=0)
+            return self._place_block(
+                NewObjects(d, counts, xp.reshape(own_x, (*ids.shape, k)), form)
+            )
 
-        return in_blocks(place, sq_dissimilarity, weights, own, int(x.shape[1]))
+        placed = xp.concat(map_blocks(place_rows, sq_dissimilarity, m, width))
+        return xp.astype(placed, sq_dissimilarity.dtype, copy=False)
 
     def _place_block(self, new: NewObjects) -> Array:
         if self.loss.name == "distance":
@@ -155,11 +170,17 @@ class LossPlacement:
         d = new.sq_dissimilarity
         xp = namespace(d)
         _, slope, _ = self.loss.terms(new.form, d, xp.asarray(d, copy=True))
-        w = new.counted(xp.ones_like(d) if slope is None else slope * slope)
+        w = xp.ones_like(d)
+        if slope is not None:
+            w = slope * slope
+        w = new.counted(w)
+        ridge = self.ridge
+        if ridge is not None:
+            ridge = asarray_like(ridge, d)
         x = least_squares(
             new,
             w,
-            ridge=None if self.ridge is None else asarray_like(self.ridge, d),
+            ridge=ridge,
             shrinkage=self.shrinkage,
             farthest=self.farthest,
             negatives_only=self.loss.name == "relative",
@@ -239,27 +260,3 @@ def _away(new: NewObjects, w: Array, x: Array) -> Array:
     # A step of g/h gains g²/2h, and h is about 8 Σ w |x − y|² at most.
     curvature = 8 * xp.vecdot(w, xp.sum(new.x**2, axis=-1))
     return xp.vecdot(gradient, gradient) > TOL * xp.vecdot(pull, residual) * curvature
-
-
-def in_blocks(
-    place: Callable[[Array, Array | None, Array | None], Array],
-    sq_dissimilarity: Array,
-    weights: Array | None,
-    own: Array | None,
-    k: int,
-) -> Array:
-    """Place rows in blocks, in float64, on their device, and in threads on the CPU."""
-    xp = namespace(sq_dissimilarity)
-    m, n = sq_dissimilarity.shape
-    if not m or not k:
-        return empty_like(sq_dissimilarity, (int(m), k))
-
-    def block(rows: slice) -> Array:
-        d = xp.astype(sq_dissimilarity[rows, :], xp.float64, copy=False)
-        w = None if weights is None else asarray_like(weights[rows], d)
-        return place(d, w, None if own is None else own[rows, :])
-
-    # Every object has a copy of its own fitted ones.
-    width = int(n) if own is None else int(n) * k
-    parts = map_blocks(block, sq_dissimilarity, int(m), width)
-    return xp.astype(xp.concat(parts, axis=0), sq_dissimilarity.dtype, copy=False)
