@@ -1092,7 +1092,7 @@ def curved_stress(name: str, names: Any, **options: Any) -> Figures:
         flat |= {
             f"{key} {method} {k}": value for k, value in zip(ks, found.stress[method], strict=True)
         }
-    return flat | numbers(found.turning_point.as_dict(), "turn.")
+    return flat | numbers(found.as_dict()["classical"], "turn.")
 
 
 def diagnosed(name: str) -> Figures:

@@ -29,9 +29,9 @@ fig, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 styles = {"classical": ("#d55e00", "-"), "neuc+": ("#0072b2", "--"), "exact": ("#009e73", "-.")}
 for method, (colour, line) in styles.items():
     ax.plot(curves.ks, curves.normalized(method), line, color=colour, label=method)
-turn = curves.turning_point
-ax.axvline(turn.k, color="#999999", linewidth=0.8)
-ax.annotate(f"classical MDS is best at k = {turn.k}", (turn.k, 0.25), xytext=(8, 0),
+best_k = curves.best_k
+ax.axvline(best_k, color="#999999", linewidth=0.8)
+ax.annotate(f"classical MDS is best at k = {best_k}", (best_k, 0.25), xytext=(8, 0),
             textcoords="offset points", color="#555555")  # fmt: skip
 ax.set(xscale="log", yscale="log", xlabel="coordinates", ylabel="STRESS, share of ‖D‖²")
 ax.grid(color="#e6e6e6")

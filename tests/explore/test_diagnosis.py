@@ -119,24 +119,24 @@ def test_the_curve_of_many_objects_is_that_of_single_fits():
         rel = 0.05 if method == "exact" else 1e-5
         for k, value in zip(ks, stress, strict=True):
             assert value == pytest.approx(neuc_mds(d, k, method, squared=True).stress, rel=rel)
-    assert not found.turning_point.complete
-    assert found.turning_point.last_stress >= found.turning_point.stress
+    assert not found.complete
+    assert found.last_stress >= found.best_stress
 
 
 def test_turning_point_agrees_with_the_embeddings():
     d = random_matrix(25) ** 2
     positive = int((stress_curve(d, squared=True).eigenvalues > 0).sum())
     found = stress_curve(d, range(1, positive + 1), ["classical"], squared=True)
-    turning, stress = found.turning_point, found.stress["classical"]
-    assert turning.k == 1 + int(np.argmin(stress))
-    assert turning.last_stress == pytest.approx(stress[-1])
-    assert turning.paradox
+    stress = found.stress["classical"]
+    assert found.best_k == 1 + int(np.argmin(stress))
+    assert found.last_stress == pytest.approx(stress[-1])
+    assert found.paradox
 
 
 def test_euclidean_matrix_has_no_paradox():
     x = np.random.default_rng(0).normal(size=(30, 4))
-    turning = stress_curve(squareform(pdist(x))).turning_point
-    assert (turning.k, turning.last_k, turning.paradox) == (4, 4, False)
+    curves = stress_curve(squareform(pdist(x)))
+    assert (curves.best_k, curves.last_k, curves.paradox) == (4, 4, False)
 
 
 @given(st.integers(3, 200))

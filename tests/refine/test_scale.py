@@ -80,7 +80,7 @@ def test_inspect_curve_and_compare_know_the_scale(exponent):
     assert far.largest == near.largest * factor
     assert (far.euclidean, far.suggested_k) == (near.euclidean, near.suggested_k)
     one, other = (stress_curve(given, squared=True) for given in (D, D * factor))
-    assert other.turning_point.k == one.turning_point.k
+    assert other.best_k == one.best_k
     np.testing.assert_allclose(other.normalized("neuc+"), one.normalized("neuc+"), atol=1e-15)
     methods = ["neuc+", "cailliez"]
     a, b = (compare(given, 3, methods, squared=True) for given in (abs(D), abs(D) * factor))

@@ -1,7 +1,7 @@
 """Compare methods, diagnose D, measure quality, resample."""
 
 from neucmds.explore.comparison import COMPARED, ComparedMethod, Comparison, compare
-from neucmds.explore.curves import StressCurves, TurningPoint, stress_curve
+from neucmds.explore.curves import StressCurves, stress_curve
 from neucmds.explore.diagnosis import Diagnosis, Triangles, diagnose, triangle_violations
 from neucmds.explore.quality import PairErrors, Quality, evaluate, pair_errors
 from neucmds.explore.resampling import Bootstrap, bootstrap, stress_test
@@ -16,7 +16,6 @@ __all__ = [
     "Quality",
     "StressCurves",
     "Triangles",
-    "TurningPoint",
     "bootstrap",
     "compare",
     "diagnose",

@@ -23,51 +23,9 @@ from neucmds.spectrum.solve import solve_for
 from neucmds.spectrum.spectrum import Spectrum, full_spectrum
 
 
-@dataclass(frozen=True)
-class TurningPoint:
-    """Where more coordinates begin to make classical MDS worse.
-
-    Parameters
-    ----------
-    k : int
-        Number of coordinates with the least STRESS.
-    stress : float
-        The STRESS there.
-    last_k : int
-        Number of positive eigenvalues: the most coordinates classical MDS can have.
-    last_stress : float
-        The STRESS with all of them.
-    complete : bool
-        Whether all positive eigenvalues are known; if not, there are more than `last_k`, and `k` is
-        the best of those up to `last_k`.
-    """
-
-    k: int
-    stress: float
-    last_k: int
-    last_stress: float
-    complete: bool = True
-
-    @property
-    def paradox(self) -> bool:
-        """Whether there is such a point: STRESS rises again before the coordinates run out."""
-        return self.k < self.last_k and self.last_stress > self.stress * (1 + 1e-9)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything by name."""
-        return {
-            "paradox": self.paradox,
-            "best_k": self.k,
-            "best_stress": self.stress,
-            "last_k": self.last_k,
-            "last_stress": self.last_stress,
-            "complete": self.complete,
-        }
-
-
 @dataclass(frozen=True, eq=False)
 class StressCurves:
-    """STRESS of every method at every k of a grid.
+    """STRESS of every method at every k of a grid, and where classical MDS begins to get worse.
 
     Parameters
     ----------
@@ -76,9 +34,10 @@ class StressCurves:
         Method → STRESS at each k.
     sq_norm : float
         ‖D‖²_F, which normalises STRESS.
-    turning_point : TurningPoint
-        Where more coordinates begin to make classical MDS worse, over all k that the known
-        eigenvalues allow.
+    classical : tuple of floats
+        STRESS of classical MDS with 1, 2, … coordinates, up to all positive eigenvalues.
+    complete : bool
+        Whether all eigenvalues are known; if not, `classical` ends with those that are.
     eigenvalues : ndarray
         Eigenvalues of B but the constant vector's zero, largest first: all n − 1 of up to 2000
         objects, of more those from both ends that the largest k needs.
@@ -87,21 +46,51 @@ class StressCurves:
     ks: tuple[int, ...]
     stress: dict[str, tuple[float, ...]]
     sq_norm: float
-    turning_point: TurningPoint
+    classical: tuple[float, ...]
+    complete: bool
     eigenvalues: npt.NDArray[np.float64]
+
+    @property
+    def best_stress(self) -> float:
+        """The least STRESS of classical MDS."""
+        return min(self.classical, default=self.sq_norm)
+
+    @property
+    def best_k(self) -> int:
+        """Number of coordinates with the least STRESS of classical MDS; 0 if it has none."""
+        stress = (self.sq_norm, *self.classical)
+        return stress.index(self.best_stress)
+
+    @property
+    def last_stress(self) -> float:
+        """STRESS of classical MDS with all its coordinates."""
+        return (self.sq_norm, *self.classical)[-1]
+
+    @property
+    def last_k(self) -> int:
+        """Number of positive eigenvalues: the most coordinates that classical MDS can have."""
+        return len(self.classical)
+
+    @property
+    def paradox(self) -> bool:
+        """Whether more coordinates begin to make classical MDS worse before they run out."""
+        rounding = 1e-9 * self.best_stress
+        return self.best_k < self.last_k and self.last_stress > self.best_stress + rounding
 
     def normalized(self, method: str) -> tuple[float, ...]:
         """STRESS as a share of ‖D‖²_F."""
-        return tuple(value / (self.sq_norm or 1.0) for value in self.stress[method])
+        unit = self.sq_norm or 1.0
+        return tuple(value / unit for value in self.stress[method])
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything but the eigenvalues by name."""
+        facts = ("paradox", "best_k", "best_stress", "last_k", "last_stress", "complete")
         return {
-            "k": list(self.ks),
-            "stress": {method: list(values) for method, values in self.stress.items()},
-            "normalized_stress": {m: list(self.normalized(m)) for m in self.stress},
+            "k": self.ks,
+            "stress": self.stress,
+            "normalized_stress": {method: self.normalized(method) for method in self.stress},
             "sq_norm": self.sq_norm,
-            "classical": self.turning_point.as_dict(),
+            "classical": {name: getattr(self, name) for name in facts},
         }
 
 
@@ -145,7 +134,7 @@ def stress_curve(
     >>> x = np.random.default_rng(0).uniform(size=(30, 3))
     >>> D = ((x[:, None] - x[None, :]) ** 2).sum(-1)
     >>> curves = stress_curve(D, ks=[2, 4, 8], methods=["classical", "neuc"])
-    >>> curves.turning_point.paradox  # more coordinates make classical MDS worse
+    >>> curves.paradox  # more coordinates make classical MDS worse
     True
 
     Paper: fig:dim-paradox, fig:dim-para-all.
@@ -178,7 +167,8 @@ def stress_curve(
         grid,
         {method: tuple(values) for method, values in stress.items()},
         problem.gram.moments.sq_norm,
-        _turning_point(problem.gram, spectrum),
+        _classical_stress(problem.gram, spectrum),
+        spectrum.complete,
         spectrum.values,
     )
 
@@ -190,22 +180,18 @@ def _spectrum(gram: Gram, sizes: Sequence[Components], methods: Sequence[str]) -
     return solve_for(gram, sizes, methods, solver="krylov", tol=1e-6, random_state=0)
 
 
-def _turning_point(gram: Gram, spectrum: Spectrum) -> TurningPoint:
-    """Find the k of least STRESS for classical MDS among all k, in O(n²) from the spectrum.
+def _classical_stress(gram: Gram, spectrum: Spectrum) -> tuple[float, ...]:
+    """Return the STRESS of classical MDS for every k, in O(n²) from the spectrum.
 
     Every step adds λ u∘u to the diagonal of G, and C1, C2, C3 follow from that (docs/maths.md).
     """
     lam = spectrum.values
-    positive = int((lam[: spectrum.n_top] > spectrum.null_level).sum())
-    if positive == 0:
-        sq_norm = gram.moments.sq_norm
-        return TurningPoint(0, sq_norm, 0, sq_norm, spectrum.complete)
+    top = lam[: spectrum.n_top]
     vectors = to_numpy(spectrum.vectors)
     diagonal_error = to_numpy(gram.diagonal()).astype(np.float64)
     stress = []
-    for k in range(positive):
+    for k in range(int((top > spectrum.null_level).sum())):
         diagonal_error = diagonal_error - lam[k] * vectors[:, k] ** 2
         dropped_sq = spectrum.dropped_sq(np.arange(k + 1))
         stress.append(sum(stress_from_errors(dropped_sq, diagonal_error)))
-    best = int(np.argmin(stress))
-    return TurningPoint(best + 1, stress[best], positive, stress[-1], spectrum.complete)
+    return tuple(stress)

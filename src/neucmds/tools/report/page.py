@@ -329,8 +329,8 @@ def _curves(found: Findings) -> Data | None:
                     }
                 )
     turning = None
-    if curves.turning_point.paradox:
-        turning = [curves.turning_point.k, curves.turning_point.stress / curves.sq_norm]
+    if curves.paradox:
+        turning = [curves.best_k, curves.best_stress / curves.sq_norm]
     star: Data = {"k": found.embedding.k, "method": found.embedding.method}
     for what, field in MEASURED.items():
         star[what] = getattr(found.quality, field)

@@ -207,19 +207,19 @@ def _beyond_noise(diagnosis: Diagnosis) -> str:
 
 def paradox(curves: StressCurves) -> str:
     """Describe where more coordinates make classical MDS worse."""
-    turning = curves.turning_point
-    last = f"{turning.last_k:,}"
-    if turning.paradox:
-        best = percent(turning.stress / curves.sq_norm)
-        text = f"Dimensionality paradox: classical MDS is best at k = {turning.k} ({best} of ‖D‖²)"
-        end = percent(turning.last_stress / curves.sq_norm)
-        if turning.complete:
+    last = f"{curves.last_k:,}"
+    if curves.paradox:
+        best = percent(curves.best_stress / curves.sq_norm)
+        text = "Dimensionality paradox: classical MDS is best at k = "
+        text += f"{curves.best_k} ({best} of ‖D‖²)"
+        end = percent(curves.last_stress / curves.sq_norm)
+        if curves.complete:
             return f"{text} and gets worse from there, to {end} with all its {last} coordinates."
         among = f"among the first {last} of its coordinates"
         return f"{text} {among} and gets worse from there, to at least {end}."
-    if not turning.complete:
+    if not curves.complete:
         return f"Classical MDS gets better at least up to k = {last}; raise --k-max to see beyond."
-    if turning.last_k == 0:
+    if curves.last_k == 0:
         return "Classical MDS has no coordinates here: no eigenvalue of B is positive."
     return (
         f"Classical MDS gets better up to k = {last}, all of its coordinates: no dimensionality "
