@@ -226,7 +226,7 @@ def test_float32_input_is_solved_to_its_own_accuracy(with_spectrum, library):
 
 @pytest.mark.parametrize("fallback", [0, 5000])
 def test_giving_up_is_said_or_lapack_takes_over(monkeypatch, noise, fallback):
-    monkeypatch.setattr("neucmds.spectrum.krylov.FULL_FALLBACK", fallback)
+    monkeypatch.setattr("neucmds.spectrum.krylov.MOST_GATHERED", fallback)
     monkeypatch.setattr("neucmds.spectrum.search.PRODUCTS", 1)
     spectrum = krylov(DenseGram(noise(400)), rule("neuc", 12), 12)
     assert spectrum.converged == (fallback > 0)
@@ -238,7 +238,7 @@ def test_giving_up_is_said_or_lapack_takes_over(monkeypatch, noise, fallback):
 
 @pytest.mark.parametrize(("room", "solver"), [(0, "krylov"), (-1, "full")])
 def test_a_basis_needs_room_for_twice_the_pairs_and_five_blocks(monkeypatch, noise, room, solver):
-    monkeypatch.setattr("neucmds.spectrum.krylov.FULL_FALLBACK", 0)
+    monkeypatch.setattr("neucmds.spectrum.krylov.MOST_GATHERED", 0)
     sized = Search.of(DenseGram(noise(400)), rule("neuc", 12), 12, 1e-7, True)
     sized = replace(sized, capacity=2 * 12 + 5 * 16 + room)
     monkeypatch.setattr(Search, "of", lambda *_: sized)

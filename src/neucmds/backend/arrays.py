@@ -13,13 +13,15 @@ import numpy.typing as npt
 from scipy import sparse
 
 # Matrices of a stack solved at a time on a GPU: for 2¹⁵ of 20 × 20 cuSOLVER takes 22 GB.
-_MOST_STACKED = 2**13
+_MOST_STACKED = 8192
 
 # An array of any library with the array API; there is no static type for that yet.
 Array = Any
 
 # Entries in one block of rows: 16 MB in float64.
 BLOCK_ELEMENTS = 2**21
+# Entries that stay in cache through several steps: 1 MB in float64.
+CACHED_ELEMENTS = 2**17
 
 _NUMPY = compat.array_namespace(np.empty(0))
 

@@ -18,8 +18,8 @@ import numpy as np
 from neucmds.backend.arrays import Array, empty_like, namespace, to_numpy
 from neucmds.errors import NeucmdsWarning
 
-# Blocks that fill an H200 several times over.
-_BLOCKS = 132 * 16
+# Blocks that fill an H200 several times over: 16 for each of its 132 multiprocessors.
+_BLOCKS = 2112
 _THREADS = 256
 
 _MIRRORED = """

@@ -1,4 +1,4 @@
-"""Measure the free memory, and parse and print numbers of bytes."""
+"""Measure the free memory."""
 
 from __future__ import annotations
 
@@ -7,41 +7,19 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
+from neucmds.errors import InputError
 
-from neucmds.errors import InputError, option
-
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_BINARY_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 # Share of the available memory that is used: it includes caches of other processes.
 _SHARE = 0.8
-_ALWAYS_THERE = 2**26
-
-
-def parse_bytes(amount: int | float | str) -> int:
-    """Read an amount of memory: bytes, or text such as "2GB", "500 MB" or "1.5GiB"."""
-    if isinstance(amount, str):
-        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kKmMgGtT]?)(i?)[bB]?\s*", amount)
-        if match is None or (match[3] and not match[2]):
-            raise InputError(
-                f"{option('max_memory', amount)} is not understood; write 2GB or a number of bytes."
-            )
-        units = _BINARY_UNITS if match[3] else _UNITS
-        amount = float(match[1]) * units[match[2].upper()]
-    number = isinstance(amount, (int, float, np.integer, np.floating))
-    if not number or isinstance(amount, bool) or not 1 <= amount < math.inf:
-        raise InputError(
-            f"{option('max_memory', amount)} is no positive number of bytes; write for example 2GB."
-        )
-    return int(amount)
+# Bytes up to which a lookup would take longer than the work.
+_ALWAYS_THERE = 64_000_000
 
 
 def format_bytes(amount: float) -> str:
     """Write an amount of memory with three digits: 7.2 GB."""
-    for unit, size in reversed(_UNITS.items()):
-        if amount >= size and unit:
-            return f"{amount / size:.3g} {unit.replace('K', 'k')}B"
-    return f"{amount:.0f} bytes"
+    units = ("bytes", "kB", "MB", "GB", "TB")
+    power = min(int(math.log10(max(amount, 1))) // 3, len(units) - 1)
+    return f"{amount / 1000**power:.3g} {units[power]}"
 
 
 def available_memory() -> int | None:
@@ -57,18 +35,21 @@ def available_memory() -> int | None:
         import resource
     except (OSError, ImportError):
         return _elsewhere()
-    found = _left_in_groups()
-    found += [1024 * int(kb) for kb in re.findall(r"^MemAvailable: *(\d+) kB$", lines, re.M)]
+    limits = _left_in_groups()
+    limits += [1024 * int(kb) for kb in re.findall(r"^MemAvailable: *(\d+) kB$", lines, re.M)]
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY:
-        found.append(max(0, limit - pages * resource.getpagesize()))
-    return int(_SHARE * min(found)) if found else None
+        limits.append(max(0, limit - pages * resource.getpagesize()))
+    if not limits:
+        return None
+    return int(_SHARE * min(limits))
 
 
 def require_memory(needed: int, what: str, advice: str) -> None:
     """Raise if there is not enough memory for some work; `advice` says what to do."""
-    # Up to 64 MB a lookup would take longer than the work.
-    free = None if needed <= _ALWAYS_THERE else available_memory()
+    if needed <= _ALWAYS_THERE:
+        return
+    free = available_memory()
     if free is not None and needed > free:
         raise InputError(
             f"{what} needs {format_bytes(needed)}, but {format_bytes(free)} are free; {advice}."

@@ -14,17 +14,15 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from numbers import Integral
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import joblib
 import threadpoolctl
 
-from neucmds.backend.arrays import BLOCK_ELEMENTS, Array, is_numpy, row_blocks
+from neucmds.backend.arrays import BLOCK_ELEMENTS, CACHED_ELEMENTS, Array, is_numpy, row_blocks
 from neucmds.backend.progress import Callback
 from neucmds.errors import InputError, option
-
-# Entries of a slice of rows: 1 MB in float64.
-_SLICE = 2**17
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -102,7 +100,7 @@ def parallel_map(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[
 
 def over_rows(work: Callable[[slice], Result], n: int, width: int) -> list[Result]:
     """Apply a function to slices of n rows where a pool is open, else to all rows at once."""
-    step = max(1, _SLICE // max(1, width))
+    step = max(1, CACHED_ELEMENTS // max(1, width))
     if n <= step or open_pool.get() is None:
         return [work(slice(0, n))]
     return parallel_map(work, [slice(start, min(start + step, n)) for start in range(0, n, step)])
@@ -133,14 +131,9 @@ def fill_rows(
                     callback(rows.stop, n, "placed")
 
 
-class _BlasLimit:
-    """The process-wide limit on the threads of BLAS, shared by all users."""
-
-    lock = threading.Lock()
-    libraries: Any = None
-    users = 0
-    allowed = 1
-    limiter: Any = None
+# The process-wide limit on the threads of BLAS, shared by all users.
+_lock = threading.Lock()
+_limit = SimpleNamespace(libraries=None, users=0, allowed=1, limiter=None)
 
 
 @contextmanager
@@ -150,26 +143,25 @@ def single_blas_thread() -> Iterator[int]:
     The last thread that leaves restores that number: if each restored the number that it found, two
     overlapping contexts would leave BLAS at one thread.
     """
-    shared, process = _BlasLimit, os.getpid()
-    with shared.lock:
-        if shared.users == 0:
-            if shared.libraries is None:
-                found = threadpoolctl.ThreadpoolController()
-                shared.libraries = found.select(user_api="blas")
-            threads = [int(library["num_threads"]) for library in shared.libraries.info()]
-            shared.allowed = max(threads, default=1)
-            shared.limiter = shared.libraries.limit(limits=1)
-        shared.users += 1
-        allowed = shared.allowed
+    process = os.getpid()
+    with _lock:
+        if _limit.users == 0:
+            if _limit.libraries is None:
+                _limit.libraries = threadpoolctl.ThreadpoolController().select(user_api="blas")
+            threads = [int(library["num_threads"]) for library in _limit.libraries.info()]
+            _limit.allowed = max(threads, default=1)
+            _limit.limiter = _limit.libraries.limit(limits=1)
+        _limit.users += 1
+        allowed = _limit.allowed
     try:
         yield allowed
     finally:
         if process == os.getpid():
-            with shared.lock:
-                shared.users -= 1
-                if shared.users == 0:
+            with _lock:
+                _limit.users -= 1
+                if _limit.users == 0:
                     _let_any_thread_set_it(force=True)
-                    shared.limiter.restore_original_limits()
+                    _limit.limiter.restore_original_limits()
                     _let_any_thread_set_it(force=True)
 
 
@@ -183,18 +175,18 @@ _let_any_thread_set_it = getattr(
 
 def _after_fork() -> None:
     """Drop the pool and the users of BLAS that a forked process inherits."""
-    _BlasLimit.lock.release()
+    _lock.release()
     open_pool.set(None)
-    if _BlasLimit.users:
-        _BlasLimit.users = 0
-        _BlasLimit.limiter.restore_original_limits()
+    if _limit.users:
+        _limit.users = 0
+        _limit.limiter.restore_original_limits()
         _let_any_thread_set_it(force=True)
 
 
 if hasattr(os, "register_at_fork"):
     # No fork while a thread changes the limit: the child would wait for its locks for ever.
     os.register_at_fork(
-        before=_BlasLimit.lock.acquire,
-        after_in_parent=_BlasLimit.lock.release,
+        before=_lock.acquire,
+        after_in_parent=_lock.release,
         after_in_child=_after_fork,
     )

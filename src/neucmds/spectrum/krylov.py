@@ -15,19 +15,17 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import (
-    BLOCK_ELEMENTS,
     Array,
     asarray_like,
     center_rows,
     eps,
     namespace,
-    on_cpu,
     row_blocks,
     to_numpy,
 )
 from neucmds.errors import InputError
 from neucmds.spectrum.lanczos import KrylovBasis, orthonormal_rows, project_out
-from neucmds.spectrum.operators.gram import Gram
+from neucmds.spectrum.operators.gram import MOST_GATHERED, Gram
 from neucmds.spectrum.operators.single_precision import Single
 from neucmds.spectrum.search import Check, Rule, Search, allowed_residuals, null_level, split_of
 from neucmds.spectrum.spectrum import Spectrum, full_spectrum
@@ -38,8 +36,6 @@ Indices = npt.NDArray[np.intp]
 
 # Largest residual of a further pair that is returned, relative to the kept scale.
 EXTRA_TOL = 3e-4
-# Up to this size a float64 eigh is affordable, and better than no answer.
-FULL_FALLBACK = 5000
 # Share of ‖B‖² below which the dropped part is measured in a pass over D.
 MEASURED_SHARE = 1e-10
 # Error of a value from float64 products, relative to the largest.
@@ -48,10 +44,6 @@ DOUBLE_ERROR = 1e-15
 SINGLE_ERROR = 0.1
 # Rows in a sample of residuals.
 _SAMPLE = 256
-# Rows of B with the largest diagonal entries, which are all computed.
-_LARGEST = 32
-# Entries of D that are sampled at a time on a GPU: 0.5 GB in float64.
-_DEVICE_ELEMENTS = 2**26
 # Float64 steps: the first removes most of the float32 noise, the next ones little.
 _STEPS = 3
 # Relative error of a float64 product.
@@ -107,7 +99,7 @@ def solve(
     seed = check_random_state(0 if random_state is None else random_state)
     # A generator draws faster.
     spectrum = _searched(search, np.random.default_rng(seed.randint(2**31)))
-    if not spectrum.converged and gram.n <= FULL_FALLBACK:
+    if not spectrum.converged and gram.n <= MOST_GATHERED:
         return full_spectrum(gram)
     if spectrum.dropped_sq(rule(spectrum).kept) < MEASURED_SHARE * gram.frobenius_sq:
         left = unexplained_sq(gram, spectrum.values, spectrum.vectors.T)
@@ -307,17 +299,17 @@ def sampled_residuals(gram: Gram, values: Floats, rows: Array) -> Floats | None:
     xp = gram.xp
     columns = rows.T
     sizes = np.abs(to_numpy(gram.diagonal()))
-    largest = np.argpartition(sizes, max(0, gram.n - _LARGEST))[-_LARGEST:]
+    # Rows with the largest diagonal entries are all computed.
+    n_largest = _SAMPLE // 8
+    largest = np.argpartition(sizes, max(0, gram.n - n_largest))[-n_largest:]
     others = np.delete(np.arange(gram.n), largest)
     spaced = np.linspace(0, max(0, others.size - 1), min(_SAMPLE, others.size)).astype(np.intp)
     # D is symmetric: the mean of D u is that of its row means with u, and B = −½CDC.
     means = gram.moments.row_means @ columns
     lam = asarray_like(values, rows)
     total = np.zeros(values.size)
-    # On a GPU every block is waited for.
-    elements = BLOCK_ELEMENTS if on_cpu(rows) else _DEVICE_ELEMENTS
     for sample, stand_for in ((largest, largest.size), (others[spaced], others.size)):
-        for part in row_blocks(sample.size, gram.n, elements):
+        for part in row_blocks(sample.size, gram.n):
             picked = gram.pick(sample[part])
             if picked is None:
                 return None

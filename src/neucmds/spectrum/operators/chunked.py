@@ -17,11 +17,8 @@ from neucmds.backend.arrays import Array
 from neucmds.backend.dask_arrays import compute, require_dask
 from neucmds.backend.progress import Callback
 from neucmds.errors import InputError
-from neucmds.spectrum.operators.gram import Floats, Gram, Indices, Moments, Result
+from neucmds.spectrum.operators.gram import MOST_GATHERED, Floats, Gram, Indices, Moments, Result
 from neucmds.spectrum.operators.single_precision import Single, rounded
-
-# LAPACK needs all of D in one place: 200 MB at this size.
-MOST_GATHERED = 5000
 
 
 class DaskGram(Gram):

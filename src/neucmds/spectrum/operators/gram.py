@@ -21,6 +21,9 @@ Result = TypeVar("Result")
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
+# Objects up to which all of D, 200 MB, may be brought to one place for LAPACK.
+MOST_GATHERED = 5000
+
 
 @dataclass(frozen=True)
 class Moments:

@@ -9,7 +9,15 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from neucmds.backend.arrays import Array, centered, empty_like, is_numpy, on_cpu, row_blocks
+from neucmds.backend.arrays import (
+    CACHED_ELEMENTS,
+    Array,
+    centered,
+    empty_like,
+    is_numpy,
+    on_cpu,
+    row_blocks,
+)
 from neucmds.backend.blas import single_products
 from neucmds.backend.cuda_kernels import centered_single
 
@@ -17,9 +25,6 @@ if TYPE_CHECKING:
     from neucmds.spectrum.operators.gram import Gram
 
 Multiply = Callable[[Array], Array]
-
-# Entries centered at a time: 2 MB in float64.
-_CACHED_ELEMENTS = 2**18
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ def rounded(gram: Gram) -> Single:
     matrix = xp.empty((gram.n, gram.n), dtype=xp.float32, device=gram.device)
     numpy = is_numpy(matrix)
     # On a GPU a block must fill the chip, not a cache.
-    elements = _CACHED_ELEMENTS if on_cpu(means) else gram.n**2
+    elements = CACHED_ELEMENTS if on_cpu(means) else gram.n**2
     # A thread centers in the same memory again: a first fit of 8,000 took 5 % longer without.
     buffer = threading.local()
 
