@@ -43,8 +43,9 @@ def contiguous(array: Array) -> Array:
     """Return the array with its last axis contiguous in memory, copied if it is not."""
     if compat.is_torch_array(array):
         return array.contiguous()
-    as_needed = is_numpy(array) or compat.is_cupy_array(array)
-    return namespace(array).ascontiguousarray(array) if as_needed else array
+    if is_numpy(array) or compat.is_cupy_array(array):
+        return namespace(array).ascontiguousarray(array)
+    return array
 
 
 def on_cpu(array: Array) -> bool:
@@ -90,7 +91,8 @@ def sparse_in_memory(matrix: Any) -> tuple[Any, Array | None]:
     """
     if compat.is_torch_array(matrix) and "strided" not in str(matrix.layout):
         stored = matrix.to_sparse_coo().coalesce()
-        ends, values = to_numpy(stored.indices()), stored.values()
+        ends = to_numpy(stored.indices())
+        values = stored.values()
         shape = tuple(matrix.shape)
         return sparse.coo_array((to_numpy(values), tuple(ends)), shape=shape), values[:0]
     if hasattr(matrix, "get") and hasattr(matrix, "tocoo"):
@@ -100,10 +102,9 @@ def sparse_in_memory(matrix: Any) -> tuple[Any, Array | None]:
 
 def asarray_like(value: object, like: Array, dtype: Any = None) -> Array:
     """Turn a value into an array of the library and on the device of `like`."""
-    xp = namespace(like)
-    return xp.asarray(
-        value, dtype=like.dtype if dtype is None else dtype, device=compat.device(like)
-    )
+    if dtype is None:
+        dtype = like.dtype
+    return namespace(like).asarray(value, dtype=dtype, device=compat.device(like))
 
 
 def uniform_rows(count: int, like: Array, rng: np.random.Generator) -> Array:
@@ -111,7 +112,8 @@ def uniform_rows(count: int, like: Array, rng: np.random.Generator) -> Array:
 
     In single precision, which is fastest.
     """
-    xp, shape = namespace(like), (count, int(like.shape[1]))
+    xp = namespace(like)
+    shape = (count, int(like.shape[1]))
     if not on_cpu(like) and compat.is_torch_array(like):
         generator = xp.Generator(device=like.device).manual_seed(int(rng.integers(2**31)))
         draws = xp.rand(shape, generator=generator, dtype=xp.float32, device=like.device)
@@ -146,8 +148,9 @@ def subtract_product(target: Array, left: Array, right: Array) -> None:
 
 def empty_like(like: Array, shape: tuple[int, ...], dtype: Any = None) -> Array:
     """Make an unfilled array of any shape in the library and on the device of `like`."""
-    xp = namespace(like)
-    return xp.empty(shape, dtype=like.dtype if dtype is None else dtype, device=compat.device(like))
+    if dtype is None:
+        dtype = like.dtype
+    return namespace(like).empty(shape, dtype=dtype, device=compat.device(like))
 
 
 def sparse_times(starts: Array, columns: Array, values: Array, block: Array) -> Array:
@@ -179,8 +182,12 @@ def minkowski(x: Array, y: Array, p: float) -> Array:
     total = xp.zeros((x.shape[0], y.shape[0]), dtype=x.dtype, device=device(x))
     for j in range(int(x.shape[1])):
         gap = xp.abs(x[:, j][:, None] - y[:, j][None, :])
-        gap = xp.astype(gap != 0, x.dtype) if p == 0 else gap
-        total = xp.maximum(total, gap) if p == math.inf else total + gap
+        if p == math.inf:
+            total = xp.maximum(total, gap)
+        elif p == 0:
+            total += xp.astype(gap != 0, x.dtype)
+        else:
+            total += gap
     return total
 
 
@@ -198,7 +205,8 @@ def k_smallest(matrix: Array, k: int) -> tuple[Array, Array]:
 
 def stacked_eigh(matrices: Array) -> tuple[Array, Array]:
     """Eigenpairs of every matrix of a stack, however many: cuSOLVER fails on 2¹⁶ at a time."""
-    xp, count = namespace(matrices), int(matrices.shape[0])
+    xp = namespace(matrices)
+    count = int(matrices.shape[0])
     if on_cpu(matrices) or count <= _MOST_STACKED:
         values, vectors = xp.linalg.eigh(matrices)
         return values, vectors
@@ -258,8 +266,11 @@ def solve_definite(matrices: Array, right_sides: Array) -> Array:
 def min_and_max(array: Array) -> tuple[float, float]:
     """Smallest and largest entry, in one walk where the library can; NaN if any entry is."""
     xp = namespace(array)
-    both = xp.aminmax(array) if compat.is_torch_array(array) else (xp.min(array), xp.max(array))
-    low, high = to_numpy(xp.stack(list(both)))
+    if compat.is_torch_array(array):
+        ends = list(xp.aminmax(array))
+    else:
+        ends = [xp.min(array), xp.max(array)]
+    low, high = to_numpy(xp.stack(ends))
     return float(low), float(high)
 
 
@@ -286,13 +297,14 @@ def free_memory(like: Array) -> int | None:
 
 def in_place(name: str, array: Array, *args: float) -> Array:
     """Apply a function of the array API in place where the library can; use only the result."""
-    xp, has_out = namespace(array), is_numpy(array) or compat.is_cupy_array(array)
+    xp = namespace(array)
     if compat.is_torch_array(array):
         return getattr(array, name + "_")(*args)
+    if not (is_numpy(array) or compat.is_cupy_array(array)):
+        return getattr(xp, name)(array, *args)
     if name == "clip":
-        limits = (None if limit is None else float(limit) for limit in args)
-        return array.clip(*args, out=array) if has_out else xp.clip(array, *limits)
-    return getattr(xp, name)(array, *args, **({"out": array} if has_out else {}))
+        return array.clip(*args, out=array)
+    return getattr(xp, name)(array, *args, out=array)
 
 
 def row_blocks(n_rows: int, n_cols: int, elements: int = BLOCK_ELEMENTS) -> Iterator[slice]:

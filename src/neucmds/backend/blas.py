@@ -68,7 +68,7 @@ def single_products(matrix: Array, scale: float) -> Iterator[Callable[[Array], A
 
 def inner_products(block: Array, basis: Array) -> Array:
     """``block @ basis.T``."""
-    parts = _by_shares(lambda some: block[:, some] @ basis[:, some].T, basis, block.shape[0])
+    parts = _by_shares(lambda share: block[:, share] @ basis[:, share].T, basis, block.shape[0])
     return reduce(add, parts)
 
 
@@ -76,8 +76,8 @@ def combine_rows(block: Array, coefficients: Array) -> Array:
     """``coefficients @ block``, written over it."""
     combined = block[: coefficients.shape[0], :]
 
-    def multiply(some: slice) -> None:
-        combined[:, some] = coefficients @ block[:, some]
+    def multiply(share: slice) -> None:
+        combined[:, share] = coefficients @ block[:, share]
 
     _by_shares(multiply, block, coefficients.shape[0])
     return combined
@@ -86,8 +86,8 @@ def combine_rows(block: Array, coefficients: Array) -> Array:
 def subtract_combined_rows(block: Array, coefficients: Array, basis: Array) -> None:
     """``block -= coefficients @ basis``."""
 
-    def subtract(some: slice) -> None:
-        subtract_product(block[:, some], coefficients, basis[:, some])
+    def subtract(share: slice) -> None:
+        subtract_product(block[:, share], coefficients, basis[:, share])
 
     _by_shares(subtract, basis, coefficients.shape[0])
 
@@ -157,12 +157,12 @@ def _panel_sums(matrix: npt.NDArray[Any], parts: list[npt.NDArray[Any]]) -> list
     """Return ``matrix @ part`` for every part, panel by panel."""
     sums = [np.zeros((matrix.shape[0], part.shape[1]), dtype=matrix.dtype) for part in parts]
     for start in range(0, matrix.shape[1], _PANEL_COLUMNS):
-        some = slice(start, start + _PANEL_COLUMNS)
+        share = slice(start, start + _PANEL_COLUMNS)
         for part, total in zip(parts, sums, strict=True):
             height = max(1, _SMALL_PRODUCT // (_PANEL_COLUMNS * part.shape[1]))
             height = height // 6 * 6 or height
             whole = matrix.shape[0] // height * height
-            stack = matrix[:whole, some].reshape(-1, height, matrix[:, some].shape[1])
-            total[:whole].reshape(-1, height, part.shape[1])[...] += stack @ part[some]
-            total[whole:] += matrix[whole:, some] @ part[some]
+            stack = matrix[:whole, share].reshape(-1, height, matrix[:, share].shape[1])
+            total[:whole].reshape(-1, height, part.shape[1])[...] += stack @ part[share]
+            total[whole:] += matrix[whole:, share] @ part[share]
     return sums

@@ -32,10 +32,13 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | PathLike[str], *problem: Any) -> None:
-        self.path, self.problem = checkpoint_path(path), _identity(problem)
+        self.path = checkpoint_path(path)
+        self.problem = _identity(problem)
         self.saved = time.monotonic()
         check_target(self.path)
-        self.held = read_npz(self.path, "a checkpoint") if self.path.exists() else {}
+        self.held: dict[str, npt.NDArray[Any]] = {}
+        if self.path.exists():
+            self.held = read_npz(self.path, "a checkpoint")
         if self.held and str(self.held.get("problem")) != self.problem:
             raise InputError(
                 f"{self.path} is no checkpoint of this fit, but of another D or other parameters; "
@@ -75,10 +78,12 @@ def _identity(problem: Any) -> str:
 def _plain(value: Any) -> Any:
     """Return a value with arrays of other libraries converted to NumPy."""
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, (tuple, list)):
-        return type(value)(_plain(one) for one in value)
-    return to_numpy(value) if is_array(value) else value
+        return type(value)(_plain(part) for part in value)
+    if is_array(value):
+        return to_numpy(value)
+    return value
 
 
 class _NpyRows:
@@ -95,7 +100,9 @@ class _NpyRows:
         first: int = 0,
         checkpoint: Checkpoint | None = None,
     ) -> None:
-        self.file, self.dtype, self.first = file, np.dtype(dtype), first
+        self.file = file
+        self.dtype = np.dtype(dtype)
+        self.first = first
         self.shape = (shape[0] - first, shape[1])
         file.seek(0)
         header = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
@@ -137,9 +144,10 @@ def npy_output(
         part.touch()
         # Never emptied: the same call, started twice, writes the same rows to one file.
         with part.open("r+b") as file:
-            header, row = 128, shape[1] * np.dtype(dtype).itemsize
-            there = max(0, os.fstat(file.fileno()).st_size - header) // max(1, row)
-            first = min(int(checkpoint.held.get("rows", 0)), there)
+            header = 128
+            row = shape[1] * np.dtype(dtype).itemsize
+            written = max(0, os.fstat(file.fileno()).st_size - header) // max(1, row)
+            first = min(int(checkpoint.held.get("rows", 0)), written)
             checkpoint.save(rows=first, at_once=True)  # before rows of another job are replaced
             yield _NpyRows(file, shape, dtype, first, checkpoint)
             file.truncate()

@@ -179,13 +179,16 @@ def mirrored_extremes(matrix: Array) -> tuple[float, float, float] | None:
     launch = _kernel(_MIRRORED, "mirrored", matrix)
     if launch is None:
         return None
-    xp, n = namespace(matrix), int(matrix.shape[0])
+    xp = namespace(matrix)
+    n = int(matrix.shape[0])
     low, high, gap = (empty_like(matrix, (_BLOCKS,)) for _ in range(3))
     missing = xp.zeros((1,), dtype=xp.int32, device=compat.device(matrix))
     launch((_BLOCKS, 1), matrix, n, low, high, gap, missing)
     ends = [xp.min(low), xp.max(high), xp.max(gap), xp.astype(missing[0], matrix.dtype)]
     lowest, highest, apart, nan = map(float, to_numpy(xp.stack(ends)))
-    return None if nan else (lowest, highest, apart)
+    if nan:
+        return None
+    return lowest, highest, apart
 
 
 def row_moments(block: Array) -> tuple[Array, Array]:
@@ -225,7 +228,8 @@ def between(metric: str, x: Array, y: Array) -> Array | None:
         return None
     step, end = _METRICS[metric]
     launch = _kernel(_BETWEEN.replace("STEP", step).replace("END", end), "between", x, y)
-    (m, d), n = (int(size) for size in x.shape), int(y.shape[0])
+    m, d = (int(size) for size in x.shape)
+    n = int(y.shape[0])
     if launch is None or x.dtype != y.dtype or m > 64 * 65535:
         return None
     out = empty_like(x, (m, n))
@@ -238,7 +242,8 @@ def pair_changes(
 ) -> tuple[Array, Array] | None:
     """Return D₁ and D₂ of D̂(x + tp) = D̂(x) + tD₁ + t²D₂ for listed pairs; i and j are int32."""
     launch = _kernel(_CHANGES, "pair_changes", x, p)
-    count, k = int(i.shape[0]), int(x.shape[1])
+    count = int(i.shape[0])
+    k = int(x.shape[1])
     if launch is None or count >= 2**31:
         return None
     first, second = (empty_like(x, (count,)) for _ in range(2))
@@ -253,10 +258,13 @@ def _kernel(source: str, name: str, *arrays: Array) -> Callable[..., None] | Non
     dtype = str(first.dtype).removeprefix("torch.")
     if not _is_cuda(first) or dtype not in ("float32", "float64"):
         return None
-    cupy = _cupy() if all(map(_is_whole, arrays)) else None
+    if not all(map(_is_whole, arrays)):
+        return None
+    cupy = _cupy()
     if cupy is None:
         return None
-    kernel = _compiled(f"typedef {'float' if dtype == 'float32' else 'double'} T;\n{source}", name)
+    number = {"float32": "float", "float64": "double"}[dtype]
+    kernel = _compiled(f"typedef {number} T;\n{source}", name)
 
     def launch(grid: tuple[int, int], *arguments: Any) -> None:
         with _stream(cupy, first):
@@ -273,7 +281,9 @@ def _compiled(text: str, name: str) -> Any:
 def _argument(value: Any) -> Any:
     if isinstance(value, int):
         return np.int32(value)
-    return value.data_ptr() if compat.is_torch_array(value) else value
+    if compat.is_torch_array(value):
+        return value.data_ptr()
+    return value
 
 
 @cache

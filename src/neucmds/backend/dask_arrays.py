@@ -17,8 +17,8 @@ from neucmds.backend.threads import single_blas_thread
 from neucmds.errors import InputError
 
 
-def require_dask(whole: bool = False) -> Any:
-    """Import dask.array, or all of dask, or say how to get it."""
+def require_dask() -> Any:
+    """Import dask and dask.array, or say how to get them."""
     try:
         import dask.array
     except ImportError as problem:
@@ -26,13 +26,13 @@ def require_dask(whole: bool = False) -> Any:
             "dask arrays, and files that do not fit in memory, need the extra 'dask': "
             "pip install 'neucmds[dask]'."
         ) from problem
-    return dask if whole else dask.array
+    return dask
 
 
 def compute(*values: Any) -> list[Any]:
     """Compute lazy values together, BLAS in one thread: chunks are worked on in several."""
     with single_blas_thread():
-        return list(require_dask(whole=True).compute(*values))
+        return list(require_dask().compute(*values))
 
 
 def cluster() -> Any:
@@ -51,7 +51,9 @@ def kept(array: Array) -> Array:
     free = memory.available_memory()
     # Beside the chunks it is computed from.
     fits = free is None or 2 * array.nbytes <= free
-    return array.persist() if fits or cluster() is not None else array
+    if fits or cluster() is not None:
+        return array.persist()
+    return array
 
 
 def from_store(store: Any) -> Array:
@@ -60,7 +62,7 @@ def from_store(store: Any) -> Array:
     `store` is a memory map, a zarr array or an HDF5 dataset. A map is read, not mapped, so that
     none of its pages stay in memory. D is symmetric: in Fortran order its columns are read as rows.
     """
-    da = require_dask()
+    da = require_dask().array
     n = int(store.shape[0])
     chunks = getattr(store, "chunks", None) or (1,)
     # A chunk of the store that is cut would be read and unpacked several times.
@@ -116,7 +118,7 @@ def map_rows(X: Array, work: Callable[[Any, int], Any], width: int, n_wide: int)
     A chunk is processed in pieces of about 2²¹ entries of `n_wide` columns, and `work` is sent to a
     worker once.
     """
-    dask, da = require_dask(whole=True), require_dask()
+    dask = require_dask()
 
     def of_chunk(rows: Any, work: Any, block_info: Any = None) -> Any:
         start = int(block_info[0]["array-location"][0][0]) if block_info else 0
@@ -125,7 +127,7 @@ def map_rows(X: Array, work: Callable[[Any, int], Any], width: int, n_wide: int)
             out[piece] = work(rows[piece], start + piece.start)
         return out
 
-    return da.map_blocks(
+    return dask.array.map_blocks(
         of_chunk,
         X,
         work=dask.delayed(work),

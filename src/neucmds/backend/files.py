@@ -57,41 +57,41 @@ def atomic_folder(
     names and of those `owned` are replaced or removed, and all others stay; without it
     `FileExistsError` names the first.
     """
-    place = folder.resolve()
+    target = folder.resolve()
     names = {*files, *owned}
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with _beside(place if place.is_dir() else place.parent, place.name) as beside:
-        new = Path(beside, "new")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _beside(target if target.is_dir() else target.parent, target.name) as temporary:
+        new = Path(temporary, "new")
         new.mkdir()
         for name, write in files.items():
             with _written(new / name, folder / name) as file:
                 write(file)
-        _refuse_taken([place / name for name in sorted(names)], overwrite)
-        if not place.is_dir():
-            new.rename(place)
-        elif not _exchanged(new, place, names):
+        _refuse_taken([target / name for name in sorted(names)], overwrite)
+        if not target.is_dir():
+            new.rename(target)
+        elif not _exchanged(new, target, names):
             for name in names:
-                (place / name).unlink(missing_ok=True)
+                (target / name).unlink(missing_ok=True)
             for name in files:
-                os.replace(new / name, place / name)
+                os.replace(new / name, target / name)
     return [folder / name for name in files]
 
 
-def _exchanged(new: Path, place: Path, names: set[str]) -> bool:
+def _exchanged(new: Path, target: Path, names: set[str]) -> bool:
     """Replace a folder, which is ``NAME.old`` meanwhile; False if it cannot be renamed."""
-    if any(path.samefile(place) for path in (Path.cwd(), *Path.cwd().parents)):
+    if any(path.samefile(target) for path in (Path.cwd(), *Path.cwd().parents)):
         return False  # a shell would be left in a removed folder
-    names_of_old = (place.with_name(f"{place.name}.old{number or ''}") for number in count())
+    names_of_old = (target.with_name(f"{target.name}.old{number or ''}") for number in count())
     old = next(path for path in names_of_old if not path.exists())
-    shutil.copymode(place, new)
+    shutil.copymode(target, new)
     try:
-        place.rename(old)
+        target.rename(old)
     except OSError:  # a mount point, or a parent that cannot be written to
         return False
-    (old / new.relative_to(place)).rename(place)
+    (old / new.relative_to(target)).rename(target)
     for path in old.iterdir():
         if path.name not in names and path.name != new.parent.name:
-            path.rename(place / path.name)
+            path.rename(target / path.name)
     shutil.rmtree(old)
     return True
 

@@ -57,12 +57,15 @@ def require_memory(needed: int, what: str, advice: str) -> None:
 
 
 def _left_in_groups(
-    root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
+    root: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/proc/self/cgroup")
 ) -> list[int]:
     """Return the rest of the limits of this process's control group and of those above it."""
-    path = own.read_text(encoding="utf-8").partition("0::")[2].strip() if own.exists() else ""
+    path = ""
+    if membership.exists():
+        path = membership.read_text(encoding="utf-8").partition("0::")[2].strip()
     # Inside a container the path is the host's, and only the tree's root is there.
-    group, left = root / path.lstrip("/"), []
+    group = root / path.lstrip("/")
+    left = []
     for folder in (group, *(above for above in group.parents if above.is_relative_to(root))):
         with suppress(OSError, ValueError):
             most, taken, stat = (

@@ -118,14 +118,15 @@ def fill_rows(
 
     The target, an array or a file, gets them in order; BLAS uses one thread meanwhile.
     """
-    n, parts = target.shape[0], list(row_blocks(target.shape[0], width, elements))
+    n = target.shape[0]
+    parts = list(row_blocks(target.shape[0], width, elements))
     # A few at a time: the pool does not wait for a slow reader. joblib's hangs in forked processes.
     several = 4 * n_threads if n_threads > 1 else 1
     with single_blas_thread(), ThreadPoolExecutor(n_threads, "neucmds") as pool:
         apply = pool.map if n_threads > 1 else map
         for start in range(0, len(parts), several):
-            some = parts[start : start + several]
-            for rows, values in zip(some, apply(work, some), strict=True):
+            batch = parts[start : start + several]
+            for rows, values in zip(batch, apply(work, batch), strict=True):
                 target[rows] = values
                 if callback is not None:
                     callback(rows.stop, n, "placed")

@@ -60,7 +60,7 @@ class ChunkedRows:
         n, d = self.features.shape
         height = max(1, min(n, MOST_ROWS, MOST_ENTRIES // d))
         rows = self.features.rechunk({0: height}).persist()
-        da = require_dask()
+        da = require_dask().array
         bad = np.flatnonzero(np.asarray(da.any(~da.isfinite(rows), axis=1).compute()))
         if bad.size:
             raise InputError(
@@ -97,7 +97,7 @@ class ChunkedRows:
         Every chunk of those asked for meets every chunk on some worker, and the nearest of each
         are merged; only the result comes to the client.
         """
-        dask = require_dask(whole=True)
+        dask = require_dask()
         n = int(self.features.shape[0])
         count = min(count + 1, n)
         if objects is None:

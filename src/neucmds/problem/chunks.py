@@ -66,7 +66,7 @@ def _check_shape(data: Array) -> None:
 
 def _survey(data: Array) -> tuple[Extent, tuple[int, int]]:
     """Return how far the entries reach in one walk, and the place of the largest gap of a row."""
-    dask = lazy.require_dask(whole=True)
+    dask = lazy.require_dask()
     n = len(data)
     rng = np.random.default_rng(0)
     # No entry of v is small, so a single gap between D and Dᵀ cannot hide behind one.

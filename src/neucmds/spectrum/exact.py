@@ -93,7 +93,8 @@ def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
     (T⁻¹ + P∘P) y = e₀ and e₀ = diag(B) − (U_W ⊙ U_W) λ_W: symmetric and positive definite.
     """
     u = spectrum.take(kept)
-    xp, n = namespace(u), int(u.shape[0])
+    xp = namespace(u)
+    n = int(u.shape[0])
     ut = xp.matrix_transpose(u)
     lam = spectrum.values[kept]
     e0 = diagonal - (u * u) @ asarray_like(lam, u)
@@ -110,12 +111,16 @@ def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
 
 def _conjugate_gradients(u: Array, e0: Array) -> Array:
     """Solve (T⁻¹ + P∘P) y = e₀ to 1e-6, Jacobi-preconditioned: 1e-12 in the STRESS."""
-    xp, n = namespace(u), int(u.shape[0])
-    ut, leverage = xp.matrix_transpose(u), xp.sum(u * u, axis=1)
+    xp = namespace(u)
+    n = int(u.shape[0])
+    ut = xp.matrix_transpose(u)
+    leverage = xp.sum(u * u, axis=1)
     preconditioner = 2 / n + leverage * leverage
-    y, residual = xp.zeros_like(e0), e0
+    y = xp.zeros_like(e0)
+    residual = e0
     z = residual / preconditioner
-    direction, rho = z, float(xp.vecdot(residual, z))
+    direction = z
+    rho = float(xp.vecdot(residual, z))
     target = 1e-12 * rho
     for _ in range(CG_STEPS):
         if rho <= target:
@@ -123,9 +128,11 @@ def _conjugate_gradients(u: Array, e0: Array) -> Array:
         image = xp.sum((u @ (ut @ (direction[:, None] * u))) * u, axis=1)
         image += (2 / n) * (direction - xp.sum(direction) / (2 * n))
         step = rho / float(xp.vecdot(direction, image))
-        y, residual = y + step * direction, residual - step * image
+        y = y + step * direction
+        residual = residual - step * image
         z = residual / preconditioner
-        rho, previous = float(xp.vecdot(residual, z)), rho
+        previous = rho
+        rho = float(xp.vecdot(residual, z))
         direction = z + (rho / previous) * direction
     return y
 
@@ -149,7 +156,8 @@ def exact_weights(
 def _quadratic(spectrum: Spectrum, diagonal: Array, kept: Indices) -> tuple[Floats, Floats]:
     """H and c of STRESS(w) = const − 2cᵀw + wᵀHw for weights w on the kept eigenvectors."""
     u = spectrum.take(kept)
-    xp, n = namespace(u), int(u.shape[0])
+    xp = namespace(u)
+    n = int(u.shape[0])
     v = u * u
     vt = xp.matrix_transpose(v)
     hessian = 2 * n * to_numpy(vt @ v) + 4 * np.eye(kept.size) + 2
@@ -166,7 +174,8 @@ def _matching_pursuit(
     kept up to date by one Cholesky row a step. Candidates are `reach` pairs from each end whose
     eigenvalue has at least the size `floor`.
     """
-    m, lam = spectrum.values.size, np.abs(spectrum.values)
+    m = spectrum.values.size
+    lam = np.abs(spectrum.values)
     ids = np.arange(m)
     candidates = ids[((ids < reach) | (ids >= m - reach)) & (lam >= floor)]
     hessian, residual = _quadratic(spectrum, diagonal, candidates)

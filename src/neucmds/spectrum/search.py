@@ -217,8 +217,8 @@ def allowed_residuals(
     """
     # The share matters only if a pair and the dropped part are below 1e-5 of the scale.
     share = min(1.0, max(1e-2, 1e3 * tol))
-    own = share * np.maximum(np.abs(values), math.sqrt(dropped_sq))
-    return np.minimum(tol * scale, np.maximum(own, null_level(gram, values)))
+    by_size = share * np.maximum(np.abs(values), math.sqrt(dropped_sq))
+    return np.minimum(tol * scale, np.maximum(by_size, null_level(gram, values)))
 
 
 def null_level(gram: Gram, values: Floats) -> float:

@@ -53,7 +53,8 @@ def split_bounds(
         unknown_sq = ends.unknown_sq
     # Row r is what stays when r are taken from the top and the others from the bottom.
     windows = sliding_window_view(np.r_[lam, 0.0], lam.size - k + 1)[from_top, :-1]
-    dropped, dropped_sq = windows.sum(axis=1), (windows**2).sum(axis=1)
+    dropped = windows.sum(axis=1)
+    dropped_sq = (windows**2).sum(axis=1)
     return from_top, unknown_sq + dropped_sq + (unknown + dropped) ** 2 / second_term_divisor
 
 
@@ -96,7 +97,8 @@ def _kept_pairs(
     ends: Spectrum, components: Components, second_term_divisor: float
 ) -> npt.NDArray[np.intp]:
     """Return the pairs of the signature, or else of the least bound."""
-    lam, size = ends.values, ends.values.size
+    lam = ends.values
+    size = ends.values.size
     if components.signature is not None:
         positive, negative = components.signature
         top = min(positive, int(np.sum(lam[: ends.n_top] > ends.null_level)))

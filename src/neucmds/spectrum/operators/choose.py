@@ -60,7 +60,9 @@ def feature_operator(
     space = FeatureGram(features, metric, params=params, squared=squared, callback=callback)
     room = _room_beside_vectors(space.n, n_components, space.points.left)
     fits = room is None or _dense_bytes(space.n, space.dtype, space.xp) <= room
-    return DenseGram(space.dense()) if fits else space
+    if fits:
+        return DenseGram(space.dense())
+    return space
 
 
 def dense_operator(
@@ -86,7 +88,9 @@ def _room_beside_vectors(n: int, n_components: Any, like: Any) -> int | None:
             f"{memory.format_bytes(free)} are free; ask for fewer coordinates, pass D as float32 "
             "or as a file, or use LandmarkNeucMDS."
         )
-    return None if free is None else free - vectors
+    if free is None:
+        return None
+    return free - vectors
 
 
 def is_store(value: Any) -> bool:
@@ -119,7 +123,9 @@ def outside_memory(D: Any) -> Any:
     wide = np.float32 if D.dtype in (np.float16, np.float32) else np.float64
     free = memory.available_memory()
     fits = free is None or _dense_bytes(int(D.shape[0]), wide, np) <= free
-    return None if fits else D
+    if fits:
+        return None
+    return D
 
 
 def _dense_bytes(n: int, dtype: Any, xp: Any) -> int:

@@ -60,7 +60,7 @@ class DaskGram(Gram):
         """Do a piece of work on every row slice and its rows, in the threads that read them."""
         if self._futures:
             return super().on_each(work)
-        delayed = require_dask(whole=True).delayed(work, pure=False)
+        delayed = require_dask().delayed(work, pure=False)
         strips = self.sq_dissimilarity.rechunk({1: -1}).to_delayed()[:, 0]
         return compute(*map(delayed, self.row_slices(), strips))
 
@@ -76,7 +76,9 @@ class DaskGram(Gram):
         else:
             d = self.sq_dissimilarity
             chunks = (d.chunks[1], (int(block.shape[1]),))
-            pieces = require_dask().from_array(np.ascontiguousarray(block), chunks, name=False)
+            pieces = require_dask().array.from_array(
+                np.ascontiguousarray(block), chunks, name=False
+            )
             (product,) = compute(d.astype(block.dtype) @ pieces)
         self._passed()
         # A copy: arrays from a worker are read-only.
@@ -108,7 +110,7 @@ class DaskGram(Gram):
         ends = np.cumsum(self.sq_dissimilarity.chunks[1])[:-1]
         # The scheduler keeps a task's arguments: unlike scattered data they outlive a worker.
         pieces = [client.submit(np.asarray, piece, pure=False) for piece in np.split(block, ends)]
-        places = client.who_has(list(self._futures.values()))
+        workers_of = client.who_has(list(self._futures.values()))
         sums = []
         for row in self.sq_dissimilarity.__dask_keys__():
             parts = [
@@ -116,11 +118,11 @@ class DaskGram(Gram):
                     _multiply_row,
                     [self._futures[row[j]] for j in columns],
                     [pieces[j] for j in columns],
-                    workers=place,
-                    allow_other_workers=place is not None,
+                    workers=worker,
+                    allow_other_workers=worker is not None,
                     pure=False,
                 )
-                for place, columns in _by_place(row, places)
+                for worker, columns in _by_worker(row, workers_of)
             ]
             sums.append(client.submit(sum, parts, pure=False))
         return np.concatenate(client.gather(sums), axis=0)
@@ -139,11 +141,11 @@ class DaskGram(Gram):
             self.callback(self.n, self.n, f"pass {self.n_passes} over D")
 
 
-def _by_place(row: list[Any], places: Any) -> list[tuple[str | None, list[int]]]:
+def _by_worker(row: list[Any], workers_of: Any) -> list[tuple[str | None, list[int]]]:
     """Group the chunks of a row by the worker that holds them; None: lost, or on its way."""
     groups: dict[str | None, list[int]] = {}
     for j, key in enumerate(row):
-        holders = sorted(places.get(key) or ())
+        holders = sorted(workers_of.get(key) or ())
         groups.setdefault(holders[0] if holders else None, []).append(j)
     return list(groups.items())
 

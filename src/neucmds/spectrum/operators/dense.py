@@ -50,8 +50,8 @@ class DenseGram(Gram):
 
     def pick(self, indices: Indices) -> Array:
         """Return some rows of D."""
-        some = asarray_like(indices, self.sq_dissimilarity, dtype=self.xp.int64)
-        return self.xp.take(self.sq_dissimilarity, some, axis=0)
+        rows = asarray_like(indices, self.sq_dissimilarity, dtype=self.xp.int64)
+        return self.xp.take(self.sq_dissimilarity, rows, axis=0)
 
     def entries(self, i: Indices, j: Indices) -> Floats:
         """Return D of some pairs, as NumPy float64."""
@@ -69,7 +69,8 @@ class DenseGram(Gram):
 
     def quadratic(self, coordinates: Array) -> Array:
         """Return xᵀBx of each centered column from the upper triangle of D: half a product."""
-        d, x = self.sq_dissimilarity, coordinates
+        d = self.sq_dissimilarity
+        x = coordinates
         if x.dtype != self.dtype or not on_cpu(x):
             return super().quadratic(x)
         total = self.xp.zeros_like(x[0, :])

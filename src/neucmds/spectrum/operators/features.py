@@ -76,7 +76,8 @@ class FeatureGram(Gram):
         features = _checked(features)
         self.xp = namespace(features)
         self.n = int(features.shape[0])
-        self.dtype, self.device = features.dtype, features.device
+        self.dtype = features.dtype
+        self.device = features.device
         self.squared = squared
         self.fitted = FittedMetric.of(metric, features, squared, params)
         self.points = self.fitted.points
@@ -96,7 +97,8 @@ class FeatureGram(Gram):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.xp, self.device = namespace(self.points.left), self.points.left.device
+        self.xp = namespace(self.points.left)
+        self.device = self.points.left.device
 
     def rows(self, rows: slice) -> Array:
         """Compute these rows of D, the diagonal exactly zero."""
@@ -162,7 +164,8 @@ class FeatureGram(Gram):
         if self.dtype == self.xp.float32 or not self.fitted.inner:
             return super().single()
         single = copy(self)
-        single.dtype, single.points = self.xp.float32, self.points.astype(self.xp.float32)
+        single.dtype = self.xp.float32
+        single.points = self.points.astype(self.xp.float32)
         return as_stored(single)
 
     def _tiles(self) -> Iterator[tuple[slice, slice, Array]]:
@@ -170,9 +173,9 @@ class FeatureGram(Gram):
         strips = list(row_blocks(self.n, self.tile, self.tile**2))
         self._passes[0] += 1
         for i, rows in enumerate(strips):
-            here = self.points[rows]
+            left = self.points[rows]
             for cols in strips[i:]:
-                tile = self.fitted.squares(here, self.points[cols])
+                tile = self.fitted.squares(left, self.points[cols])
                 if rows == cols and self.fitted.function is not None:
                     metric_registry.refuse_own(tile)
                 yield rows, cols, _hollow(tile, self.xp) if rows == cols else tile

@@ -35,7 +35,8 @@ class Moments:
 
     def __post_init__(self) -> None:
         # Blocks, of features for instance, are not checked before; their norm is.
-        xp, norm = namespace(self.row_means), math.sqrt(self.sq_norm)
+        xp = namespace(self.row_means)
+        norm = math.sqrt(self.sq_norm)
         zero = not bool(xp.any(self.row_means != 0))
         if not (1e-100 < norm < 1e100 or zero):
             raise out_of_range("D is", f"‖D²‖ is {norm:.2g}", norm, not norm < 1)
@@ -85,7 +86,8 @@ class Gram(ABC):
 
     def entries(self, i: Indices, j: Indices) -> Floats:
         """Return D of some pairs, as NumPy float64; row by row where D is not in memory."""
-        out, order = np.empty(i.size), np.argsort(i, kind="stable")
+        out = np.empty(i.size)
+        order = np.argsort(i, kind="stable")
         rows, starts = np.unique(i[order], return_index=True)
         for row, members in zip(rows.tolist(), np.split(order, starts[1:]), strict=True):
             out[members] = to_numpy(self.rows(slice(row, row + 1)))[0, j[members]]
@@ -148,7 +150,8 @@ class Gram(ABC):
         """‖B‖²_F, the sum of all squared eigenvalues."""
         # D is hollow, so ‖B‖² ≥ ‖D‖²/(4n) up to a constant: the differences cost log10(n) digits
         # at the most.
-        means, n = self.moments.row_means, self.n
+        means = self.moments.row_means
+        n = self.n
         row_part = float(self.xp.vecdot(means, means))
         centered = self.moments.sq_norm - 2 * n * row_part + (n * self.moments.mean) ** 2
         return max(0.0, 0.25 * centered)

@@ -41,11 +41,12 @@ def outlying_entries(gram: Gram, *, factor: float = 1e4, limit: int = 10) -> Out
         columns = [to_numpy(values).astype(np.float64) for values in (column, entry, rest)]
         return np.stack(columns, axis=1)
 
-    found = np.concatenate(gram.on_each(extremes))
-    typical = float(np.median(found[:, 2]))
+    largest = np.concatenate(gram.on_each(extremes))
+    typical = float(np.median(largest[:, 2]))
     pairs: dict[tuple[int, int], float] = {}
-    for i in np.argsort(-np.abs(found[:, 1]), kind="stable"):
-        j, entry = int(found[i, 0]), float(found[i, 1])
+    for i in np.argsort(-np.abs(largest[:, 1]), kind="stable"):
+        j = int(largest[i, 0])
+        entry = float(largest[i, 1])
         if not abs(entry) > factor * typical or len(pairs) == limit:
             break
         pairs.setdefault((min(int(i), j), max(int(i), j)), entry)
