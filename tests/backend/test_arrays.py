@@ -66,7 +66,7 @@ def test_the_estimator_measures_and_files_stay_with_the_library(backend, tmp_pat
     embedding = estimator.result_
     measured = evaluate(embedding, ours).as_dict()
     x = to_numpy(embedding.coordinates)
-    on_cpu = replace(embedding, coordinates=x, signs=to_numpy(embedding.signs))
+    on_cpu = replace(embedding, coordinates=x, form=embedding.form.in_numpy())
     assert measured == pytest.approx(evaluate(on_cpu, np.sqrt(D)).as_dict(), rel=1e-10)
     embedding.save(tmp_path / "e.npz")
     np.testing.assert_array_equal(type(embedding).load(tmp_path / "e.npz").coordinates, x)

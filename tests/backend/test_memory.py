@@ -49,6 +49,7 @@ def test_groups_and_those_above_leave_their_limit_less_what_is_used(tmp_path):
 
 LITTLE = """
 import json, resource
+import numpy as np
 from pathlib import Path
 from neucmds import InputError, neuc_mds
 

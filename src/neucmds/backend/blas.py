@@ -35,6 +35,8 @@ _UNPACKED_CORES = {"SkylakeX", "Cooperlake", "SapphireRapids"}
 _SMALL_PRODUCT = 1_000_000
 # Most vectors in a panel: 100 are done as 52 and 48.
 _MAX_VECTORS = 52
+# Objects from which on panels pay.
+_MIN_OBJECTS = 1000
 # Columns of a panel: the vectors' part of it stays in the L2 cache.
 _PANEL_COLUMNS = 1334
 # Rows of a task; a multiple of 6 rows runs fastest in the kernel.
@@ -52,7 +54,7 @@ def single_products(matrix: Array, scale: float) -> Iterator[Callable[[Array], A
 
     Products by panels open a pool of threads until the end of the context.
     """
-    if is_numpy(matrix) and _unpacked():
+    if is_numpy(matrix) and matrix.shape[0] >= _MIN_OBJECTS and _unpacked():
         with worker_pool():
             yield lambda columns: _by_panels(matrix, columns, scale)
         return

@@ -61,7 +61,7 @@ def complete_and_refine(
     rng = _generator(random_state)
     d = sq_dissimilarity
     # Small products are slower on two threads than on one.
-    with single_blas_thread() if len(d) <= FEW_OBJECTS else nullcontext():
+    with single_blas_thread() if int(d.shape[0]) <= FEW_OBJECTS else nullcontext():
         if not has_gaps(weights):
             return _fit(d, weights, components, limits)
         best = _best_size(d, weights, components, limits, rng)
