@@ -86,7 +86,7 @@ def from_all_pairs(pairs: Pairs, components: Components) -> Start:
 
 def has_gaps(weights: Array) -> bool:
     """Tell whether a pair of different objects has no weight; the diagonal never has."""
-    n = len(weights)
+    n = int(weights.shape[0])
     return _observed_pairs(weights) < n * (n - 1) // 2
 
 
@@ -111,7 +111,7 @@ def _grown(
 ) -> Refined:
     """Fill the gaps by models of growing size; few objects have further random starts."""
     grown = _grow(d, weights, sizes, limits)[-1]
-    if len(d) > RESTARTED or not grown.signs.size:
+    if int(d.shape[0]) > RESTARTED or not grown.signs.size:
         return grown
     x = grown.coordinates
     tiles = Tiles.of(d, "squared", weights=weights)
@@ -186,7 +186,7 @@ def _warn_if_undetermined(weights: Array, k: int) -> None:
     why = _undetermined(weights, k)
     if why is None:
         return
-    n = len(weights)
+    n = int(weights.shape[0])
     pairs = _observed_pairs(weights)
     most = max((size for size in range(1, k) if _unknowns(n, size) <= pairs), default=0)
     advice = f"ask for at most {most} coordinates" if most else "observe more pairs"
@@ -196,7 +196,7 @@ def _warn_if_undetermined(weights: Array, k: int) -> None:
 
 def _undetermined(weights: Array, k: int) -> str | None:
     """Compare the unknowns of k coordinates with the observed pairs; None if there are enough."""
-    n = len(weights)
+    n = int(weights.shape[0])
     unknowns = _unknowns(n, k)
     pairs = _observed_pairs(weights)
     if unknowns <= pairs:
@@ -302,7 +302,7 @@ def _hold_outs(weights: Array, rng: np.random.Generator) -> Iterator[Array]:
 
     No object loses more than a third of its pairs.
     """
-    n = len(weights)
+    n = int(weights.shape[0])
     i, j = np.nonzero(np.triu(to_numpy(weights > 0), 1))
     degrees = np.bincount(np.concatenate([i, j]), minlength=n)
     share = HELD_OUT
