@@ -1,11 +1,14 @@
-"""Files that the tools write."""
+"""Files that the tools read and write."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from neucmds.backend.files import check_target
+from neucmds.ecology.metadata import as_metadata, check_column, match_rows, read_metadata
 from neucmds.errors import InputError, option
 
 
@@ -16,3 +19,23 @@ def check_new(path: Path, overwrite: bool) -> None:
         raise InputError(
             f"{path} exists already; pass {option('overwrite', True)}, or another name."
         )
+
+
+def objects_table(
+    metadata: Any,
+    labels: Sequence[str] | None,
+    n: int,
+    missing: str,
+    color_by: str | None,
+) -> Any:
+    """Return metadata (a path, a table or None) in the order of the objects."""
+    if metadata is None:
+        if color_by is not None:
+            raise InputError(f"{option('color_by', color_by)} needs {option('metadata')}.")
+        return None
+    if isinstance(metadata, (str, os.PathLike)):
+        metadata = read_metadata(metadata)
+    table = match_rows(as_metadata(metadata), labels, n, missing=missing)
+    if color_by is not None:
+        check_column(table, color_by)
+    return table

@@ -194,7 +194,6 @@ def test_without_its_packages_the_extra_is_named(case, tmp_path, monkeypatch, pa
     [
         ({"color_by": "habitat"}, "metadata"),
         ({"color_by": "nowhere", "metadata": {"habitat": ["a"] * N}}, "nowhere"),
-        ({"random_state": None}, "random_state"),
     ],
 )
 def test_what_cannot_be_is_refused_before_the_work(case, tmp_path, options, said):

@@ -105,7 +105,7 @@ def progress(first: str) -> Iterator[Callback]:
         yield lambda step, total, what: None
         return
     bar = Progress(
-        SpinnerColumn("dots" if console.encoding.startswith("utf") else "line"),
+        SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),

@@ -10,7 +10,7 @@ import pandas as pd
 import typer
 
 from neucmds.ecology import EnvFit, envfit, species_scores
-from neucmds.ecology.metadata import check_column, column_values, match_rows
+from neucmds.ecology.metadata import column_values
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.explore.comparison import CORRECTIONS
@@ -32,6 +32,7 @@ from neucmds.tools.cli.inputs import (
 from neucmds.tools.cli.outputs import Outputs, default_place
 from neucmds.tools.cli.results import COORDINATES, RESULT_FILES, Result, add_envfit
 from neucmds.tools.cli.tables import facts, facts_table, suggestion
+from neucmds.tools.files import objects_table
 from neucmds.tools.plots import plot_coordinates
 from neucmds.tools.plots.coordinates import default_axes
 
@@ -123,10 +124,10 @@ def embed(
             raise InputError("--landmarks goes without --correction and --weights; leave one out.")
         if landmarks is None and (as_a_whole or measure != SHORTEST_PATH):
             problem = as_problem(data, names, wanted, keep_copy=method == "refined", **reading)
-            table = _matched(table, problem.labels, problem.n, metadata_missing, color_by)
+            table = objects_table(table, problem.labels, problem.n, metadata_missing, color_by)
             result = _fitted(problem, correction, fitting | {"callback": callback})
         else:
-            table = _matched(table, names, data.shape[0], metadata_missing, color_by)
+            table = objects_table(table, names, data.shape[0], metadata_missing, color_by)
             embedding = neuc_mds(data, landmarks=landmarks, **fitting, **reading)
             embedding = replace(embedding, labels=names)
             result = Result.of_sample(embedding, data, measure, squared, symmetrize, seed)
@@ -160,22 +161,6 @@ def _parts(draw: str) -> set[str]:
     if unknown := parts - {"arrows", "ellipses"}:
         raise InputError(f"--draw {unknown.pop()} is unknown; pass arrows, ellipses, or both.")
     return parts
-
-
-def _matched(
-    table: Any,
-    names: Any,
-    n: int,
-    missing: opt.WithoutRow,
-    color_by: str | None,
-) -> Any:
-    """Put the rows of the table in the order of the objects."""
-    if table is None:
-        return None
-    matched = match_rows(table, names, n, missing=missing)
-    if color_by is not None:
-        check_column(matched, color_by)
-    return matched
 
 
 def _fitted(problem: Dense, correction: opt.Correction, fitting: dict[str, Any]) -> Result:

@@ -272,17 +272,16 @@ def _set_aspect(ax: Axes) -> bool:
 
 
 def _point_style(n: int, size: float) -> dict[str, Any]:
-    style = {
+    many = n > 1000
+    return {
         "s": size,
-        "alpha": 0.9,
-        "linewidths": 0.4,
+        "alpha": 0.75 if many else 0.9,
+        "linewidths": 0.0 if many else 0.4,
         "edgecolors": "white",
         "zorder": 3,
+        # Thousands of points as shapes make a pdf or svg of megabytes.
+        "rasterized": many,
     }
-    if n > 1000:
-        style |= {"alpha": 0.75, "linewidths": 0.0, "edgecolors": "none"}
-    # Thousands of points as shapes make a pdf or svg of megabytes.
-    return style | {"rasterized": n > 1000}
 
 
 def _draw_colours(

@@ -8,16 +8,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 import neucmds
 from neucmds.backend.files import atomic_file
-from neucmds.ecology.metadata import as_metadata, check_column, match_rows, read_metadata
 from neucmds.embedding import Embedding
-from neucmds.errors import InputError, option
 from neucmds.options import Callback
 from neucmds.prepared import prepare
-from neucmds.tools.files import check_new
+from neucmds.tools.files import check_new, objects_table
 
 __all__ = ["write_report"]
 
@@ -95,17 +91,12 @@ def write_report(
     True
     """
     from neucmds.tools.report.findings import Findings, gather
-    from neucmds.tools.report.page import plotly_script, render
+    from neucmds.tools.report.page import check_packages, render
 
     target = Path(path)
     check_new(target, overwrite)
-    plotly_script()  # fail before the work
-    if not isinstance(random_state, (int, np.integer)):
-        raise InputError(
-            f"random_state={random_state!r} must be a whole number, which the page prints for "
-            "reproduction."
-        )
-    table = _table(metadata, embedding, metadata_missing, color_by)
+    check_packages()
+    table = objects_table(metadata, embedding.labels, embedding.n, metadata_missing, color_by)
     findings = Findings(embedding)
     if D is not None:
         problem = prepare(
@@ -117,7 +108,7 @@ def write_report(
             missing=missing,
             keep_copy=True,
         )
-        findings = gather(embedding, problem, replicates, int(random_state), callback)
+        findings = gather(embedding, problem, replicates, random_state, callback)
     versions = [f"{package} {version(package)}" for package in PACKAGES]
     made = [
         ("command", command),
@@ -129,17 +120,3 @@ def write_report(
     with atomic_file(target, overwrite=overwrite) as file:
         file.write(page.encode("utf-8", "replace"))
     return target
-
-
-def _table(metadata: Any, embedding: Embedding, missing: str, color_by: str | None) -> Any:
-    """Return the metadata in the order of the objects."""
-    if metadata is None:
-        if color_by is not None:
-            raise InputError(f"{option('color_by', color_by)} needs {option('metadata')}.")
-        return None
-    if isinstance(metadata, (str, PathLike)):
-        metadata = read_metadata(metadata)
-    table = match_rows(as_metadata(metadata), embedding.labels, embedding.n, missing=missing)
-    if color_by is not None:
-        check_column(table, color_by)
-    return table

@@ -138,7 +138,15 @@
   }
 
   // --- against k ----------------------------------------------------------------------------
-  const styleOf = (method) => data.methodStyles[method] || ["#555555", "circle"];
+  // Plotly's names of matplotlib's markers.
+  const SYMBOLS = {
+    o: "circle", s: "square", "^": "triangle-up", D: "diamond", v: "triangle-down",
+    "<": "triangle-left", ">": "triangle-right", P: "cross", X: "x", "*": "star",
+  };
+  const styleOf = (method) => {
+    const [colour, marker] = data.methodStyles[method] || ["#555555", "o"];
+    return [colour, SYMBOLS[marker]];
+  };
   function drawCurve(id, what, title, extra = () => ({})) {
     const { turning, here } = data.curves;
     const percent = what === "r2" ? (v) => v : (v) => (v === null ? null : 100 * v);
@@ -273,9 +281,9 @@
           name: plain(short(name)),
           marker: {
             size: size + 1, opacity, color: shade(data.groupColours[g % data.groupColours.length]),
-            symbol: data.groupSymbols[
-              (g + Math.floor(g / data.groupColours.length)) % data.groupSymbols.length
-            ],
+            symbol: SYMBOLS[data.groupMarkers[
+              (g + Math.floor(g / data.groupColours.length)) % data.groupMarkers.length
+            ]],
           },
         }
       ));

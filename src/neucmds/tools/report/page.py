@@ -9,7 +9,7 @@ import base64
 import math
 import re
 from collections.abc import Callable, Sequence
-from importlib import resources
+from importlib import import_module, resources
 from typing import Any
 
 import numpy as np
@@ -43,11 +43,6 @@ MOST_SVG = 3000
 INDEX = "<u4"
 # Curves against k, and their fields of `Quality`.
 MEASURED = {"stress": "normalized_stress", "r2": "r2", "neighbours": "neighbors_kept"}
-SYMBOLS = {
-    "o": "circle", "s": "square", "^": "triangle-up", "D": "diamond", "v": "triangle-down",
-    "<": "triangle-left", ">": "triangle-right", "P": "cross", "X": "x", "*": "star",
-}  # fmt: skip
-
 
 # Field of `Quality`, header, format, whether more is better.
 MEASURES: tuple[tuple[str, str, Callable[[float], str], bool], ...] = (
@@ -87,16 +82,26 @@ def render(
         axis_columns=_axis_columns(found.embedding),
         data=_payload(found, metadata, color_by, tenths),
         css=_asset("page.css"),
-        scripts=[plotly_script(), _asset("page.js")],
+        scripts=[_plotly_script(), _asset("page.js")],
     )
     return page.lstrip()
 
 
+def check_packages() -> None:
+    """Refuse to work without the packages of the extra."""
+    for package in ("jinja2", "plotly.offline"):
+        try:
+            import_module(package)
+        except ImportError as error:
+            name = package.partition(".")[0]
+            raise InputError(
+                f'the report needs {name}, which is not installed: pip install "neucmds[report]".'
+            ) from error
+
+
 def _template() -> Any:
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError as error:
-        raise _not_installed("jinja2") from error
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     environment = Environment(
         loader=PackageLoader("neucmds.tools.report", "."),
         autoescape=True,
@@ -117,19 +122,11 @@ def _asset(name: str) -> str:
     return resources.files("neucmds.tools.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def plotly_script() -> str:
+def _plotly_script() -> str:
     """Return the source of plotly.js, which the Python package carries."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise _not_installed("plotly") from error
+    from plotly.offline import get_plotlyjs
+
     return str(get_plotlyjs()).replace("</script", "<\\/script")
-
-
-def _not_installed(package: str) -> InputError:
-    return InputError(
-        f'the report needs {package}, which is not installed: pip install "neucmds[report]".'
-    )
 
 
 def _tenths(found: Findings) -> list[Data]:
@@ -202,7 +199,6 @@ def _payload(
 ) -> Any:
     """Return the data of every plot; `metadata` is in the order of the objects."""
     embedding = found.embedding
-    styles = METHOD_STYLES.items()
     document = {
         "n": embedding.n,
         "mostSvg": MOST_SVG,
@@ -211,8 +207,8 @@ def _payload(
         "squared": embedding.squared,
         "colours": {"positive": POSITIVE, "negative": NEGATIVE},
         "groupColours": GROUP_COLOURS,
-        "groupSymbols": [SYMBOLS[marker] for marker in GROUP_MARKERS],
-        "methodStyles": {name: [colour, SYMBOLS[marker]] for name, (colour, marker) in styles},
+        "groupMarkers": GROUP_MARKERS,
+        "methodStyles": METHOD_STYLES,
         "axes": _axes(embedding),
         "columns": _columns(found, metadata, color_by),
         "scan": _scan(found),
