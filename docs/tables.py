@@ -296,17 +296,14 @@ def goes_with() -> str:
 
 def defaults() -> str:
     """Return the limits of "refined" by loss, the same for every kind of input."""
-    from neucmds.refine.descent import FEW_OBJECTS, MAX_ITER, TOL, TOL_OF_FEW
+    from neucmds.refine.descent import FEW_OBJECTS, Limits
+    from neucmds.refine.losses import LOSSES
 
-    rows = (
-        [
-            f'`"{loss}"`',
-            str(MAX_ITER[loss]),
-            f"{TOL[loss]:g}",
-            f"{TOL[loss] if loss == 'squared' else TOL_OF_FEW:g}",
-        ]
-        for loss in MAX_ITER
-    )
+    rows = []
+    for loss in LOSSES:
+        many = Limits.of(loss, FEW_OBJECTS + 1)
+        few = Limits.of(loss, FEW_OBJECTS)
+        rows.append([f'`"{loss}"`', str(many.max_iter), f"{many.tol:g}", f"{few.tol:g}"])
     return table(["`loss`", "`max_iter`", "`tol`", f"`tol`, up to {FEW_OBJECTS} objects"], rows)
 
 

@@ -156,7 +156,6 @@ def compare(
     Examples
     --------
     >>> import numpy as np
-    from sklearn.manifold import smacof
     >>> from neucmds import compare
     >>> x = np.random.default_rng(0).uniform(size=(30, 3))
     >>> D = ((x[:, None] - x[None, :]) ** 2).sum(-1)  # squares of distances: no metric
