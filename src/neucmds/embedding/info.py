@@ -46,8 +46,8 @@ class Info:
         are those of the filled D, not of the observed pairs.
     stress_error : float
         Bound on the rounding error of `Embedding.stress`.
-    stress_rises : array of shape (k,) or None
-        Rise of the STRESS without each coordinate; None in files written before it was stored.
+    stress_rises : array of shape (k,)
+        Rise of the STRESS without each coordinate.
     hidden_below : float
         Magnitude below which rounding may hide eigenvalues; 0 where none is hidden.
     stress_standard_error, r2_standard_error : float
@@ -69,7 +69,7 @@ class Info:
     positive_trace: float = math.nan
     relative_gradient: float = math.nan
     stress_error: float = 0.0
-    stress_rises: Array = None
+    stress_rises: Array = field(default_factory=partial(np.zeros, 0))
     hidden_below: float = 0.0
     stress_standard_error: float = 0.0
     r2_standard_error: float = 0.0

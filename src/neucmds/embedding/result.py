@@ -133,9 +133,9 @@ class Embedding:
     def r2(self) -> float:
         """1 − STRESS / Σ(D − mean)² over pairs, squared scale: 1 is perfect, 0 is like a constant.
 
-        NaN if all dissimilarities are equal, or in files written before it was stored.
+        NaN if all dissimilarities are equal.
         """
-        return 1 - self.stress / (self.info.total_sum_of_squares or math.nan)
+        return 1 - self.stress / self._total
 
     @property
     def _landmarks_alone(self) -> str:
@@ -183,14 +183,16 @@ class Embedding:
         """R² lost without each coordinate, the others as they are; shape (k,).
 
         They do not add up to `r2`: coordinates are fitted together. Where a coordinate makes the
-        fit worse ("classical"), its value is negative. For a curved embedding of more than 1000
-        objects it is estimated from the pairs between about 1000 of them and all. NaN where R² is
-        NaN, or in files written before it was stored.
+        fit worse ("classical"), its value is negative. Of more than 1000 objects it is estimated
+        from the pairs between about 1000 of them and all, if the embedding is curved or weighted.
+        NaN where R² is NaN.
         """
-        rises = self.info.stress_rises
-        if rises is None:
-            return np.full(self.k, math.nan)
-        return np.asarray(to_numpy(rises) / (self.info.total_sum_of_squares or math.nan))
+        return np.asarray(to_numpy(self.info.stress_rises)) / self._total
+
+    @property
+    def _total(self) -> float:
+        """Σ(D − mean)², NaN where it is zero."""
+        return self.info.total_sum_of_squares or math.nan
 
     @property
     def shares(self) -> dict[str, npt.NDArray[np.float64]]:
