@@ -37,7 +37,7 @@ $(VENV)/.torch: $(VENV)/.test
 	@touch $@
 
 test-torch: $(VENV)/.torch
-	$(PYTEST) tests/backend tests/problem/test_dissimilarity.py tests/spectrum/test_features.py
+	$(PYTEST) tests/test_devices.py tests/backend tests/problem/test_dissimilarity.py tests/spectrum/test_features.py
 
 # The tests once more with the lowest versions that pyproject.toml allows.
 $(VENV)-lowest/.test: pyproject.toml requirements-lowest.txt
