@@ -20,7 +20,6 @@ from neucmds.large.placing import LandmarkFit, NodePaths, index_like, take
 from neucmds.large.two_levels import (
     GLOBAL,
     NEAR,
-    ROUGH,
     check_two_levels,
     default_count,
     draw_global,
@@ -35,7 +34,7 @@ from neucmds.problem.graph import as_graph, nearest_landmarks, shortest_path_row
 from neucmds.problem.metrics import BoundMetric, FittedMetric, refuse_undefined
 from neucmds.problem.names import ordered_by_name
 from neucmds.problem.validation import as_labels, working_dtype
-from neucmds.refine.descent import Start
+from neucmds.refine.descent import TOL, Start
 from neucmds.spectrum.operators.gram import Gram
 
 
@@ -91,7 +90,7 @@ def fit_landmarks(
     options = replace(options, init=_start_among(options.init, ids, n))
     if near:
         sources = draw_global(n, ids.size, near, k, options)
-        options = replace(options, tol=ROUGH, init=_start_among(options.init, sources, ids.size))
+        options = replace(options, tol=TOL, init=_start_among(options.init, sources, ids.size))
     names = _landmark_names(X, columns, ids)
     weights = None
     if options.weights is not None:

@@ -45,8 +45,6 @@ MOST = 20_000
 BRIEF = 30
 # Landmarks or rows that are many.
 MANY = 10_000
-# Tolerance of the fit of global landmarks, from which all landmarks start.
-ROUGH = 2e-3
 
 
 def least_landmarks(k: int) -> int:

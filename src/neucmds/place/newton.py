@@ -10,7 +10,6 @@ from neucmds.backend.arrays import (
     Array,
     asarray_like,
     device,
-    k_smallest,
     namespace,
     solve_definite,
     stacked_cholesky,
@@ -21,12 +20,9 @@ from neucmds.refine.losses import PairLoss
 
 # Most steps of an object; 13 are usual.
 MAX_ITER = 60
-# An object has arrived when a step promises to gain less than this share of its loss.
+# An object has arrived when a step promises to gain less than this share of its loss; and the share
+# of its mean curvature that is added to all directions.
 TOL = 1e-9
-# Share of an object's mean curvature that is added to all directions.
-RIDGE = 1e-6
-# The mean of this many nearest fitted objects is one of the starts.
-NEAREST = 5
 
 
 def descended(new: NewObjects, loss: PairLoss, start: Array | None = None) -> Array:
@@ -34,7 +30,7 @@ def descended(new: NewObjects, loss: PairLoss, start: Array | None = None) -> Ar
     d = new.sq_dissimilarity
     xp = namespace(d)
     # The rule of the squared loss has one minimum.
-    starts = [_mean_of_nearest(new), least_squares(new, new.counted(xp.ones_like(d)))]
+    starts = [_nearest(new), least_squares(new, new.counted(xp.ones_like(d)))]
     if start is not None:
         starts.append(start)
     values = xp.stack([loss_values(new, loss, x) for x in starts])
@@ -43,14 +39,13 @@ def descended(new: NewObjects, loss: PairLoss, start: Array | None = None) -> Ar
     return descend(new, loss, xp.stack(starts)[best])
 
 
-def _mean_of_nearest(new: NewObjects) -> Array:
+def _nearest(new: NewObjects) -> Array:
+    """Return where the nearest fitted object of each new one is."""
     d = new.sq_dissimilarity
     xp = namespace(d)
     if new.counts is not None:
         d = xp.where(new.counts > 0, d, xp.full_like(d, np.inf))
-    columns = k_smallest(d, min(NEAREST, int(d.shape[1])))[1]
-    nearest = [new.fitted_at(columns[:, a]) for a in range(int(columns.shape[1]))]
-    return xp.mean(xp.stack(nearest), axis=0)
+    return new.fitted_at(xp.argmin(d, axis=1))
 
 
 def loss_values(new: NewObjects, loss: PairLoss, x: Array) -> Array:
@@ -119,7 +114,7 @@ def descend(new: NewObjects, loss: PairLoss, x: Array) -> Array:
     damping = xp.full_like(value, 1e-3)
     left = asarray_like(np.arange(value.shape[0]), value, dtype=xp.int64)
     for _ in range(MAX_ITER):
-        step, promised = _newton_step(gradient[left], hessian[left], damping[left] + RIDGE)
+        step, promised = _newton_step(gradient[left], hessian[left], damping[left] + TOL)
         start = x[left]
         before = value[left]
         trial = start + step

@@ -125,7 +125,10 @@ class FittedMetric:
         made = self.dissimilarities(rows, cols)
         if self.squared:
             return made
-        return made * made
+        if self.function is None:
+            made *= made
+            return made
+        return made * made  # what a user's function returns may be the user's own
 
     def dissimilarities(self, rows: FeatureRows, cols: FeatureRows) -> Array:
         """Dissimilarities between all rows and all cols, on the scale of the metric."""
