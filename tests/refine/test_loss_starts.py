@@ -124,16 +124,16 @@ def searched(cost, unit=0.8):
     return scouting._best_root(error, unit), seen
 
 
-@pytest.mark.parametrize("bottom", [-2.9, -6.5])
+@pytest.mark.parametrize("bottom", [-4.2, -7.5])
 def test_the_lowest_point_is_found_between_the_steps(bottom):
     found, _ = searched(lambda root: 1 + (root - bottom) ** 2)
     assert found == pytest.approx(bottom, rel=0.01)
 
 
 def test_what_gains_little_or_nothing_is_flat():
-    for cost in (lambda root: 1 + abs(root), lambda root: 1 - 0.019 * (root == -4), lambda _: 0.0):
+    for cost in (lambda root: 1 + abs(root), lambda root: 1 - 0.019 * (root == -6), lambda _: 0.0):
         assert searched(cost)[0] == 0
-    assert searched(lambda root: 1 - 0.021 * (root == -4))[0] == -4
+    assert searched(lambda root: 1 - 0.021 * (root == -6))[0] == -6
     assert searched(lambda root: 1e-21 / (1 + abs(root)))[1] == {0.0}  # perfect as it is
 
 

@@ -215,7 +215,7 @@ def test_a_start_is_an_embedding_or_coordinates_and_signs():
         np.testing.assert_array_equal(start.coordinates, x)
         np.testing.assert_array_equal(start.signs, signs)
     for given, said in (
-        (x, "init is ndarray; pass a number of starts, an Embedding"),
+        (x, "init is ndarray; pass an Embedding"),
         ((x, signs, signs), "init is tuple"),
         ((x[0], signs), r"coordinates of shape \(2,\)"),
         ((x, signs[:1]), r"signs of shape \(1,\)"),

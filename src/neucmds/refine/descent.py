@@ -49,7 +49,7 @@ class Limits:
     It stops after `max_iter` iterations, or when three of them gain less than `tol` of the loss and
     the squared relative gradient is no larger. `callback` is called with the iteration, the number
     of iterations at most and the loss, `keep` with the coordinates and their signs. `done`
-    iterations came before this descent.
+    iterations came before this descent, of `total` at most in all stages.
     """
 
     max_iter: int
@@ -57,6 +57,7 @@ class Limits:
     callback: Callback | None = None
     keep: Keep | None = None
     done: int = 0
+    total: int | None = None
 
     @classmethod
     def of(cls, loss: str, n: int, max_iter: int | None = None, tol: float | None = None) -> Limits:
@@ -82,7 +83,7 @@ class Limits:
     def tell(self, iteration: int, objective: Objective) -> None:
         """Call both functions after an iteration."""
         if self.callback is not None:
-            total = self.done + self.max_iter
+            total = self.total or self.done + self.max_iter
             self.callback(self.done + iteration, total, objective.value * objective.unit)
         if self.keep is not None:
             self.keep(objective.coordinates, objective.form.signs)

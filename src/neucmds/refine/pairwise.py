@@ -134,6 +134,7 @@ def lowered(
     floor = first or 0.0
     if first is None and loss.name == "relative":
         floor = FIRST_FLOOR * loss.floor
+    limits = replace(limits, total=limits.total or limits.done + limits.max_iter)
     while floor > loss.floor and limits.max_iter:
         stage = replace(summed, loss=replace(loss, floor=floor))
         most = min(limits.max_iter, STAGE_ITERATIONS)
