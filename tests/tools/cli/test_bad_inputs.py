@@ -67,7 +67,7 @@ def test_bad_matrix_ends_in_one_line(run, here, words, content, expected):
             ["embed", "gaps.npy", "--landmarks", "5", "--weights", "gaps.npy"],
             "--landmarks goes without",
         ),
-        (["embed", "gaps.npy", "--color-by", "habitat"], "--color-by needs a table"),
+        (["embed", "gaps.npy", "--color-by", "habitat"], "--color-by habitat needs --metadata"),
         (["embed", "gaps.npy", "--draw", "arrows"], "--draw arrows needs a table"),
         (["embed", "gaps.npy", "--draw", "ellipses"], "--draw ellipses need categories"),
         (["embed", "gaps.npy", "--draw", "arrow"], "--draw arrow is unknown"),

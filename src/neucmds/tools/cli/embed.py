@@ -98,7 +98,9 @@ def embed(
     folder = output or default_place(file)
     outputs = Outputs(folder, RESULT_FILES, force=force)
     parts = _parts(draw)
-    table = read_objects(metadata, categories, color=color_by, arrows="arrows" in parts)
+    table = read_objects(metadata, categories)
+    if "arrows" in parts and table is None:
+        raise InputError("--draw arrows needs a table of the objects; pass --metadata FILE.")
     wanted = parse_value(components)
     with progress(f"reading {file}") as callback:
         data, names, measure = read_data(file, metric, whole=landmarks is not None)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from neucmds.ecology.metadata import read_metadata
-from neucmds.errors import InputError, option
+from neucmds.errors import InputError
 from neucmds.options import PRECOMPUTED, SHORTEST_PATH
 from neucmds.prepared import prepare
 from neucmds.problem.components import NComponents
@@ -106,16 +106,10 @@ def _read_features(file: str) -> tuple[pd.DataFrame, Names]:
     return table, names
 
 
-def read_objects(
-    metadata: Path | None, categories: str | None, **needs_table: object
-) -> pd.DataFrame | None:
-    """Read the table of the objects, if there is one; without it refuse options that need it."""
+def read_objects(metadata: Path | None, categories: str | None) -> pd.DataFrame | None:
+    """Read the table of the objects, if there is one."""
     if metadata is None:
-        needs_table["categories"] = categories
-        for name, given in needs_table.items():
-            if given:
-                raise InputError(f"{option(name)} needs a table of the objects; pass --metadata.")
         return None
-    titles = () if categories is None else [title.strip() for title in categories.split(",")]
+    titles = [] if categories is None else [title.strip() for title in categories.split(",")]
     table: pd.DataFrame = read_metadata(metadata, categories=titles)
     return table

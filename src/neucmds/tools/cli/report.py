@@ -66,7 +66,7 @@ def report(
     """Embed FILE, and write one HTML page about the result."""
     page = output or default_place(file, "report.html")
     check_new(page, overwrite=force)
-    table = read_objects(metadata, categories, color=color_by)
+    table = read_objects(metadata, categories)
     wanted = parse_value(components)
     with progress(f"reading {file}") as callback:
         data, names, measure = read_data(file, metric)

@@ -257,18 +257,11 @@ def _set_aspect(ax: Axes) -> bool:
     """Draw both axes on the same scale, and tell whether that leaves them readable."""
     width = ax.dataLim.width
     height = ax.dataLim.height
-    flat = width <= 0 or height <= 0
     # Beyond 5 : 1 the short axis, often a negative one, would be a line.
-    if not flat and not 0.2 < height / width < 5:
-        return False
-    ax.set_aspect("equal", adjustable="datalim")
-    if figures.is_ours(ax) and not flat:
-        figure: Any = ax.figure
-        # A flat plot must be as high as its label.
-        label = ax.yaxis.label.get_window_extent().height / figure.dpi
-        figure.set_figheight(float(np.clip(0.9 + 5.9 * height / width, max(3.6, label + 1.3), 6.6)))
-        figures.settle(ax)  # else the first file cuts labels off
-    return True
+    readable = min(width, height) <= 0 or 0.2 < height / width < 5
+    if readable:
+        ax.set_aspect("equal", adjustable="datalim")
+    return readable
 
 
 def _point_style(n: int, size: float) -> dict[str, Any]:

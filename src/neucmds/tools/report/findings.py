@@ -45,8 +45,8 @@ LISTED = 10
 class Findings:
     """Everything that the page shows; `lacking` says why a part is None.
 
-    `curves` are of the closed forms; `ladder` has every method at a few k, and `comparison` every
-    method and loss at the k of the embedding.
+    `ladder` has every method at a few k, and `comparison` every method and loss at the k of the
+    embedding.
     """
 
     embedding: Embedding
@@ -60,7 +60,6 @@ class Findings:
     nearest: dict[str, npt.NDArray[Any]] | None = None
     stability: Bootstrap | None = None
     stress_test: PermutationTest | None = None
-    total_sum_of_squares: float = np.nan
     lacking: str = "the report was made without the dissimilarities"
 
 
@@ -107,7 +106,6 @@ def gather(
         curves=stress_curve(problem, callback=callback),
         ladder=tuple(ladder),
         comparison=comparison,
-        total_sum_of_squares=problem.gram.moments.total_sum_of_squares,
         lacking="",
     )
 

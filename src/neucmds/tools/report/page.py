@@ -6,7 +6,6 @@ The data are one JSON document, with long columns as base64.
 from __future__ import annotations
 
 import base64
-import math
 import re
 from collections.abc import Callable, Sequence
 from importlib import import_module, resources
@@ -295,42 +294,22 @@ def _scan(found: Findings) -> Data | None:
 
 
 def _curves(found: Findings) -> Data | None:
-    """Return measures against k: closed forms at every k, all methods on the ladder."""
-    curves = found.curves
-    if curves is None:
+    """Return measures of every method against k, and of the embedding of the page."""
+    if found.curves is None:
         return None
-    lines: dict[str, list[Data]] = {what: [] for what in MEASURED}
-    total = found.total_sum_of_squares or math.nan
-    for method, stress in curves.stress.items():
-        values = {"stress": curves.normalized(method), "r2": 1 - np.array(stress) / total}
-        for what in values:
-            lines[what].append(
-                {
-                    "method": method,
-                    "ks": curves.ks,
-                    "values": values[what],
-                }
-            )
     ks = [rung.requested for rung in found.ladder]
-    of_all = found.ladder[0].n == found.embedding.n
-    for row in found.ladder[0].methods:
-        for what, field in MEASURED.items():
-            if what == "neighbours" or (of_all and row.method not in curves.stress):
-                column = [getattr(rung[row.method].quality, field) for rung in found.ladder]
-                lines[what].append(
-                    {
-                        "method": row.method,
-                        "ks": ks,
-                        "values": column,
-                    }
-                )
-    turning = None
-    if curves.paradox:
-        turning = [curves.best_k, curves.best_stress / curves.sq_norm]
-    star: Data = {"k": found.embedding.k, "method": found.embedding.method}
+    document: Data = {"here": {"k": found.embedding.k, "method": found.embedding.method}}
     for what, field in MEASURED.items():
-        star[what] = getattr(found.quality, field)
-    return {**lines, "turning": turning, "here": star}
+        document["here"][what] = getattr(found.quality, field)
+        document[what] = []
+        for row in found.ladder[0].methods:
+            values = [getattr(rung[row.method].quality, field) for rung in found.ladder]
+            document[what].append({"method": row.method, "ks": ks, "values": values})
+    curves = found.curves
+    document["turning"] = None
+    if curves.paradox:
+        document["turning"] = [curves.best_k, curves.best_stress / curves.sq_norm]
+    return document
 
 
 def _pairs(found: Findings, tenths: list[Data]) -> Data | None:
