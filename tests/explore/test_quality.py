@@ -23,7 +23,7 @@ def case(seed, n=25, k=4):
 def embedding_of(x, signs):
     """An embedding with these coordinates, of squared dissimilarities."""
     other = neuc_mds(1 - np.eye(5), 2, "neuc", squared=True)
-    return replace(other, coordinates=x, signs=signs)
+    return replace(other, coordinates=x, form=replace(other.form, signs=signs))
 
 
 def measure(D, x, signs, **options):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -18,6 +19,8 @@ from neucmds.problem.names import counts, examples, is_frame, listed, order_of
 Column = npt.NDArray[np.float64] | tuple[str | None, ...]
 
 DELIMITERS = "\t;,"
+# A line of remarks; names of columns and types in QIIME's files have no blank after the #.
+REMARK = re.compile(r"^#(\s.*)?\n", re.MULTILINE)
 # Notes on a table: the file it is from, whether its index was asked for, and whether it is in the
 # order of the objects.
 SOURCE = "neucmds_source"
@@ -61,7 +64,7 @@ def read_metadata(
     1.5
     """
     name, text = read_text(path)
-    text = _without_remarks(text)
+    text = REMARK.sub("", text)
     delimiter = _delimiter(text)
     table = _cells(text, delimiter, name)
     rows = table[~table.iloc[:, 0].str.startswith("#")].reset_index(drop=True)
@@ -114,21 +117,6 @@ def _categories(table: Any) -> list[str]:
     """Return the columns that a line of QIIME's files calls categories."""
     types = table[table.iloc[:, 0].str.lower() == "#q2:types"]
     return [title for title in table if "categorical" in types[title].str.lower().to_list()]
-
-
-def _without_remarks(text: str) -> str:
-    """Leave out lines of remarks above the names of the columns, which may begin with # in QIIME's.
-
-    Such a line of names has no blank after the #, and as many cells as the first line without one.
-    """
-    lines = text.lstrip("\n").splitlines(keepends=True)
-    above = next((i for i, line in enumerate(lines) if not line.startswith("#")), 0)
-    delimiter = _delimiter("".join(lines[above:])).replace(r"\s+", " ")
-    for i, line in enumerate(lines[:above]):
-        is_header = line[1:2].strip() and not line.startswith("#q2:")
-        if is_header and line.count(delimiter) == lines[above].count(delimiter):
-            return "".join(lines[i:])
-    return "".join(lines[above:]) or text
 
 
 def _title(title: str, position: int) -> str:
