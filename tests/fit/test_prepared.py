@@ -8,7 +8,6 @@ import pytest
 from scipy.spatial.distance import squareform
 
 from neucmds import compare, diagnose, evaluate, neuc_mds, stress_curve
-from neucmds.prepared import prepare
 
 
 def as_path(D, folder):
@@ -24,7 +23,6 @@ KINDS = {
     "frame": lambda D, folder: pd.DataFrame(D, *[[f"o{i}" for i in range(len(D))]] * 2),
     "dask": lambda D, folder: pytest.importorskip("dask.array").from_array(D, chunks=(7, 7)),
     "zarr": lambda D, folder: pytest.importorskip("zarr").array(D, chunks=(6, 6)),
-    "prepared": lambda D, folder: prepare(D),
 }
 
 

@@ -1,8 +1,12 @@
+"""Neighbours by D̂ are those of brute force, whatever rounding and ties there are."""
+
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from neucmds import neuc_mds
 from neucmds.form import Form
-from neucmds.place.neighbors import nearest
 
 
 def brute_force(queries, points, signs, k, own=None):
@@ -17,6 +21,12 @@ def brute_force(queries, points, signs, k, own=None):
     return np.array(ids), np.array(values)
 
 
+def embedding_of(points, signs):
+    """An embedding with these coordinates."""
+    embedding = neuc_mds(np.ones((3, 3)) - np.eye(3), 1)
+    return replace(embedding, coordinates=points, form=Form(signs))
+
+
 def signed_points(n, d, seed=0):
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(n, d)) * np.linspace(2, 0.2, d)
@@ -27,12 +37,13 @@ def signed_points(n, d, seed=0):
 def test_neighbours_equal_brute_force_with_negative_dissimilarities(n, d, k):
     points, signs = signed_points(n, d)
     own = np.arange(n)
-    ids, values = nearest(Form(signs), points, points, k, own)
+    embedding = embedding_of(points, signs)
+    ids, values = embedding.neighbors(k, squared=True)
     expected, sq = brute_force(points, points, signs, k, own)
     np.testing.assert_array_equal(ids, expected)
     np.testing.assert_allclose(values, sq, rtol=1e-12, atol=1e-12)
     assert d < 3 or (values < 0).any()
-    ids, values = nearest(Form(signs), points[:0], points, k)
+    ids, values = embedding.neighbors(k, points[:0])
     assert ids.shape == values.shape == (0, k)
 
 
@@ -53,7 +64,7 @@ def moved(points):
 def test_neither_ties_nor_rounding_nor_blocks_lose_a_neighbour(change, n):
     points, signs = signed_points(n, 4)
     points = change(points)
-    ids, _ = nearest(Form(signs), points, points, 6, np.arange(n))
+    ids, _ = embedding_of(points, signs).neighbors(6)
     np.testing.assert_array_equal(ids, brute_force(points, points, signs, 6, np.arange(n))[0])
 
 
@@ -62,8 +73,8 @@ def test_other_libraries_give_the_same(library):
     xp = pytest.importorskip(library)
     points, signs = signed_points(200, 6)
     points[50:80] = points[50]
-    there = xp.asarray(points)
-    ids, values = nearest(Form(xp.asarray(signs)), there, there, 5, np.arange(200))
+    embedding = embedding_of(xp.asarray(points), xp.asarray(signs))
+    ids, values = embedding.neighbors(5, squared=True)
     expected, sq = brute_force(points, points, signs, 5, np.arange(200))
     np.testing.assert_array_equal(np.asarray(ids), expected)
     np.testing.assert_allclose(np.asarray(values), sq, rtol=1e-12, atol=1e-12)

@@ -1,9 +1,10 @@
+"""Entries far beyond all others are named, as slips of data entry are."""
+
 import array_api_strict
 import numpy as np
 import pytest
 
-from neucmds.spectrum.operators.dense import DenseGram
-from neucmds.spectrum.operators.outliers import outlying_entries
+from neucmds import diagnose
 
 
 def ordinary(n: int = 60, seed: int = 0) -> np.ndarray:
@@ -16,9 +17,9 @@ def test_a_sentinel_is_named_with_its_value(library):
     D = ordinary()
     D[3, 40] = D[40, 3] = 99999.0**2
     D[5, 6] = D[6, 5] = -1e12
-    found = outlying_entries(DenseGram(library.asarray(D)))
-    assert found.entries == ((5, 6, -1e12), (3, 40, 99999.0**2))
-    assert found.typical == pytest.approx(6.0, rel=0.3)  # E|x − y|² in three dimensions
+    outliers = diagnose(library.asarray(D), squared=True).outliers
+    assert outliers.entries == ((5, 6, -1e12), (3, 40, 99999.0**2))
+    assert outliers.typical == pytest.approx(6.0, rel=0.3)  # E|x − y|² in three dimensions
 
 
 def test_ordinary_and_heavy_tailed_data_have_none():
@@ -27,7 +28,7 @@ def test_ordinary_and_heavy_tailed_data_have_none():
     heavy = heavy + heavy.T
     np.fill_diagonal(heavy, 0.0)
     for D in (ordinary(), heavy, np.zeros((5, 5)), 1.0 - np.eye(9)):
-        assert outlying_entries(DenseGram(D)).entries == ()
+        assert diagnose(D, squared=True).outliers.entries == ()
 
 
 def test_one_object_far_from_all_others_is_no_slip():
@@ -35,5 +36,5 @@ def test_one_object_far_from_all_others_is_no_slip():
     D = ordinary()
     D[7, :] = D[:, 7] = 1e9
     D[7, 7] = 0.0
-    found = outlying_entries(DenseGram(D), limit=100)
-    assert all(7 in pair[:2] for pair in found.entries)
+    entries = diagnose(D, squared=True).outliers.entries
+    assert all(7 in pair[:2] for pair in entries)
