@@ -149,7 +149,7 @@ REFUSED = [
         (lambda _, call=call: call(GRAPH), "D is a graph; pass neu")
         for call in (neuc_mds, diagnose)
     ],
-    (lambda _: neuc_mds(dict.fromkeys(range(10)).keys()), "D is a dict_keys, not an array"),
+    (lambda _: neuc_mds(dict.fromkeys(range(10)).keys()), "entries of D are not numbers"),
     (lambda _: NeucMDS(2, metric="euclidean").fit(sparse.csr_array(X)), r"toarray\(\)"),
     (lambda _: LandmarkNeucMDS(2, 6).fit(PAIRS), r"toarray\(\)"),
     (lambda _: NeucMDS(2, metric_params={"p": 3}).fit(D), "metric_params are arg"),

@@ -185,7 +185,7 @@ TABLE: dict[str, dict[str, str]] = {
         "method": f"needs every pair, and a sparse D is a list of pairs, which needs {_REFINED}; "
         "pass D.toarray() if what is not stored is zero.",
         "n_components": _EVERY_PAIR,
-        "weights": "cannot be given: a list of pairs has weights in a fourth column.",
+        "weights": "cannot be given for a list of pairs; leave it out.",
         "n_init": _ONE_START,
         "n_pairs": _CHOSEN,
     },

@@ -20,12 +20,12 @@ from neucmds.ecology.metadata import match_rows, read_metadata
 from neucmds.problem.containers import read_square
 from neucmds.problem.dense import as_squares
 from neucmds.problem.files import read_new_objects, read_table
-from neucmds.problem.pairs import as_pairs
+from neucmds.problem.pairs import read_edges
 
 NAMES = ("ant", "bee", "cat", "dog")
 D = np.array([[0, 1.5, 2, 3], [1.5, 0, 3, 4], [2, 3, 0, 5], [3, 4, 5, 0]])
 FRAME = pd.DataFrame(D, NAMES, NAMES)
-PAIRS = "from,to,d,w\nant,bee,1.5,1\nant,cat,2,1\nbee,cat,3,2\ncat,dog,5,1\nant,dog,3,0.5\n"
+PAIRS = "from,to,d\nant,bee,1.5\nant,cat,2\nbee,cat,3\ncat,dog,5\nant,dog,3\n"
 SITES = 'site\tdepth\tsoil\nant\t1.5\tpeat\nbee\tNA\tclay\ncat\t2\t"peat, wet"\ndog\t-1e3\t\n'
 
 # What breaks parsers more often than random bytes do; in a JSON header; among numbers.
@@ -80,7 +80,7 @@ METADATA = (
     lambda path: match_rows(read_metadata(path), (*NAMES, "elk"), 5, missing="grey"),
     lambda path: match_rows(read_metadata(path), None, 4),
 )
-LISTED = (lambda path: as_pairs(str(path)),)
+LISTED = (read_edges,)
 PACKED = {"D": D, "names": np.array(NAMES)}
 
 KINDS = (

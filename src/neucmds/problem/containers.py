@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,11 @@ def unwrap(data: Any) -> tuple[Array, Sequence[object] | None]:
     if hasattr(data, "ids") and hasattr(data, "data"):  # scikit-bio's DistanceMatrix
         return np.asarray(data.data), tuple(data.ids)
     if is_frame(data):
-        return _frame_values(data), _frame_labels(data)
+        # pandas' nullable columns come as objects; NA becomes NaN and is judged like any other.
+        values = data.to_numpy()
+        if values.dtype == object:
+            values = as_real(data.to_numpy(dtype=object, na_value=np.nan), "entries of D")
+        return values, _frame_labels(data)
     if hasattr(data, "tocsr"):
         raise InputError(
             "D is a sparse array, a list of pairs, which only neuc_mds and NeucMDS accept; pass a "
@@ -42,10 +45,8 @@ def unwrap(data: Any) -> tuple[Array, Sequence[object] | None]:
         )
     if arrays.is_dask(data):
         raise InputError("D is a dask array; hand it to neuc_mds or NeucMDS, or pass D.compute().")
-    if arrays.is_array(data):
-        refuse_sparse_tensor(data, "D")
-        return data, None
-    return _from_sequence(data), None
+    refuse_networkx(data)
+    return as_real(data, "entries of D"), None
 
 
 def as_real(data: Any, what: str) -> Array:
@@ -59,7 +60,7 @@ def as_real(data: Any, what: str) -> Array:
         raise InputError(f"{what} are a sparse array; pass its toarray().")
     if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
         data = _unmasked(data)
-    if not arrays.is_array(data):
+    if not arrays.is_array(data) or data.dtype == object:
         try:
             data = np.asarray(data)
             if data.dtype == object:
@@ -157,40 +158,6 @@ def as_objects(data: Any) -> list[Any] | None:
     if numbers:
         return None
     return list(data)
-
-
-def _from_sequence(data: object) -> np.ndarray[Any, Any]:
-    refuse_networkx(data)
-    if not (isinstance(data, Sequence) or hasattr(data, "__array__")):
-        # NumPy iterates over whatever has a length.
-        raise InputError(f"D is a {type(data).__name__}, not an array; pass n × n numbers.")
-    try:
-        array = np.asarray(data)
-    except (ValueError, TypeError) as error:
-        raise InputError(
-            f"D cannot be made an array ({one_line(error)}); pass rows of equal length."
-        ) from error
-    if array.dtype == object:
-        cell = next((c for c in array.flat if not isinstance(c, Real)), None)
-        raise InputError(
-            f"D holds {cell!r} ({type(cell).__name__}), not a real number; pass numbers, and NaN "
-            "for missing ones."
-        )
-    return array
-
-
-def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
-    values = frame.to_numpy()
-    if values.dtype != object:
-        return np.asarray(values)
-    try:
-        # pandas' nullable columns come as objects; NA becomes NaN and is judged like any other.
-        return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
-    except (ValueError, TypeError) as error:
-        raise InputError(
-            f"D has columns that are not numbers ({one_line(error)}); convert or drop them"
-            f"{ask_for_edges(values.shape[1])}."
-        ) from error
 
 
 def _frame_labels(frame: Any) -> Sequence[object] | None:

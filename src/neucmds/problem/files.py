@@ -277,7 +277,12 @@ def _square(text: str, name: str) -> Table:
     """Read a square matrix or a lower triangle, with or without names, or a condensed list."""
     lines, delimiter = _lines(text, name)
     if len(lines) > 1 and COUNT.fullmatch(lines[0]) and _is_text(_cells(lines[1], delimiter)[0]):
-        return _phylip(lines, name)
+        # PHYLIP announces the number of objects, whose names have no blanks.
+        if len(lines) - 1 != int(lines[0]):
+            raise InputError(
+                f"{name} announces {lines[0].strip()} objects and holds {len(lines) - 1} lines."
+            )
+        lines = lines[1:]
     if len(lines) == 1:
         lines = _cells(lines[0], delimiter)
         if all(map(_is_text, filter(None, lines))):
@@ -321,19 +326,6 @@ def _square(text: str, name: str) -> Table:
     return _mirrored(values), labels
 
 
-def _phylip(lines: Sequence[str], name: str) -> Table:
-    """Read a square matrix of PHYLIP, or its lower triangle; names have no blanks."""
-    n = int(lines[0])
-    rows = lines[1:]
-    if len(rows) != n:
-        raise InputError(f"{name} announces {n} objects and holds {len(rows)} lines.")
-    widths = [len(line.split()) for line in rows]
-    if widths != list(range(1, n + 1)):
-        _refuse_ragged(rows, widths, n + 1, name)
-    names, values = _frame(rows, None, 1, n + 1, name)
-    return _mirrored(values), tuple(names[0])
-
-
 def _mirrored(values: Floats) -> Floats:
     """Complete a square table that holds one half of D, the other being zeros, NA or blanks."""
     lower = np.tril(values, -1)
@@ -351,30 +343,28 @@ def _mirrored(values: Floats) -> Floats:
     return half + half.T + np.diag(diagonal)
 
 
-def read_columns(path: str | PathLike[str]) -> list[npt.NDArray[Any]]:
-    """Read a list of pairs: two columns of objects, as integers or text, then numbers.
+def read_columns(path: str | PathLike[str]) -> tuple[Any, Any, Floats]:
+    """Read a list of edges: two columns of nodes, as integers or text, and their lengths.
 
     There may be a header. Tabs, semicolons, commas or blanks are between.
     """
     name, text = read_text(path)
     lines, delimiter = _lines(text, name)
     first = _cells(lines[0], delimiter)
-    width = len(first)
-    if width not in (3, 4):
+    if len(first) != 3:
         raise InputError(
-            f"{name} has {width} columns; a list of pairs has 3, two objects and their "
-            "dissimilarity, or a 4th for the weight."
+            f"{name} has {len(first)} columns; a list of edges has 3, two nodes and a length."
         )
     if _is_text(first[2]):
         lines = lines[1:]
     if not lines:
-        raise InputError(f"{name} has one line, of names, and no pairs below it.")
-    _refuse_ragged(lines, _widths(lines, delimiter), width, name)
-    names, values = _frame(lines, delimiter, 2, width, name)
-    objects: list[npt.NDArray[Any]] = [np.array(column) for column in names]
+        raise InputError(f"{name} has one line, of names, and no edges below it.")
+    _refuse_ragged(lines, _widths(lines, delimiter), 3, name)
+    (left, right), lengths = _frame(lines, delimiter, 2, 3, name)
+    nodes = np.array([left, right])
     with suppress(ValueError, OverflowError):
-        objects = [column.astype(np.int64) for column in objects]
-    return [*objects, *values.T]
+        nodes = nodes.astype(np.int64)
+    return nodes[0], nodes[1], lengths[:, 0]
 
 
 def read_new_objects(

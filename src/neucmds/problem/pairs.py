@@ -15,8 +15,8 @@ from scipy.sparse import csgraph
 
 from neucmds.errors import InputError, NeucmdsWarning, OverfitWarning, option
 from neucmds.problem.files import one_line, read_columns
-from neucmds.problem.names import Labels, is_frame, listed
-from neucmds.problem.validation import entry_name, refuse_range, refuse_weight_range
+from neucmds.problem.names import Labels, listed
+from neucmds.problem.validation import refuse_range
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[Any]
@@ -30,7 +30,6 @@ LOCAL = 0.2
 # Fewer objects are not asked, nor those of which one has a pair with more than this share.
 LOCAL_OBJECTS = 50
 HUB = 0.5
-_COLUMNS = "a list of pairs has 3, two objects and their dissimilarity, or a 4th for the weight"
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,47 +79,28 @@ def as_pairs(
     symmetrize: bool = False,
     allow_missing: bool = False,
 ) -> Pairs:
-    """Read and check dissimilarities of pairs, and put them on the squared scale.
+    """Check the observed dissimilarities in a square sparse array, stored in one order or both.
 
-    Parameters
-    ----------
-    data : sparse array, DataFrame, str, Path, or (i, j, values)
-        A square ``scipy.sparse`` array or matrix, whose stored entries were observed, in one order
-        or both. Or three columns, two objects and their dissimilarity, with an optional fourth for
-        the weight of the pair: a DataFrame, a CSV or TSV file, an array of shape (m, 3), or a tuple
-        of vectors. Objects in columns may be names or numbers; they are ordered by name or number.
-    squared, symmetrize
-        As for `neuc_mds`.
-    allow_missing : bool, default=False
-        Whether NaN marks unobserved pairs, or is refused.
+    Parameters are those of `neuc_mds`; `allow_missing`: NaN marks unobserved pairs.
     """
     if isinstance(data, Pairs):
         return data
-    settings = {"squared": squared, "symmetrize": symmetrize, "allow_missing": allow_missing}
-    if hasattr(data, "tocoo"):
-        return _from_sparse(data, settings)
-    if isinstance(data, (str, os.PathLike)):
-        columns = read_columns(data)
-    elif is_frame(data):
-        columns = [data[name].to_numpy() for name in data.columns]
-    else:
-        rows = data if isinstance(data, tuple) else np.asarray(data).T
-        columns = [np.asarray(column) for column in rows]
-    if len(columns) not in (3, 4) or any(column.ndim != 1 for column in columns):
-        raise InputError(f"the list has {len(columns)} columns; {_COLUMNS}.")
-    sizes = [column.size for column in columns]
-    if len(set(sizes)) > 1:
-        raise InputError(
-            f"columns of a list of pairs must be equally long, not {', '.join(map(str, sizes))}."
-        )
-    n, numbers, names = _numbered(columns[0], columns[1])
-    try:
-        values = [np.asarray(column, dtype=np.float64) for column in columns[2:]]
-    except (ValueError, TypeError) as error:
-        raise InputError(
-            f"the third column of pairs must hold numbers ({one_line(error)})."
-        ) from error
-    return make_pairs(n, numbers[0], numbers[1], *values, labels=names, **settings)
+    if len(data.shape) != 2 or data.shape[0] != data.shape[1]:
+        size = " × ".join(map(str, data.shape))
+        raise InputError(f"D is not square: {size}; pass n × n.")
+    stored = data.tocoo()
+    if stored.dtype.kind not in "fiub":
+        raise InputError(f"D holds {stored.dtype} entries; pass real numbers.")
+    i, j = stored.coords
+    d = np.asarray(stored.data, dtype=np.float64)
+    if allow_missing:
+        known = ~np.isnan(d)
+        i = i[known]
+        j = j[known]
+        d = d[known]
+    pairs = make_pairs(int(data.shape[0]), i, j, d, squared=squared, symmetrize=symmetrize)
+    _warn_of_edges(pairs)
+    return pairs
 
 
 def make_pairs(
@@ -128,57 +108,37 @@ def make_pairs(
     i: npt.ArrayLike,
     j: npt.ArrayLike,
     values: npt.ArrayLike,
-    weight: npt.ArrayLike | None = None,
+    weight: Floats | None = None,
     *,
     squared: bool = False,
     symmetrize: bool = False,
-    labels: Labels = None,
     sampled: bool = False,
-    allow_missing: bool = False,
 ) -> Pairs:
     """Check pairs of n numbered objects, put each in order, merge the two orders, and square.
 
-    Pairs come in any order, also several times; of entries merged into one, the largest weight
-    counts, and pairs of weight 0 are left out. `sampled` pairs were drawn from all, and weights are
-    inverse shares. All else is as for `as_pairs`.
+    Pairs come in any order, also several times; of entries merged into one, the first weight
+    counts. `sampled` pairs were drawn from all, and weights are inverse shares.
     """
     i = np.asarray(i)
     j = np.asarray(j)
     d: Floats = np.asarray(values, dtype=np.float64)
-    w: Floats | None = None if weight is None else np.asarray(weight, dtype=np.float64)
-    if allow_missing and np.isnan(d).any():
-        known = ~np.isnan(d)
-        i = i[known]
-        j = j[known]
-        d = d[known]
-        if w is None:
-            w = None
-        else:
-            w = w[known]
-    _refuse_values(i, j, d, w, squared, labels)
-    low = np.minimum(i, j)
-    high = np.maximum(i, j)
+    _refuse_values(i, j, d, squared)
     rounding = TOLERANCE * float(np.max(np.abs(d)))
-    kept = np.flatnonzero(low != high if w is None else (low != high) & (w > 0))
-    key = low.astype(np.int64)[kept] * n + high[kept]
-    order = np.argsort(key, kind="stable")
-    key = key[order]
-    kept = kept[order]
+    key = np.minimum(i, j).astype(np.int64) * n + np.maximum(i, j)
+    kept = np.flatnonzero(i != j)
+    kept = kept[np.argsort(key[kept], kind="stable")]
+    key = key[kept]
     d = d[kept]
-    if w is None:
-        w = None
-    else:
-        w = w[kept]
     first = np.flatnonzero(np.diff(key, prepend=-1))
     if first.size < key.size:
         gaps = np.maximum.reduceat(d, first) - np.minimum.reduceat(d, first)
-        if not symmetrize:
-            _refuse_gaps(gaps, key[first], n, labels, rounding)
+        if gaps.max() > rounding and not symmetrize:
+            raise InputError(
+                f"{int(np.sum(gaps > rounding))} pairs have entries that differ, the most by "
+                f"{gaps.max():.4g} at {divmod(int(key[first][gaps.argmax()]), n)}; pass "
+                f"{option('symmetrize', True)} to average."
+            )
         d = np.add.reduceat(d, first) / np.diff(first, append=key.size)
-        if w is None:
-            w = None
-        else:
-            w = np.maximum.reduceat(w, first)
         key = key[first]
     index = np.int32 if n <= np.iinfo(np.int32).max else np.int64
     return Pairs(
@@ -186,9 +146,8 @@ def make_pairs(
         (key // n).astype(index),
         (key % n).astype(index),
         d if squared else d**2,
-        w,
-        labels,
-        sampled,
+        None if weight is None else weight[kept[first]],
+        sampled=sampled,
     )
 
 
@@ -255,10 +214,7 @@ def refuse_parts(
 
 def read_edges(path: str | os.PathLike[str]) -> tuple[Any, Labels]:
     """Read a file of edges, two nodes and a length a line, each line an entry of a sparse array."""
-    left, right, length, *more = read_columns(path)
-    if more:
-        raise InputError("a list of edges has 3 columns, two nodes and a length, not 4.")
-    return _edges(left, right, length)
+    return _edges(*read_columns(path))
 
 
 def edges_of(frame: Any, weight: str | None) -> tuple[Any, Labels]:
@@ -311,19 +267,6 @@ def _edges(left: Any, right: Any, length: Any) -> tuple[Any, Labels]:
     return sparse.coo_array((values, (numbers[0], numbers[1])), shape=(n, n)), names
 
 
-def _from_sparse(data: Any, settings: dict[str, Any]) -> Pairs:
-    if len(data.shape) != 2 or data.shape[0] != data.shape[1]:
-        size = " × ".join(map(str, data.shape))
-        raise InputError(f"D is not square: {size}; pass n × n.")
-    stored = data.tocoo()
-    if stored.dtype.kind not in "fiub":
-        raise InputError(f"D holds {stored.dtype} entries; pass real numbers.")
-    i, j = stored.coords
-    pairs = make_pairs(int(data.shape[0]), i, j, stored.data, **settings)
-    _warn_of_edges(pairs)
-    return pairs
-
-
 def _warn_of_edges(pairs: Pairs) -> None:
     """Warn of pairs that look like edges between neighbours: many triangles are closed."""
     degrees = pairs.degrees
@@ -363,57 +306,32 @@ def _numbered(
     return int(names.size), numbers, labels
 
 
-def _refuse_values(
-    i: Ints, j: Ints, values: Floats, weight: Floats | None, squared: bool, labels: Labels
-) -> None:
-    def place(bad: npt.NDArray[Any]) -> tuple[int, str]:
-        at = int(np.argmax(bad))
-        return at, entry_name(i[at], j[at], labels)
-
+def _refuse_values(i: Ints, j: Ints, values: Floats, squared: bool) -> None:
     if values.size == 0:
         raise InputError("there are no pairs.")
     bad = ~np.isfinite(values)
     if bad.any():
-        at, where = place(bad)
+        first = int(np.argmax(bad))
         raise InputError(
-            f"{int(bad.sum())} of {values.size} values are not finite, the first {values[at]} at "
-            f"{where}; leave out pairs that were not observed."
+            f"{int(bad.sum())} of {values.size} values are not finite, the first "
+            f"{values[first]} at ({i[first]}, {j[first]}); leave out pairs that were not observed."
         )
-    at, where = place(-values)
-    if not squared and values[at] < 0:
+    lowest = int(np.argmin(values))
+    if values[lowest] < 0 and not squared:
         raise InputError(
-            f"negative dissimilarities: the lowest is {values[at]:.4g} at {where}; pass "
-            f"{option('squared', True)} if they are squared already."
+            f"negative dissimilarities: the lowest is {values[lowest]:.4g} at "
+            f"({i[lowest]}, {j[lowest]}); pass {option('squared', True)} if they are squared "
+            "already."
         )
     sizes = np.abs(values)
     size = float(sizes.max())
     refuse_range(size, squared)
-    at, where = place(np.where(i == j, sizes, -1.0))
-    if i[at] == j[at] and sizes[at] > TOLERANCE * size:
+    own = np.where(i == j, sizes, 0.0)
+    if own.max() > TOLERANCE * size:
+        largest = int(np.argmax(own))
         raise InputError(
-            f"the dissimilarity of an object and itself is {values[at]:.4g} at {where}; set it to "
-            "0, or convert similarities."
-        )
-    if weight is None:
-        return
-    bad = ~(np.isfinite(weight) & (weight >= 0))
-    if bad.any():
-        at, where = place(bad)
-        raise InputError(f"weights must be finite and not negative: {weight[at]} at {where}.")
-    refuse_weight_range(float(weight.max()), size if squared else size * size)
-
-
-def _refuse_gaps(
-    gaps: Floats, keys: npt.NDArray[np.int64], n: int, labels: Labels, rounding: float
-) -> None:
-    """Refuse entries of the same pair that differ."""
-    at = int(np.argmax(gaps))
-    if gaps[at] > rounding:
-        i, j = divmod(int(keys[at]), n)
-        raise InputError(
-            f"{int(np.sum(gaps > rounding))} pairs have entries that differ, the most by "
-            f"{gaps[at]:.4g} at {entry_name(i, j, labels)}; pass {option('symmetrize', True)} to "
-            "average."
+            f"the dissimilarity of an object and itself is {values[largest]:.4g} at "
+            f"({i[largest]}, {j[largest]}); set it to 0, or convert similarities."
         )
 
 
