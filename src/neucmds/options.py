@@ -322,22 +322,17 @@ class Options:
 
     def asked(self) -> dict[str, Any]:
         """Return the options that some kinds of input refuse and that differ from the default."""
-        values = {
-            "method": self.method if self.method != DEFAULT_METHOD else None,
-            "loss": self.loss if self.loss != "squared" else None,
-            "floor": self.floor,
-            "curvature": self.curvature or None,
-            "n_components": self.n_components if isinstance(self.n_components, GOALS) else None,
-            "weights": self.weights,
-            "missing": self.missing if self.missing != "error" else None,
-            "init": self.init,
-            "n_init": self.n_init if self.n_init != 1 else None,
-            "checkpoint": self.checkpoint,
-            "squared": self.squared or None,
-            "symmetrize": self.symmetrize or None,
-            "n_pairs": self.n_pairs,
-        }
-        return {name: value for name, value in values.items() if value is not None}
+        asked = {}
+        for name in OPTIONS:
+            value = getattr(self, name)
+            plain = isinstance(value, (str, int, float, np.generic))
+            if value is not None and not (plain and value == getattr(Options, name)):
+                asked[name] = value
+        if not isinstance(self.n_components, GOALS):
+            asked.pop("n_components", None)
+        if self.n_init == 1:
+            del asked["n_init"]
+        return asked
 
     def limits(self, n: int) -> Limits:
         """How far "refined" goes for n objects: the defaults of every kind of input."""

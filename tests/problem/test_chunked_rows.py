@@ -29,7 +29,6 @@ def small_chunks(monkeypatch):
     """Many chunks, blocks of few results, and merging in several rounds."""
     monkeypatch.setattr(chunked_rows, "MOST_ROWS", 60)
     monkeypatch.setattr(chunked_rows, "MOST_FOUND", 2000)
-    monkeypatch.setattr(chunked_rows, "SPLIT_EVERY", 3)
 
 
 @pytest.mark.usefixtures("small_chunks")

@@ -51,7 +51,7 @@ def test_weights_go_by_name_and_take_the_precision_of_d():
         (lambda: as_squares(D), "288 bytes"),
         (lambda: as_squares(D.astype(np.float32)), "144 bytes"),
         (lambda: as_squares(np.ones(15), squared=True), "288 bytes"),
-        (lambda: as_weighted(D, None, W), "2.88 kB"),
+        (lambda: as_weighted(D, None, W), "4.03 kB"),
         (lambda: as_weighted(np.where(D == 4, np.nan, D), None), "4.03 kB"),
     ],
 )

@@ -22,13 +22,9 @@ Nearest = tuple[Floats, Ints]
 
 # Rows that are compared with as many others in one task: 3 s for 64 features and cityblock, against
 # 1 ms that the scheduler takes for it.
-MOST_ROWS = 2**13
-# Features of a chunk: 128 MB of float64.
-MOST_ENTRIES = 2**24
+MOST_ROWS = 8192
 # Neighbours that a task finds: 16 MB with their numbers.
-MOST_FOUND = 2**20
-# So many results are merged at a time.
-SPLIT_EVERY = 8
+MOST_FOUND = 1_000_000
 # Megabytes that scikit-learn may take for dissimilarities which it cannot reduce at once.
 WORKING_MEMORY = 64
 
@@ -57,8 +53,8 @@ class ChunkedRows:
 
     def persisted(self) -> Self:
         """Return the same in chunks of even size that the workers keep: all are read many times."""
-        n, d = self.features.shape
-        height = max(1, min(n, MOST_ROWS, MOST_ENTRIES // d))
+        n = int(self.features.shape[0])
+        height = min(n, MOST_ROWS)
         rows = self.features.rechunk({0: height}).persist()
         da = require_dask().array
         bad = np.flatnonzero(np.asarray(da.any(~da.isfinite(rows), axis=1).compute()))
@@ -100,14 +96,12 @@ class ChunkedRows:
         dask = require_dask()
         n = int(self.features.shape[0])
         count = min(count + 1, n)
+        asked = self.features
         if objects is None:
             objects = np.arange(n)
         else:
             objects = np.sort(objects)
-        if objects.size == n:
-            asked = self.features
-        else:
-            asked = self.features[objects]
+            asked = asked[objects]
         heights = self.features.chunks[0]
         asked = asked.rechunk({0: max(1, min(max(heights), MOST_FOUND // count))})
         starts = np.cumsum((0, *heights[:-1])).tolist()
@@ -116,14 +110,11 @@ class ChunkedRows:
         how = dask.delayed((self.metric, self.params), traverse=False)
         find = dask.delayed(_nearest_in)
         merge = dask.delayed(_merged)
-        found = []
-        for some in asked.to_delayed()[:, 0]:
-            parts = [find(some, chunk, start, count, how) for chunk, start in chunks]
-            while len(parts) > 1:
-                cuts = range(0, len(parts), SPLIT_EVERY)
-                parts = [merge(parts[cut : cut + SPLIT_EVERY], count) for cut in cuts]
-            found += parts
-        lengths, ids = (np.concatenate(part) for part in zip(*dask.compute(*found), strict=True))
+        tasks = []
+        for rows in asked.to_delayed()[:, 0]:
+            parts = [find(rows, chunk, start, count, how) for chunk, start in chunks]
+            tasks.append(merge(parts, count))
+        lengths, ids = map(np.concatenate, zip(*dask.compute(*tasks), strict=True))
         return np.repeat(objects, count), ids.ravel(), lengths.ravel()
 
 

@@ -26,7 +26,7 @@ Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]
 
 # Bytes of the rows that are searched together.
-BLOCK_BYTES = 2**26
+BLOCK_BYTES = 70_000_000
 # Nodes whose paths to all others measure a fit.
 CHECKED_NODES = 200
 # Nodes whose nearest are searched together, in one subgraph.
@@ -42,7 +42,7 @@ DIRECTIONS: dict[str, Callable[[Floats, Floats], Floats]] = {
 }
 # Edge visits from which searches run in processes: scipy's hold Python's lock, and processes take
 # a second to start. So many take 5 s on one core.
-WORTH_PROCESSES = 2**28
+WORTH_PROCESSES = 300_000_000
 
 
 class Graph(sparse.csr_array):  # type: ignore[misc]

@@ -31,7 +31,7 @@ BlockFunction = Callable[[Array, Array], Array]
 CHECKED = 64
 CHECKED_PAIRS = 32
 # Dissimilarities of a block on a GPU: 1 GB in float64.
-DEVICE_BLOCK = 2**27
+DEVICE_BLOCK = 130_000_000
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,6 @@ def order_of(
         said.append(f"{len(lost)} of {len(labels)} objects are not among them ({examples(lost)})")
     if strange:
         said.append(f"{len(strange)} of them name no object ({examples(strange)})")
-    if lost and {_simplified(label) for label in lost} <= {_simplified(name) for name in at}:
-        advice = "they agree but for case, blanks and punctuation: make them the same"
     difference = ", and ".join(said)
     raise InputError(f"{what} and the objects have different names: {difference}; {advice}.")
 
@@ -93,11 +91,6 @@ def common_objects(
         message = f"of {n_a} and {n_b} objects, {len(pairs)} are in both, and are compared."
         warnings.warn(NeucmdsWarning(message), stacklevel=3)
     return pairs[:, 0], pairs[:, 1]
-
-
-def _simplified(name: str) -> str:
-    """Return a name without what R's make.names and spreadsheets change."""
-    return "".join(mark for mark in name.casefold() if mark.isalnum()).removeprefix("x")
 
 
 def examples(names: Sequence[str]) -> str:

@@ -17,8 +17,7 @@ from neucmds.problem.validation import refuse_weight_range
 
 # Of n × n in float64: weights, D filled, and what checks, completes and compares them. Peaks of
 # 10.6 with weights and 14.6 with gaps were measured at n = 1500.
-_MATRICES = 10
-_MATRICES_WITH_GAPS = 14
+_MATRICES = 14
 
 
 def as_weighted(
@@ -37,12 +36,8 @@ def as_weighted(
     if weights is None and not has_gaps:
         return None
     if is_numpy(d):
-        if weights is not None:
-            count = _MATRICES
-        else:
-            count = _MATRICES_WITH_GAPS
         require_memory(
-            count * 8 * n**2,
+            _MATRICES * 8 * n**2,
             f"D of {n} objects with weights or missing entries",
             "pass the observed pairs as a scipy.sparse array, or use fewer objects",
         )
