@@ -219,18 +219,23 @@ class LandmarkFit:
 
     def _place(self, rows: Array, objects: Indices, weights: Array | None = None) -> Array:
         """Place objects from their own landmarks, or from all of them."""
-        has_landmark_columns = self._holds_dissimilarities and int(rows.shape[1]) != self.n
-        if not self.n_near or has_landmark_columns:
+        ids = None
+        if not self.n_near or self._has_landmark_columns(rows):
             squares = self.squares(rows, int(objects[0]), weights)
-            placed = self.rule.place(squares, weights)
+        elif self.nodes is not None:
+            ids, squares = self._listed_paths(rows)
         else:
             ids, squares = self._compared(rows, objects)
-            placed = self.rule.place(squares, own=index_like(ids, squares))
+        if self.nodes is not None:
+            squares = asarray_like(squares, self.nodes.like, self._dtype(rows))
+        if ids is not None:
+            ids = index_like(ids, squares)
+        placed = self.rule.place(squares, weights, ids)
         return namespace(placed).astype(placed, self._dtype(rows), copy=False)
 
-    @property
-    def _holds_dissimilarities(self) -> bool:
-        return self.metric is None and self.nodes is None
+    def _has_landmark_columns(self, rows: Array) -> bool:
+        """Tell whether rows hold dissimilarities to the landmarks alone."""
+        return self.metric is None and self.nodes is None and int(rows.shape[1]) != self.n
 
     def _like(self, rows: Array) -> Array:
         """Return an array of the library and on the device that objects are placed with."""
@@ -256,8 +261,6 @@ class LandmarkFit:
 
         Rows are compared with global landmarks, then twice with those near a provisional place.
         """
-        if self.nodes is not None:
-            return self._listed_paths(rows)
         xp = namespace(rows)
         # On a device comparing all takes less time than choosing.
         all_squares = None
@@ -287,8 +290,7 @@ class LandmarkFit:
         far = self.nodes.paths[:, nodes][turns, np.arange(nodes.size)[:, None]]
         lengths = np.concatenate([far, self.nodes.lengths[nodes]], axis=1)
         ids = np.concatenate([self.sources[turns], self.nodes.near[nodes]], axis=1)
-        squares = lengths.astype(np.float64) ** 2
-        return ids, asarray_like(squares, self.nodes.like, self._dtype(nodes))
+        return ids, lengths.astype(np.float64) ** 2
 
     def near_landmarks(self, places: Array, known: Indices, count: int) -> Indices:
         """Landmarks (m, count) of least D̂ from some places, without those that are known.

@@ -53,7 +53,7 @@ class LinearPlacement:
     projector: Array
 
     def place(
-        self, sq_dissimilarity: Array, weights: Array | None = None, own: None = None
+        self, sq_dissimilarity: Array, weights: Array | None = None, own: Array | None = None
     ) -> Array:
         """−½(δ − mean) · C · U_W · Λ_W⁻¹ · V√|μ|."""
         if weights is not None:
