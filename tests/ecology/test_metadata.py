@@ -143,7 +143,7 @@ class TestMatching:
         [
             (SITES, list("abxy"), 4, r"2 of 4 objects are not among them \('x', 'y'\), and 1 of"),
             (SITES, list("abxy"), 4, "rows of sites.csv, by 'site',.*name no object.*name_column"),
-            ("s,soil\nPlot 1,peat\n", ["plot.1"], 1, "but for case, blanks and punctuation"),
+            ("s,soil\nPlot 1,peat\n", ["plot.1"], 1, r"different names: .* \('plot.1'\)"),
             ("a,1,peat\nb,2,clay\n", ["a", "b"], 2, "first line must hold the names of the col"),
             ("s,soil\na,x\nb,y\na,z\n", ["a", "b"], 2, r"'a' twice \(rows 1 and 3\)"),
             ("s,soil\n2,x\n3,y\n1,z\n", None, 3, "names its rows"),

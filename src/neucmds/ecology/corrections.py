@@ -59,8 +59,8 @@ def lingoes(D: Any, *, squared: bool = False) -> Corrected:
     2.0
     """
     sq_d = _sq_values(D, squared)
-    lowest = float(eigvalsh(_gram(sq_d), subset_by_index=(0, 0))[0])
-    constant = max(0.0, -lowest)
+    (lowest,) = eigvalsh(_gram(sq_d), subset_by_index=(0, 0))
+    constant = max(0.0, -float(lowest))
     return _hollow(sq_d + 2 * constant, constant)
 
 
@@ -99,13 +99,14 @@ def cailliez(D: Any, *, squared: bool = False) -> Corrected:
 
 
 def _sq_values(D: Any, squared: bool) -> Floats:
-    return to_numpy(as_squares(D, squared=squared)[0]).astype(np.float64, copy=False)
+    squares, _ = as_squares(D, squared=squared)
+    return to_numpy(squares).astype(np.float64, copy=False)
 
 
 def _gram(values: Floats) -> Floats:
     """Return −½ times the matrix, with centered rows and columns."""
-    means = values.mean(axis=0)
-    gram: Floats = -0.5 * (values - means - means[:, None] + means.mean())
+    centered = values - values.mean(axis=0)
+    gram: Floats = -0.5 * (centered - centered.mean(axis=1, keepdims=True))
     return gram
 
 
@@ -118,14 +119,17 @@ def _hollow(sq_dissimilarity: Floats, constant: float) -> Corrected:
 def _largest_real(gram2: Floats, gram1: Floats) -> float:
     n = gram2.shape[0]
     if n <= DENSE_CAILLIEZ:
-        block = np.block([[np.zeros((n, n)), 2 * gram2], [-np.eye(n), -4 * gram1]])
-        return float(np.max(eigvals(block).real))
+        upper_rows = [np.zeros((n, n)), 2 * gram2]
+        lower_rows = [-np.eye(n), -4 * gram1]
+        values = eigvals(np.block([upper_rows, lower_rows]))
+        return float(np.max(values.real))
 
     def product(vector: Floats) -> Floats:
         upper, lower = np.split(vector.ravel(), 2)
-        return np.concatenate([2 * gram2 @ lower, -upper - 4 * gram1 @ lower])
+        return np.concatenate([2 * (gram2 @ lower), -upper - 4 * (gram1 @ lower)])
 
-    operator = LinearOperator((2 * n, 2 * n), matvec=product, dtype=np.float64)
-    start = np.random.default_rng(0).normal(size=2 * n)
+    size = 2 * n
+    operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
+    start = np.random.default_rng(0).normal(size=size)
     values = eigs(operator, k=1, which="LR", v0=start, return_eigenvectors=False)
     return float(np.max(values.real))

@@ -17,10 +17,11 @@ from neucmds.ecology.metadata import as_metadata, match_rows
 from neucmds.ecology.permutation import PermutationTest, p_value, permutation_orders, seed_of
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.problem.dense import as_squares
-from neucmds.problem.names import row_names
+from neucmds.problem.names import Labels, row_names
 
 Floats = npt.NDArray[np.float64]
 Members = npt.NDArray[np.bool_]
+Rule = Callable[[Floats, Sequence[Members]], Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +108,8 @@ def dispersion(
             f"{levels.size} groups of {rows.size} objects have no spread to compare; pass at least "
             "two groups, one of them with two objects."
         )
-    sq_d = to_numpy(squares).astype(np.float64)[np.ix_(rows, rows)]
+    sq_d = to_numpy(squares).astype(np.float64)
+    sq_d = sq_d[np.ix_(rows, rows)]
     parts = [member == group for group in range(levels.size)]
     to_center = _to_center(sq_d, parts, centers[center])
     means = np.array([to_center[part].mean() for part in parts])
@@ -123,11 +125,17 @@ def dispersion(
     permuted = np.array([_f_statistic(residuals[order], member) for order in orders])
     distances = np.full(n, math.nan)
     distances[rows] = to_center
-    p = p_value(observed, permuted)
-    return Dispersion(observed, p, permuted, tuple(map(str, levels)), distances, means)
+    return Dispersion(
+        observed,
+        p_value(observed, permuted),
+        permuted,
+        groups=tuple(levels.tolist()),
+        distances=distances,
+        group_distances=means,
+    )
 
 
-def _group_names(groups: Any, labels: tuple[str, ...] | None, n: int) -> npt.NDArray[np.str_]:
+def _group_names(groups: Any, labels: Labels, n: int) -> npt.NDArray[np.str_]:
     """Return the name of the group of each object, empty where it has none."""
     if hasattr(groups, "to_frame"):
         table = groups.to_frame("groups")
@@ -145,15 +153,16 @@ def _f_statistic(values: Floats, member: npt.NDArray[np.intp]) -> float:
     sizes = np.bincount(member)
     between = np.sum(np.bincount(member, values) ** 2 / sizes)
     within = values @ values - between
-    return float((between / (sizes.size - 1)) / (within / (values.size - sizes.size)))
+    between_freedom = sizes.size - 1
+    within_freedom = values.size - sizes.size
+    return float(between / between_freedom / (within / within_freedom))
 
 
-def _to_center(
-    sq_d: Floats, parts: Sequence[Members], rule: Callable[[Floats, Sequence[Members]], Floats]
-) -> Floats:
+def _to_center(sq_d: Floats, parts: Sequence[Members], rule: Rule) -> Floats:
     """Return distances to the centers of groups, zero where their square is negative."""
     sq_distances = rule(sq_d, parts)
-    negative = int(np.sum(sq_distances < -1e-12 * float(np.abs(sq_d).max())))
+    rounding = 1e-12 * float(np.abs(sq_d).max())
+    negative = int(np.sum(sq_distances < -rounding))
     if negative:
         message = f"{negative} negative squared distances to a center were set to zero."
         warnings.warn(NeucmdsWarning(message), stacklevel=3)
@@ -174,10 +183,11 @@ def _to_medians(sq_d: Floats, parts: Sequence[Members]) -> Floats:
     centered = sq_d - sq_d.mean(axis=0)
     b = -0.5 * (centered - centered.mean(axis=1, keepdims=True))
     lam, vectors = np.linalg.eigh((b + b.T) / 2)
+    rounding = math.sqrt(np.finfo(np.float64).eps) * np.abs(lam).max()
+    coordinates = vectors * np.sqrt(np.abs(lam))
     sq_distances = np.zeros(len(sq_d))
     for sign in (1.0, -1.0):
-        kept = sign * lam > math.sqrt(np.finfo(np.float64).eps) * np.abs(lam).max()
-        x = vectors[:, kept] * np.sqrt(np.abs(lam[kept]))
+        x = coordinates[:, sign * lam > rounding]
         for part in parts:
             away = x[part] - _spatial_median(x[part])
             sq_distances[part] += sign * np.sum(away**2, axis=1)
@@ -189,8 +199,8 @@ def _spatial_median(x: Floats) -> Floats:
 
     def total(point: Floats) -> tuple[float, Floats]:
         gaps = point - x
-        lengths = np.linalg.norm(gaps, axis=1)
-        units = gaps / np.maximum(lengths, np.finfo(np.float64).tiny)[:, None]
+        lengths = np.linalg.norm(gaps, axis=1, keepdims=True)
+        units = gaps / np.maximum(lengths, np.finfo(np.float64).tiny)
         return float(lengths.sum()), units.sum(axis=0)
 
     limits: Any = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 10_000}

@@ -20,7 +20,7 @@ Column = npt.NDArray[np.float64] | tuple[str | None, ...]
 
 DELIMITERS = "\t;,"
 # A line of remarks; names of columns and types in QIIME's files have no blank after the #.
-REMARK = re.compile(r"^#(\s.*)?\n", re.MULTILINE)
+REMARK = re.compile(r"^#([ \t].*)?\n", re.MULTILINE)
 # Notes on a table: the file it is from, whether its index was asked for, and whether it is in the
 # order of the objects.
 SOURCE = "neucmds_source"

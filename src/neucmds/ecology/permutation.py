@@ -16,7 +16,7 @@ from neucmds.backend.arrays import to_numpy
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.problem.containers import as_real
-from neucmds.problem.names import common_objects
+from neucmds.problem.names import Labels, common_objects
 
 Floats = npt.NDArray[np.float64]
 Order = npt.NDArray[np.intp]
@@ -79,9 +79,10 @@ def protest(
     norm = float(np.linalg.norm(x) * np.linalg.norm(y)) or 1.0
 
     def correlation(order: Order | slice) -> float:
+        points = y[order]
         if (signs > 0).all():
-            return float(np.linalg.svd(x.T @ y[order] / norm, compute_uv=False).sum())
-        return math.sqrt(1 - align(x, y[order], signs).disparity)
+            return float(np.linalg.norm(x.T @ points / norm, ord="nuc"))
+        return math.sqrt(1 - align(x, points, signs).disparity)
 
     orders = permutation_orders(permutations, len(x), seed_of(random_state))
     observed = correlation(slice(None))
@@ -98,7 +99,8 @@ def permutation_orders(permutations: Any, n: int, seed: int) -> Iterator[Order]:
     """Yield permutations of n objects: those given, or as many random ones."""
     if np.ndim(permutations) == 2:
         orders = np.asarray(permutations)
-        if not np.array_equal(np.sort(orders, axis=1), np.tile(np.arange(n), (len(orders), 1))):
+        in_order = np.sort(orders, axis=1)
+        if orders.shape[1] != n or (in_order != np.arange(n)).any():
             raise InputError(
                 f"each row of {option('permutations')} must hold the numbers 0 to {n - 1}."
             )
@@ -125,14 +127,14 @@ def p_value(observed: float, permuted: Iterable[float]) -> float:
     return (as_large + 1) / (values.size + 1)
 
 
-def coordinates_of(embedding: Any) -> tuple[Floats, Floats, tuple[str, ...] | None]:
+def coordinates_of(embedding: Any) -> tuple[Floats, Floats, Labels]:
     """Return coordinates, signs and labels of an embedding, or of an array of positive columns."""
     if isinstance(embedding, Embedding):
         coordinates = to_numpy(embedding.coordinates).astype(np.float64)
         signs = to_numpy(embedding.signs).astype(np.float64)
         return coordinates, signs, embedding.labels
     values = to_numpy(as_real(embedding, "coordinates")).astype(np.float64)
-    if values.ndim != 2 or 0 in values.shape or not np.isfinite(values).all():
+    if values.ndim != 2 or not values.size or not np.isfinite(values).all():
         raise InputError(
             f"coordinates have shape {values.shape}; they must be finite numbers of shape (n, k)."
         )

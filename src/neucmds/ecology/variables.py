@@ -217,13 +217,15 @@ def species_scores(embedding: Any, abundances: Any, *, axes: Sequence[int] | Non
         names = [embedding.axis_names[column] for column in columns]
     table = match_rows(as_metadata(abundances), labels, len(coordinates))
     weights = as_real(table.astype(object), "abundances")
-    bad = int(np.sum(~(np.isfinite(weights) & (weights >= 0))))
+    good = np.isfinite(weights) & (weights >= 0)
+    bad = int(np.sum(~good))
     if bad:
         raise InputError(
             f"{bad} abundances are negative, missing or infinite; use 0 where nothing was found."
         )
     with np.errstate(invalid="ignore"):
-        scores = (weights.T @ coordinates[:, columns]) / weights.sum(axis=0)[:, None]
+        shares = weights / weights.sum(axis=0)
+    scores = shares.T @ coordinates[:, columns]
     return type(table)(scores, index=list(table.columns), columns=names)
 
 
@@ -234,12 +236,13 @@ def _fit_vector(name: str, x: Floats, column: Floats, permutations: int, seed: i
     values = _centered(column[known])
     basis, stretch, turn = np.linalg.svd(_centered(x[known]), full_matrices=False)
     used = stretch > 1e-10 * stretch.max(initial=0.0)
-    largest = float(np.abs(column[known]).max(initial=0.0))
+    rounding = 1e-12 * float(np.linalg.norm(column[known]))
     # A constant, up to rounding, has no direction.
-    if not used.any() or np.linalg.norm(values) <= 1e-12 * largest * math.sqrt(n):
+    if not used.any() or np.linalg.norm(values) <= rounding:
         return VariableFit(name, "vector", 0.0, math.nan, n, np.zeros(x.shape[1]))
     basis = basis[:, used]
-    slope = turn[used].T @ ((basis.T @ values) / stretch[used])
+    image = basis.T @ values
+    slope = turn[used].T @ (image / stretch[used])
     direction = slope / (np.linalg.norm(slope) or 1.0)
     total = float(values @ values)
 
@@ -255,9 +258,10 @@ def _fit_factor(
     name: str, x: Floats, column: Sequence[str | None], permutations: int, seed: int
 ) -> VariableFit:
     """Compare the centroids of classes."""
+    cells = np.array(column, dtype=object)
     known = np.array([value is not None for value in column], dtype=bool)
     n = int(known.sum())
-    levels, classes = np.unique(np.array(column, dtype=object)[known], return_inverse=True)
+    levels, classes = np.unique(cells[known], return_inverse=True)
     if not n:
         centroids = np.empty((0, x.shape[1]))
         return VariableFit(name, "factor", 0.0, math.nan, 0, centroids=centroids)

@@ -221,11 +221,12 @@ def _left_out(problem: Dense, methods: Sequence[str]) -> dict[str, str]:
             most = MOST_OBJECTS
         if n > most:
             reasons[method] = f"{n:,} objects take too long; at most {most:,} are compared."
-    weights = problem.weights
-    if weights is not None and np.count_nonzero(to_numpy(weights)) < n * (n - 1):
-        for method in methods:
-            if not method.startswith("refined"):
-                reasons[method] = "It needs every pair, and some pairs have weight zero."
+    if problem.weights is None:
+        return reasons
+    known = np.count_nonzero(to_numpy(problem.weights))
+    for method in methods:
+        if known < n * (n - 1) and not method.startswith("refined"):
+            reasons[method] = "It needs every pair, and some pairs have weight zero."
     return reasons
 
 
@@ -263,8 +264,10 @@ def _embedded(
         return _smacof(problem, k, seed)
     corrected = CORRECTIONS[method](gram.sq_dissimilarity, squared=True)
     euclidean = replace(problem, gram=DenseGram(corrected.sq_dissimilarity))
-    classical = solve_for(euclidean.gram, Components(k), "classical", random_state=0)
-    return replace(embed_spectrum(euclidean, classical, Components(k), "classical"), method=method)
+    k_alone = Components(k)
+    classical = solve_for(euclidean.gram, k_alone, "classical", random_state=0)
+    embedding = embed_spectrum(euclidean, classical, k_alone, "classical")
+    return replace(embedding, method=method)
 
 
 def _smacof(problem: Dense, k: int, seed: Any) -> Embedding:

@@ -154,7 +154,7 @@ def stress_curve(
         check_parameters({"method": name})
     notify(callback, f"computing the spectrum of {problem.n:,} objects")
     spectrum = _spectrum(problem.gram, sizes, from_spectrum or ["classical"])
-    stress: dict[str, list[float]] = {method: [] for method in methods}
+    stress: dict[str, tuple[float, ...]] = dict.fromkeys(methods, ())
     for components in sizes:
         notify(callback, f"k = {components.total}")
         for method in methods:
@@ -162,10 +162,10 @@ def stress_curve(
                 embedding = embed_spectrum(problem, spectrum, components, method)
             else:
                 embedding = embed_by_loss(problem, components, method, curvature)
-            stress[method].append(embedding.stress)
+            stress[method] += (embedding.stress,)
     return StressCurves(
         grid,
-        {method: tuple(values) for method, values in stress.items()},
+        stress,
         problem.gram.moments.sq_norm,
         _classical_stress(problem.gram, spectrum),
         spectrum.complete,
@@ -173,7 +173,11 @@ def stress_curve(
     )
 
 
-def _spectrum(gram: Gram, sizes: Sequence[Components], methods: Sequence[str]) -> Spectrum:
+def _spectrum(
+    gram: Gram,
+    sizes: Sequence[Components],
+    methods: Sequence[str],
+) -> Spectrum:
     """Compute all eigenpairs, or of many objects those that the methods select from."""
     if takes_all(gram.n, max(size.total for size in sizes)):
         return full_spectrum(gram)

@@ -135,7 +135,7 @@ class Diagnosis:
         """
         if self.scan is not None:
             return self.scan.k
-        return max(1, min(sum(self.certain), self.n - 1))
+        return max(1, sum(self.certain))
 
     @property
     def held_out_r2(self) -> float:
@@ -202,7 +202,12 @@ def diagnose(
     positive = int((lam > spectrum.null_level).sum())
     negative = int((lam < -spectrum.null_level).sum())
     share, bounds = _negative_share(spectrum, gram.n - 1 - lam.size)
-    noise = suggest_k(lam, n=gram.n, trace=spectrum.trace, frobenius_sq=spectrum.frobenius_sq)
+    noise = suggest_k(
+        lam,
+        n=gram.n,
+        trace=spectrum.trace,
+        frobenius_sq=spectrum.frobenius_sq,
+    )
     scan = None
     if gram.n >= LEAST_OBJECTS:
         notify(callback, "predicting objects held out, to suggest k")
@@ -279,12 +284,15 @@ def triangle_violations(
     if gram.n <= EXACT_OBJECTS:
         return _all_triples(gram, np.arange(gram.n))
     if not isinstance(gram, DenseGram):
-        return _all_triples(gram, np.sort(rng.permutation(gram.n)[:EXACT_OBJECTS]))
+        drawn = rng.permutation(gram.n)[:EXACT_OBJECTS]
+        return _all_triples(gram, np.sort(drawn))
     i, j, k = _distinct_triples(gram.n, samples, rng)
-    sides = np.sqrt([gram.entries(i, j), gram.entries(j, k), gram.entries(i, k)])
+    pairs = [(i, j), (j, k), (i, k)]
+    sides = np.sqrt([gram.entries(*pair) for pair in pairs])
     longest = sides.max(axis=0)
     detour = sides.sum(axis=0) - longest
-    violated = int((longest > detour + _slack(gram) * float(longest.max())).sum())
+    rounding = _slack(gram) * float(longest.max())
+    violated = int((longest > detour + rounding).sum())
     return Triangles(violated, samples, False, _worst(longest, detour))
 
 
@@ -294,7 +302,8 @@ def _outer_spectrum(gram: Gram) -> Spectrum:
         return full_spectrum(gram)
 
     def rule(ends: Spectrum) -> Selection:
-        kept = np.argsort(-np.abs(ends.values), kind="stable")[:EIGENPAIRS]
+        by_size = np.argsort(-np.abs(ends.values), kind="stable")
+        kept = by_size[:EIGENPAIRS]
         if ends.values[-1] < 0:  # decides whether D is Euclidean
             kept = np.append(kept, ends.values.size - 1)
         kept = np.unique(kept)
@@ -318,14 +327,17 @@ def _negative_share(ends: Spectrum, unknown: int) -> tuple[float, tuple[float, f
     lam = ends.values
     negative = float(-lam[lam < -ends.null_level].sum())
     if not unknown:
-        share = negative / (float(np.abs(lam).sum()) or 1.0)
+        total = float(np.abs(lam).sum())
+        share = negative / (total or 1.0)
         return share, (share, share)
     left = ends.trace - float(lam.sum())
     left_sq = ends.dropped_sq(np.arange(lam.size))
     least = negative + max(0.0, -left)
-    most = max(least, negative + (math.sqrt(unknown * left_sq) - left) / 2)
+    largest_part = (math.sqrt(unknown * left_sq) - left) / 2
+    most = max(least, negative + largest_part)
     centre = left / unknown
-    radius = 2 * math.sqrt(max(0.0, left_sq / unknown - centre**2))
+    variance = max(0.0, left_sq / unknown - centre**2)
+    radius = 2 * math.sqrt(variance)
     likely = negative + unknown * _negative_part_of_semicircle(centre, radius)
 
     def share_of(part: float) -> float:
@@ -341,7 +353,8 @@ def _negative_part_of_semicircle(centre: float, radius: float) -> float:
     angles = np.pi * (np.arange(1000) + 0.5) / 1000
     x = centre + radius * np.cos(angles)
     # In the angle the law has the density (2/π) sin².
-    return float(np.mean(2 * np.sin(angles) ** 2 * np.maximum(-x, 0.0)))
+    density = 2 * np.sin(angles) ** 2
+    return float(np.mean(density * np.maximum(-x, 0.0)))
 
 
 def _entries(gram: Gram) -> tuple[float, float, int, int, int]:
@@ -351,18 +364,20 @@ def _entries(gram: Gram) -> tuple[float, float, int, int, int]:
     """
     ids = np.arange(gram.n)
 
-    def summary(rows: slice, part: Any) -> tuple[float, float, int, int, npt.NDArray[np.bool_]]:
+    def summary(rows: slice, part: Any) -> tuple[Any, ...]:
         block = to_numpy(part)
         above = ids > ids[rows, None]
         entries = block[above]
         zero = above & (block == 0)
-        low = float(np.min(entries, initial=math.inf))
-        high = float(np.max(entries, initial=-math.inf))
-        return low, high, int((entries < 0).sum()), int(zero.sum()), zero.any(axis=0)
+        low = np.min(entries, initial=math.inf)
+        high = np.max(entries, initial=-math.inf)
+        negative = int(np.sum(entries < 0))
+        return low, high, negative, int(zero.sum()), zero.any(axis=0)
 
-    lows, highs, negative, zeros, twins = zip(*gram.on_each(summary), strict=True)
+    summaries = gram.on_each(summary)
+    lows, highs, negative, zeros, twins = zip(*summaries, strict=True)
     duplicates = int(np.any(twins, axis=0).sum())
-    return min(lows), max(highs), sum(negative), sum(zeros), duplicates
+    return float(min(lows)), float(max(highs)), sum(negative), sum(zeros), duplicates
 
 
 def _all_triples(gram: Gram, ids: Ids) -> Triangles:
@@ -379,7 +394,8 @@ def _all_triples(gram: Gram, ids: Ids) -> Triangles:
         detour = (d[rows, via] + d[cols, via])[other]
         violated += int((side > detour + rounding).sum())
         worst = max(worst, _worst(side, detour))
-    return Triangles(violated, math.comb(ids.size, 3), ids.size == gram.n, worst)
+    examined = math.comb(ids.size, 3)
+    return Triangles(violated, examined, ids.size == gram.n, worst)
 
 
 def _slack(gram: Gram) -> float:
@@ -392,7 +408,8 @@ def _worst(side: Floats, detour: Floats) -> float:
     proper = detour > 0
     if np.any(side[~proper] > 0):
         return math.inf
-    return float(np.max(side[proper] / detour[proper], initial=0.0))
+    ratios = side[proper] / detour[proper]
+    return float(np.max(ratios, initial=0.0))
 
 
 def _distinct_triples(n: int, samples: int, rng: np.random.RandomState) -> tuple[Ids, Ids, Ids]:

@@ -20,6 +20,7 @@ from neucmds.problem.names import ordered_by_name
 from neucmds.spectrum.operators.gram import Gram
 
 Floats = npt.NDArray[np.float64]
+Ids = npt.NDArray[np.intp]
 
 # Medians and quantiles are of all pairs up to this many (4,000 objects), and beyond of about as
 # many drawn at random: the share below a quantile is then known to ±0.0004.
@@ -128,7 +129,8 @@ class PairErrors:
     def worst(self, count: int = 3) -> list[int]:
         """Return the numbers of the objects with the largest mean error, the worst first."""
         order = np.argsort(-self.of_object, kind="stable")  # NaN last
-        return [int(i) for i in order[:count] if self.of_object[i] >= 0]
+        known = order[np.isfinite(self.of_object[order])]
+        return [int(i) for i in known[:count]]
 
 
 def evaluate(
@@ -270,7 +272,8 @@ def _problem_of(
             f"D has {problem.n} objects, but the embedding has {embedding.n}; pass the D that was "
             "embedded."
         )
-    if None not in (problem.labels, embedding.labels) and problem.labels != embedding.labels:
+    names = {problem.labels, embedding.labels} - {None}
+    if len(names) > 1:
         raise InputError(
             "the objects of D have other names than those of the embedding, or another order; pass "
             "D in the order of its labels."
@@ -286,7 +289,7 @@ def measure(problem: Dense, coordinates: Array, form: Form) -> Quality:
     gram = problem.gram
     x = _in_float64(gram, coordinates)
     center = _center(problem)
-    share = SAMPLED_PAIRS / max(SAMPLED_PAIRS, gram.n * (gram.n - 1) // 2)
+    share = min(1.0, SAMPLED_PAIRS / math.comb(max(2, gram.n), 2))
     ratio_draws = np.random.default_rng(0)
     error_draws = np.random.default_rng(0)
     neighbor_ids = _drawn_objects(gram.n)
@@ -298,7 +301,8 @@ def measure(problem: Dense, coordinates: Array, form: Form) -> Quality:
     counts = np.zeros(7, dtype=np.int64)
     for rows, part, d, d_hat, weights in _row_blocks(problem, x, form):
         counted = weights > 0
-        level = rounding_level(x[rows, :], x[rows.start :, :])[counted]
+        level = rounding_level(x[rows, :], x[rows.start :, :])
+        level = level[counted]
         d = d[counted]
         d_hat = d_hat[counted]
         sums += _weighted_sums(d, d_hat, weights[counted], center)
@@ -338,7 +342,8 @@ def _center(problem: Dense) -> float:
     if problem.weights is None:
         return problem.gram.moments.mean
     squares = dense_gram(problem, "weights").sq_dissimilarity
-    return float(problem.gram.xp.mean(squares[problem.weights > 0]))
+    known = squares[problem.weights > 0]
+    return float(namespace(known).mean(known))
 
 
 def _row_blocks(
@@ -352,12 +357,14 @@ def _row_blocks(
     xp = gram.xp
     ids = asarray_like(np.arange(gram.n), x, dtype=xp.int64)
     for rows, part in gram.walk():
-        d = xp.astype(part[:, rows.start :], xp.float64, copy=False)
-        weights = xp.astype(ids[rows.start :][None, :] > ids[rows][:, None], xp.float64)
+        cols = slice(rows.start, gram.n)
+        d = xp.astype(part[:, cols], xp.float64, copy=False)
+        above = ids[cols][None, :] > ids[rows][:, None]
+        weights = xp.astype(above, xp.float64)
         if problem.weights is not None:
-            weights *= xp.astype(problem.weights[rows, rows.start :], xp.float64, copy=False)
-        d_hat = form.to_sq_distance(form.sq(x[rows, :], x[rows.start :, :]))
-        yield rows, part, d, d_hat, weights
+            weights *= problem.weights[rows, cols]
+        sq_fitted = form.sq(x[rows, :], x[cols, :])
+        yield rows, part, d, form.to_sq_distance(sq_fitted), weights
 
 
 def _weighted_sums(d: Array, d_hat: Array, weights: Array, center: float) -> Floats:
@@ -385,13 +392,15 @@ def _weighted_sums(d: Array, d_hat: Array, weights: Array, center: float) -> Flo
         (root_hat, root_hat),
         (root_gap, root_hat),
     )
-    return np.array([float(xp.vecdot(weights * left, right)) for left, right in products])
+    sums = [xp.vecdot(weights * left, right) for left, right in products]
+    return np.array([float(value) for value in sums])
 
 
 def _measures_of_sums(sums: Floats, *, has_roots: bool) -> dict[str, float]:
     """Return the fields of `Quality` that follow from `_weighted_sums`."""
     # Doubled: D and D̂ are symmetric with zero diagonals.
-    stress, sq_norm, hat_sq, gap_dot_hat, weight, shifted, shifted_sq = (2 * sums[:7]).tolist()
+    doubled = (2 * sums[:7]).tolist()
+    stress, sq_norm, hat_sq, gap_dot_hat, weight, shifted, shifted_sq = doubled
     raw_stress, root_sq, root_hat_sq, root_gap_dot_hat = sums[7:].tolist()
     variation = shifted_sq - shifted / (weight or 1.0) * shifted
     if variation <= 1e-28 * sq_norm:  # rounding of a constant D leaves 1e-32
@@ -444,7 +453,8 @@ def _relative_errors(root: Array, d_hat: Array) -> Floats:
 def _log_ratios(d: Array, d_hat: Array, defined: Array) -> Floats:
     """Return log(d / d̂) where both are positive beyond rounding."""
     xp = namespace(d)
-    return np.asarray(to_numpy(0.5 * (xp.log(d[defined]) - xp.log(d_hat[defined]))))
+    sq_log_ratios = xp.log(d[defined]) - xp.log(d_hat[defined])
+    return np.asarray(to_numpy(0.5 * sq_log_ratios))
 
 
 def _sampled(values: Floats, share: float, rng: np.random.Generator) -> Floats:
@@ -458,7 +468,8 @@ def _quantiles(parts: Sequence[Floats], shares: Sequence[float]) -> list[float]:
     values = np.concatenate(parts)
     if not values.size:
         return [math.nan] * len(shares)
-    return [float(value) for value in np.quantile(values, shares, method="inverted_cdf")]
+    quantiles = np.quantile(values, shares, method="inverted_cdf")
+    return [float(value) for value in quantiles]
 
 
 def _mean_deviation(parts: Sequence[Floats]) -> float:
@@ -468,15 +479,21 @@ def _mean_deviation(parts: Sequence[Floats]) -> float:
     return _ratio(float(deviations.sum()), deviations.size)
 
 
-def _drawn_objects(n: int) -> npt.NDArray[np.intp]:
+def _drawn_objects(n: int) -> Ids:
     """Return all objects, or those drawn from many, in ascending order."""
     if n <= NEIGHBOR_OBJECTS:
         return np.arange(n)
-    return np.sort(np.random.default_rng(0).choice(n, NEIGHBOR_OBJECTS, replace=False))
+    drawn = np.random.default_rng(0).choice(n, NEIGHBOR_OBJECTS, replace=False)
+    return np.sort(drawn)
 
 
 def _near(
-    problem: Dense, x: Array, form: Form, ids: npt.NDArray[np.intp], rows: slice, part: Array
+    problem: Dense,
+    x: Array,
+    form: Form,
+    ids: Ids,
+    rows: slice,
+    part: Array,
 ) -> tuple[int, int]:
     """Count the nearest by D̂ that are near by D, and how many could be, of objects in some rows."""
     xp = namespace(x)
@@ -484,18 +501,22 @@ def _near(
     if not ids.size:
         return 0, 0
     indices = asarray_like(ids, x, dtype=xp.int64)
-    d = to_numpy(xp.take(part, indices - rows.start, axis=0)).astype(np.float64)
-    d_hat = to_numpy(form.sq(xp.take(x, indices, axis=0), x))
+    own_rows = xp.take(part, indices - rows.start, axis=0)
+    own_points = xp.take(x, indices, axis=0)
+    d = to_numpy(own_rows).astype(np.float64)
+    d_hat = to_numpy(form.sq(own_points, x))
     hidden = np.arange(problem.n) == ids[:, None]
     if problem.weights is not None:
-        hidden |= to_numpy(xp.take(problem.weights, indices, axis=0)) <= 0
+        own_weights = xp.take(problem.weights, indices, axis=0)
+        hidden |= to_numpy(own_weights) <= 0
     d[hidden] = np.inf
     d_hat[hidden] = np.inf
     count = min(NEIGHBORS, problem.n - 1)
-    nearest = np.argpartition(d_hat, count - 1, axis=1)[:, :count]
-    radius = np.partition(d, count - 1, axis=1)[:, count - 1 : count]
+    last = count - 1
+    nearest = np.argpartition(d_hat, last, axis=1)[:, :count]
     nearest_d = np.take_along_axis(d, nearest, axis=1)
-    # Ties are equal to nine digits.
-    near = np.isfinite(nearest_d) & (nearest_d <= radius + 1e-9 * np.abs(radius))
-    possible = np.minimum(count, np.isfinite(d).sum(axis=1))
-    return int(near.sum()), int(possible.sum())
+    radius = np.partition(d, last, axis=1)[:, last:count]
+    rounding = 1e-9 * np.abs(radius)  # ties are equal to nine digits
+    near = np.isfinite(nearest_d) & (nearest_d <= radius + rounding)
+    known = np.isfinite(d).sum(axis=1)
+    return int(near.sum()), int(np.minimum(count, known).sum())

@@ -55,7 +55,8 @@ class Bootstrap:
     def spread(self) -> Floats:
         """Root mean square displacement of each object in the plot; shape (n,)."""
         moves = self.clouds - to_numpy(self.embedding.coordinates)
-        return np.asarray(np.sqrt(np.mean(np.sum(moves**2, axis=2), axis=0)))
+        sq_lengths = np.sum(moves**2, axis=2)
+        return np.asarray(np.sqrt(sq_lengths.mean(axis=0)))
 
 
 def bootstrap(
@@ -123,7 +124,8 @@ def bootstrap(
         replicates = _drawn(sq_d, n_boot, whole.k, fit_options.random_state)
     elif resample == "jackknife":
         total = problem.n
-        replicates = ((np.delete(np.arange(total), i), sq_d) for i in range(total))
+        everyone = np.arange(total)
+        replicates = ((np.delete(everyone, i), sq_d) for i in everyone)
     else:
         raise InputError(f"{option('resample', resample)} must be 'bootstrap' or 'jackknife'.")
     clouds = []
@@ -176,10 +178,12 @@ def _aligned(whole: Embedding, options: Options, ids: Ids, sq_d: Floats) -> Floa
         coordinates = np.empty((whole.n, replicate.k))
         coordinates[ids] = to_numpy(replicate.coordinates)
         if others.size:
-            coordinates[others] = to_numpy(replicate.transform(sq_d[np.ix_(others, ids)]))
+            placed = replicate.transform(sq_d[np.ix_(others, ids)])
+            coordinates[others] = to_numpy(placed)
     moved = replace(replicate, coordinates=coordinates)
     alignment = procrustes(replace(whole, labels=None), moved, scaling=False)
-    return np.asarray(alignment.coordinates[:, : whole.k] + x.mean(axis=0))
+    aligned = alignment.coordinates[:, : whole.k]
+    return np.asarray(aligned + x.mean(axis=0))
 
 
 def stress_test(
@@ -238,7 +242,11 @@ def stress_test(
 
 
 def _fitted(
-    problem: Dense, embedding: Embedding | None, k: Any, seed: Any, options: dict[str, Any]
+    problem: Dense,
+    embedding: Embedding | None,
+    k: Any,
+    seed: Any,
+    options: dict[str, Any],
 ) -> tuple[Options, Embedding]:
     """Return the options of a fit and its embedding."""
     if embedding is None:
