@@ -40,7 +40,7 @@ def _refused(outcome, *words):
 class TestMetadata:
     @pytest.mark.slow
     def test_groups_are_drawn_whether_rows_have_names_or_not(self, run, here, matrix, sites):
-        options = ["--color-by", "habitat", "--draw", "ellipses", "--plots", "svg", "--force"]
+        options = ["--color-by", "habitat", "--ellipses", "--plots", "svg", "--force"]
         command = ["embed", matrix, "-k", 3, "--metadata", sites, *options]
         _refused(run(*command), "names its rows")
         sites.write_text("\n".join(["habitat", *(row["habitat"] for row in _rows(sites))]) + "\n")
@@ -50,7 +50,7 @@ class TestMetadata:
         assert all(f"<!-- {text} -->" in drawn for text in ("habitat", "bog", "fen"))
 
     def test_numbers_can_be_categories(self, run, here, named_csv, sites):
-        words = "--draw arrows --categories year --plots none"
+        words = "--arrows --categories year --plots none"
         options = ["--metadata", sites, *words.split()]
         assert run("embed", named_csv, "-k", 2, *options).code == 0
         kinds = {r["variable"]: r["kind"] for r in _rows(here / "sites-neucmds" / "envfit.csv")}
@@ -98,7 +98,7 @@ class TestPictures:
     @pytest.mark.slow
     @pytest.mark.parametrize(("k", "plots"), [(1, "svg"), (2, "none")])
     def test_arrows_come_with_their_numbers(self, run, here, named_csv, sites, k, plots):
-        options = ["--metadata", sites, "--draw", "arrows", "--plots", plots]
+        options = ["--metadata", sites, "--arrows", "--plots", plots]
         outcome = run("embed", named_csv, "-k", k, *options)
         assert outcome.code == 0, outcome.err
         folder = here / "sites-neucmds"

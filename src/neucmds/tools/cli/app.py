@@ -38,8 +38,6 @@ _FLAGS = {
     "n_landmarks": "--landmarks",
     "color": "--color-by",
     "overwrite": "--force",
-    "ellipses": "--draw ellipses",
-    "arrows": "--draw arrows",
 }
 
 
@@ -79,9 +77,8 @@ class Program(TyperGroup):
         if name == "direction":
             name, value = "metric", f"shortest_path,direction={value}"
         flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
-        word = flag.split()[0]
         commands = self.commands.values()
-        holders = [c.name for c in commands if any(word in p.opts for p in c.params)]
+        holders = [c.name for c in commands if any(flag in p.opts for p in c.params)]
         if not holders:
             return f"{name} in Python" if value is None else f"{name}={value} in Python"
         if value == "False":

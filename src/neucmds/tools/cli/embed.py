@@ -77,16 +77,18 @@ def embed(
             "first negative axis.",
         ),
     ] = None,
-    draw: Annotated[
-        str,
+    ellipses: Annotated[
+        bool,
+        typer.Option("--ellipses", help="A 95 % ellipse per group of --color-by."),
+    ] = False,
+    arrows: Annotated[
+        bool,
         typer.Option(
-            "--draw",
-            metavar="PARTS",
-            help="ellipses: a 95 % ellipse per group. arrows: the columns of --metadata fitted to "
-            "the axes drawn, as vegan's envfit: arrows for numbers, centroids for categories; "
-            "envfit.csv has r² and p. Or both, with a comma.",
+            "--arrows",
+            help="The columns of --metadata fitted to the axes drawn, as vegan's envfit: arrows "
+            "for numbers, centroids for categories; envfit.csv has r² and p.",
         ),
-    ] = "",
+    ] = False,
     seed: opt.Seed = 0,
     output: opt.Folder = None,
     as_json: opt.Json = False,
@@ -97,10 +99,9 @@ def embed(
     start = time.perf_counter()
     folder = output or default_place(file)
     outputs = Outputs(folder, RESULT_FILES, force=force)
-    parts = _parts(draw)
     table = read_objects(metadata, categories)
-    if "arrows" in parts and table is None:
-        raise InputError("--draw arrows needs a table of the objects; pass --metadata FILE.")
+    if arrows and table is None:
+        raise InputError("--arrows needs a table of the objects; pass --metadata FILE.")
     wanted = parse_value(components)
     with progress(f"reading {file}") as callback:
         data, names, measure = read_data(file, metric, whole=landmarks is not None)
@@ -140,10 +141,12 @@ def embed(
         if isinstance(measure, BoundMetric):
             _add_species(outputs, result.embedding, data)
         pairs = default_axes(result.embedding) if axes is None else [parse_value(axes)]
-        fits = _fits(outputs, result.embedding, table, pairs, parts, seed)
+        fits: list[EnvFit | None] = [None] * len(pairs)
+        if arrows:
+            fits = _fits(outputs, result.embedding, table, pairs, seed)
         if plots != "none":
             color = None if color_by is None else column_values(table, color_by)
-            style: Any = {"ellipses": "ellipses" in parts, "title": color_by or ""}
+            style: Any = {"ellipses": ellipses, "title": color_by or ""}
             for name, pair, fit in zip(COORDINATES, pairs, fits, strict=False):
                 ax = plot_coordinates(result.embedding, color, axes=pair, arrows=fit, **style)
                 outputs.add_plot(f"{name}.{plots}", ax)
@@ -155,14 +158,6 @@ def embed(
     print_table(facts_table(f"{file}: {result.embedding.n:,} objects", facts(result)))
     say(suggestion(result, wanted))
     say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
-
-
-def _parts(draw: str) -> set[str]:
-    """Read what is drawn beside the points."""
-    parts = {part.strip() for part in draw.split(",")} - {""}
-    if unknown := parts - {"arrows", "ellipses"}:
-        raise InputError(f"--draw {unknown.pop()} is unknown; pass arrows, ellipses, or both.")
-    return parts
 
 
 def _fitted(problem: Dense, correction: opt.Correction, fitting: dict[str, Any]) -> Result:
@@ -192,12 +187,9 @@ def _fits(
     embedding: Embedding,
     table: Any,
     pairs: list[tuple[int, int]],
-    parts: set[str],
     seed: int,
 ) -> list[EnvFit | None]:
     """Fit the variables to each pair of axes; return the fits that arrows are drawn of."""
-    if "arrows" not in parts:
-        return [None] * len(pairs)
     if embedding.k == 1:
         add_envfit(outputs, embedding, [envfit(embedding, table, random_state=seed)])
         return [None]
