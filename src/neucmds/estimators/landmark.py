@@ -117,7 +117,7 @@ class LandmarkNeucMDS(SignedTransformer):
     result_ : Embedding
         Of all fitted objects, with these coordinates; its `landmarks` are `landmarks_`.
     recipe_ : Recipe or None
-        The choice made on held-out landmarks.
+        The choice made on held-out landmarks; None if the loss or weights give a rule.
     signs_ : array of shape (k,)
         ±1.0: the sign of each coordinate.
     signature_ : (int, int)

@@ -73,16 +73,16 @@ def embed_landmarks(
     if placement == "linear":
         embedding = embed(sq_dissimilarity, wanted, method, options)
         return replace(embedding, placement=linear_rule(sq_dissimilarity, embedding)), None
+    if weights is not None or options.loss != "squared":
+        embedding = embed(sq_dissimilarity, wanted, method, options, weights)
+        rule = embedding.placement
+        if placement == "auto" and isinstance(rule, LossPlacement):
+            embedding = replace(embedding, placement=replace(rule, shrinkage=SHRINKAGE))
+        return embedding, None
     recipe = Recipe(0.0, False, wanted)
-    has_own_rule = weights is not None or options.loss != "squared"
-    if placement == "auto" and not has_own_rule:
+    if placement == "auto":
         rng = check_random_state(options.random_state)
         recipe = cross_validated(sq_dissimilarity, wanted, method, rng, embed)
-    embedding = embed(sq_dissimilarity, recipe.n_components, method, options, weights)
-    if not has_own_rule:
-        learnt = least_squares_rule(sq_dissimilarity, embedding, recipe)
-        return replace(embedding, placement=learnt), recipe
-    rule = embedding.placement
-    if placement == "auto" and isinstance(rule, LossPlacement):
-        embedding = replace(embedding, placement=replace(rule, shrinkage=SHRINKAGE))
-    return embedding, recipe
+    embedding = embed(sq_dissimilarity, recipe.n_components, method, options)
+    learnt = least_squares_rule(sq_dissimilarity, embedding, recipe)
+    return replace(embedding, placement=learnt), recipe
