@@ -21,6 +21,8 @@ from neucmds.errors import NeucmdsWarning
 # Blocks that fill an H200 several times over: 16 for each of its 132 multiprocessors.
 _BLOCKS = 2112
 _THREADS = 256
+# Objects from which on a product takes longer than its launch.
+_LARGE = 4096
 
 _MIRRORED = """
 // Compares every entry with its mirror image: the lowest, the highest, the largest gap, any NaN.
@@ -250,6 +252,42 @@ def pair_changes(
     blocks = max(1, min(-(-count // _THREADS), 8 * _BLOCKS))
     launch((blocks, 1), x, p, signs, k, i, j, count, first, second)
     return first, second
+
+
+def narrow_product(matrix: Array, columns: Array) -> Array | None:
+    """Return ``matrix @ columns`` for a large float32 matrix and at most 64 columns, in float64."""
+    if not compat.is_torch_array(matrix) or not _is_cuda(matrix) or not _is_whole(matrix):
+        return None
+    n, width = (int(size) for size in columns.shape)
+    single = str(matrix.dtype) == str(columns.dtype) == "torch.float32"
+    if not single or n < _LARGE or not 0 < width <= 64:
+        return None
+    multiply = _by_triton(matrix.device.index or 0)
+    if multiply is None:
+        return None
+    return multiply(matrix, columns)
+
+
+@cache
+def _by_triton(device: int) -> Callable[[Array, Array], Array] | None:
+    """Return the product by Triton; None, with one warning, if it does not work on this device."""
+    import torch
+
+    try:
+        if torch.cuda.get_device_capability(device) < (8, 0):
+            return None
+        from neucmds.backend import triton_products
+
+        probe = torch.eye(256, device=f"cuda:{device}")
+        product = triton_products.narrow_product(probe, probe[:, :32])
+        works = bool(torch.equal(product.float(), probe[:, :32]))
+    except Exception:  # not installed, or no compiler: its errors have no common base
+        works = False
+    if not works:
+        message = "Triton does not work on this GPU: products with D take up to 1.6 times as long."
+        warnings.warn(message, NeucmdsWarning, stacklevel=2)
+        return None
+    return triton_products.narrow_product
 
 
 def _kernel(source: str, name: str, *arrays: Array) -> Callable[..., None] | None:

@@ -1,0 +1,87 @@
+"""A large float32 matrix times a few columns on the tensor cores of a GPU, by Triton.
+
+Each factor is split into two TF32 numbers, and sums are added outside the tensor cores.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from neucmds.backend.arrays import Array
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:  # torch brings it along where it has a GPU to compile for
+    triton = None
+
+# Rows and columns of a tile, warps and stages of its pipeline: 11.6 ms at n = 100,000 with 32
+# columns on an H200, 13 to 17 with six other shapes; cuBLAS takes 16.7.
+TILE = {"BLOCK_M": 128, "BLOCK_K": 32, "num_warps": 8, "num_stages": 5}
+# Columns of the matrix that are summed in float32; these sums are added in float64.
+SHARE = 8192
+# Programs that keep all 132 multiprocessors of an H200 busy to the end.
+PROGRAMS = 1000
+
+
+def narrow_product(matrix: Array, columns: Array) -> Array:
+    """Return ``matrix @ columns`` for at most 64 columns, summed in float64 in the end.
+
+    Parameters
+    ----------
+    matrix : torch tensor of shape (n, n), float32, contiguous, on a CUDA device
+    columns : torch tensor of shape (n, w), float32
+    """
+    import torch
+
+    n, width = columns.shape
+    rows = columns.T.contiguous()
+    padded_width = 32 if width <= 32 else 64
+    blocks = triton.cdiv(n, TILE["BLOCK_M"])
+    splits = max(triton.cdiv(n, SHARE), min(16, triton.cdiv(PROGRAMS, blocks)))
+    block_k = TILE["BLOCK_K"]
+    share = triton.cdiv(triton.cdiv(n, splits), block_k) * block_k
+    parts = torch.empty((splits, width, n), dtype=torch.float32, device=matrix.device)
+    with torch.cuda.device(matrix.device):
+        launch = _compiled()[(blocks, splits)]
+        launch(matrix, rows, parts, 1.0, n, width, share, BLOCK_N=padded_width, **TILE)
+    return parts.sum(dim=0, dtype=torch.float64).T
+
+
+@cache
+def _compiled() -> Any:
+    return triton.jit(_panel)
+
+
+def _panel(  # type: ignore[no-untyped-def]
+    matrix,
+    rows,
+    parts,
+    one,
+    n,
+    width,
+    share,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """Multiply some rows of the matrix, and a share of its columns, with all vectors."""
+    objects = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    vectors = tl.arange(0, BLOCK_N)
+    first = tl.program_id(1) * share
+    last = tl.minimum(first + share, n)
+    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    left = matrix + objects[:, None].to(tl.int64) * n
+    right = rows + vectors[None, :].to(tl.int64) * n
+    for start in range(first, last, BLOCK_K):
+        terms = start + tl.arange(0, BLOCK_K)
+        inside = terms < last
+        stored = (objects[:, None] < n) & inside[None, :]
+        wanted = inside[:, None] & (vectors[None, :] < width)
+        a = tl.load(left + terms[None, :], mask=stored, other=0.0)
+        b = tl.load(right + terms[:, None], mask=wanted, other=0.0)
+        # The factor keeps the compiler from adding up inside the tensor cores.
+        total += tl.dot(a, b, input_precision="tf32x3") * one
+    out = parts + (tl.program_id(1) * width + vectors[None, :]).to(tl.int64) * n + objects[:, None]
+    tl.store(out, total, mask=(objects[:, None] < n) & (vectors[None, :] < width))
