@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import re
 import shlex
@@ -19,9 +20,8 @@ from neucmds.ecology import species_scores
 
 pytest.importorskip("typer")
 
-from typer.testing import CliRunner
 
-from neucmds.tools.cli.app import app
+from neucmds.tools.cli import main
 
 pytestmark = pytest.mark.slow
 
@@ -55,9 +55,11 @@ def afternoon(here):
     printed = []
     with contextlib.chdir(here):
         for command in COMMANDS:
-            result = CliRunner().invoke(app, command)
-            assert result.exit_code == 0, result.stderr
-            printed.append(result.stdout)
+            out = io.StringIO()
+            with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out):
+                patch.setattr("sys.argv", ["neucmds", *command])
+                assert main() == 0
+            printed.append(out.getvalue())
     return printed
 
 
