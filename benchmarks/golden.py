@@ -383,8 +383,8 @@ def methods() -> Iterator[Row]:
             compute = partial(embedded, "mite", goal, method)
             yield Row(f"goal/mite/{goal}/{method}", kind_of(method), compute)
     yield Row("goal/mite/0.97/neuc+", "closed", partial(embedded, "mite", 0.97, "neuc+"))
-    yield Row("goal/dune/None/neuc+", "closed", partial(embedded, "dune", None, "neuc+"))
-    yield Row("goal/dune/None/refined", "refined", partial(embedded, "dune", None))
+    yield Row("goal/dune/19/neuc+", "closed", partial(embedded, "dune", 19, "neuc+"))
+    yield Row("goal/dune/19/refined", "refined", partial(embedded, "dune", 19))
     yield Row("pair/mite/(0, 2)/exact", "closed", partial(embedded, "mite", (0, 2), "exact"))
     yield Row("pair/mite/(0, 2)/refined", "refined", partial(embedded, "mite", (0, 2)))
 

@@ -35,6 +35,7 @@ def unwrap(data: Any) -> tuple[Array, Sequence[object] | None]:
         # pandas' nullable columns come as objects; NA becomes NaN and is judged like any other.
         values = data.to_numpy()
         if values.dtype == object:
+            _refuse_shape(values)
             values = as_real(data.to_numpy(dtype=object, na_value=np.nan), "entries of D")
         return values, _frame_labels(data)
     if hasattr(data, "tocsr"):
@@ -94,19 +95,20 @@ def _unmasked(data: Any) -> np.ndarray[Any, Any]:
 
 def to_square(array: Array, dtype: Any) -> Array:
     """Spread a condensed vector over a square matrix; a square matrix is returned as it is."""
-    shape = tuple(array.shape)
-    if len(shape) == 1:
+    if array.ndim == 1:
         array = _spread(array, dtype)
-    elif len(shape) != 2 or shape[0] != shape[1]:
-        size = " × ".join(map(str, shape)) or "a single number"
-        if len(shape) == 2:
-            edges = ask_for_edges(shape[-1])
-        else:
-            edges = ""
-        raise InputError(f"D is not square: {size}; pass n × n, or n(n-1)/2 condensed{edges}.")
+    _refuse_shape(array)
     if array.shape[0] < 2:
         raise InputError(f"D has {array.shape[0]} objects; at least 2 are needed.")
     return array
+
+
+def _refuse_shape(array: Array) -> None:
+    shape = tuple(array.shape)
+    if len(shape) != 2 or shape[0] != shape[1]:
+        size = " × ".join(map(str, shape)) or "a single number"
+        edges = ask_for_edges(shape[-1]) if len(shape) == 2 else ""
+        raise InputError(f"D is not square: {size}; pass n × n, or n(n-1)/2 condensed{edges}.")
 
 
 def read_square(path: str | os.PathLike[str]) -> tuple[Array, tuple[str, ...] | None]:
