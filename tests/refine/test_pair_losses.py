@@ -19,7 +19,7 @@ from neucmds.problem.pairs import make_pairs
 from neucmds.refine import listed_pairs, pairwise, tiles
 from neucmds.refine.descent import EXACT, Limits, Start
 from neucmds.refine.listed_pairs import ListedPairs, pair_floor, refine_pairs
-from neucmds.refine.losses import CORNER, LOSSES, floor_of
+from neucmds.refine.losses import CORNER, LOSSES, PairLoss, floor_of
 from neucmds.refine.pairwise import lowered, minimize
 from neucmds.refine.tiles import Tiles
 
@@ -357,3 +357,56 @@ def test_what_a_loss_is_not_defined_for_is_refused(kind):
         w = np.where(d > 0, 1.0, 0.0)
         assert np.isfinite(minimized(kind, d, x, loss, w, max_iter=2).value)
     assert np.isfinite(minimized(kind, d, x, "squared", max_iter=2).value)
+
+
+@given(
+    st.sampled_from([-2.0, -0.3, 0.0, 0.2, 0.9]),
+    st.sampled_from(["distance", "relative"]),
+    st.integers(0, 2**31),
+)
+def test_errors_count_in_d_whatever_the_curvature(curvature, name, seed):
+    rng = np.random.default_rng(seed)
+    d, floor = rng.uniform(0.1, 2.9, 40), 0.5
+    d_hat = d * (1 + rng.uniform(-1e-4, 1e-4, 40))
+    form = Form(np.ones(2), curvature)
+    loss = PairLoss(name).floored(floor, form)
+    link, fitted = form.to_sq(d**2), form.to_sq(d_hat**2)
+    residual, slope, bend = loss.terms(form, link, fitted.copy(), bend=True)
+    error = d_hat - d
+    # q of "relative" is D̂/D − 1 where κ is zero, twice the relative error of d.
+    expected = error if name == "distance" else 2 * error * _slope(d, floor, curvature)
+    np.testing.assert_allclose(residual, expected, rtol=2e-3, atol=1e-9)
+    step = 1e-5 * fitted
+    up, down = (loss.terms(form, link, fitted + s)[0] for s in (step, -step))
+    np.testing.assert_allclose((up - down) / (2 * step), slope, rtol=1e-4)
+    sizes = np.abs(error) / (1 if name == "distance" else np.maximum(d, floor))
+    assert loss.in_distances(form, link, fitted) == pytest.approx(sizes.sum(), rel=1e-3)
+    counted = rng.integers(0, 2, 40)
+    assert loss.in_distances(form, link, fitted, counted) == pytest.approx(
+        counted @ sizes, rel=1e-3
+    )
+    if name == "distance":
+        bent = 1 + residual * (up - 2 * residual + down) / (step * slope) ** 2
+        np.testing.assert_allclose(bend, bent, atol=1e-2)
+
+
+def test_errors_beyond_a_sphere_stay_finite():
+    edge, kappa = 4 * (1 - 0.05**2) / 0.25, 0.25
+    form = Form(np.ones(2), kappa)
+    loss, d = PairLoss("distance", 0.01), np.full(3, 9.0)
+    residual, slope, bend = loss.terms(form, d, np.array([edge, edge + 1, edge + 2]), bend=True)
+    # From there on the arc is its tangent.
+    np.testing.assert_allclose(np.diff(residual), slope[:2])
+    assert residual[0] == pytest.approx(4 * np.arcsin(np.sqrt(edge) / 4) - form.to_distance(d)[0])
+    np.testing.assert_array_equal(bend[1:], 1)
+
+
+def _slope(d, floor, curvature):
+    """What an error of d counts: 1/d, and below the floor g′(d)/g′(f) of 1/f."""
+    c = np.sqrt(abs(curvature))
+
+    def slope(d):
+        return 2 * d if not c else 2 * (np.sinh if curvature < 0 else np.sin)(c * d) / c
+
+    low = np.maximum(d, floor)
+    return slope(d) / slope(low) / low
