@@ -95,11 +95,13 @@ def test_lengths_of_networkx_edges_are_weights_else_lengths_else_one():
     graph = networkx.MultiGraph([(0, 1, {"weight": 5}), (0, 1, {"weight": 7})])
     assert from_networkx(graph).loc["0", "1"] == 5
     graph.add_edges_from([(1, 2, {"length": 3.0}), (2, 3, {})])
-    with pytest.warns(NeucmdsWarning, match="2 of 4 edges .* 1 count by their 'length', 1 as 1;"):
+    with pytest.warns(NeucmdsWarning, match="2 of 4 edges .* count by their 'length', else as 1;"):
         assert from_networkx(graph).loc["0"].tolist() == [0, 5, 8, 9]
     assert from_networkx(graph, None).loc["0"].tolist() == [0, 1, 2, 3]
     graph = networkx.Graph([(0, 1, {"cost": 5})])
-    with pytest.warns(NeucmdsWarning, match="1 as 1; weight .* must be one of 'cost'"):
+    with pytest.warns(
+        NeucmdsWarning, match="1 of 1 edges .* else as 1; weight .* must be one of 'cost'"
+    ):
         from_networkx(graph)
     assert from_networkx(graph, "cost").loc["0", "1"] == 5
     for how, said in (("time", "'time'.*must be one of 'cost', or None"), ("cost", ".*'far'")):

