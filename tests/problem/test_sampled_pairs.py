@@ -74,8 +74,8 @@ def test_every_object_has_far_partners_of_its_own(features):
 def test_cityblock_is_a_metric_of_pynndescent():
     pytest.importorskip("pynndescent")
     # By its own name it is not, and 100,000 rows were all compared with all.
-    assert neighbor_search._descent("cityblock") is not None
-    assert neighbor_search._descent("no such metric") is None
+    assert neighbor_search.descent_on("cityblock") is not None
+    assert neighbor_search.descent_on("no such metric") is None
 
 
 def test_what_cannot_be_sampled_is_refused(features):

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import pairwise
 from os import PathLike
 from typing import Any
 
@@ -17,18 +15,16 @@ import numpy.typing as npt
 from joblib import Parallel, delayed, effective_n_jobs  # type: ignore[import-untyped]
 from scipy.spatial.distance import squareform
 
+from neucmds.backend.arrays import row_blocks
 from neucmds.backend.checkpoint import Checkpoint
 from neucmds.backend.progress import Callback
 from neucmds.errors import InputError
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[Any]
-# Both ends of pairs by their number.
-Ends = Callable[[Ints], tuple[Ints, Ints]]
 
-# Seconds of calls between two reports; processes, which take a second to start, save at least two.
+# Seconds of calls between two reports, and of all calls from which they run in processes.
 ROUND = 1.0
-WORTH_PROCESSES = 2.0
 # Calls of the first round, which measures how long one takes.
 FIRST = 16
 
@@ -37,24 +33,23 @@ class Tape:
     """Results of calls in their order, in a file, from which an interrupted fit resumes."""
 
     def __init__(self, path: str | PathLike[str], *problem: Any) -> None:
-        self._kept = Checkpoint(path, *problem)
-        self._parts = [self._kept.held.get("values", np.zeros(0))]
-        self._taken = 0
+        self._file = Checkpoint(path, *problem)
+        self._known = self._file.held.get("values", np.zeros(0))
+        self._parts = [self._known]
 
     def take(self, count: int) -> Floats:
         """Return the results of the next `count` calls, as far as they are known."""
-        known: Floats = self._parts[0][self._taken : self._taken + count]
-        self._taken += known.size
-        return known
+        values, self._known = np.split(self._known, [count])
+        return values
 
     def add(self, values: Floats) -> None:
         """Keep more results; they are written every few seconds."""
         self._parts.append(values)
-        self._kept.save(values=np.concatenate(self._parts))
+        self._file.save(values=np.concatenate(self._parts))
 
     def remove(self) -> None:
         """Remove the file: the work is done."""
-        self._kept.remove()
+        self._file.remove()
 
 
 _watching: ContextVar[tuple[Callback | None, Tape | None]] = ContextVar(
@@ -92,13 +87,12 @@ class Called:
 
     def __call__(self, x: Floats, y: Floats) -> Floats:
         """Call for all rows with all; each pair once where both blocks are the same."""
-        n = len(x)
-        width = len(y)
-        if x.shape == y.shape and np.array_equal(x, y):
-            condensed = self._made(x, x, n * (n - 1) // 2, partial(pair_of, n))
+        shape = len(x), len(y)
+        if np.array_equal(x, y):
+            condensed = self.listed(x, x, *np.triu_indices(len(x), 1))
             return np.asarray(squareform(condensed, checks=False))
-        made = self._made(x, y, n * width, lambda number: np.divmod(number, width))
-        return made.reshape(n, width)
+        i, j = np.indices(shape).reshape(2, -1)
+        return self.listed(x, y, i, j).reshape(shape)
 
     def at_once(self, most: int) -> int:
         """Return how many calls take a second at the last pace, up to `most`."""
@@ -107,73 +101,55 @@ class Called:
         return most
 
     def listed(self, x: Floats, y: Floats, i: Ints, j: Ints) -> Floats:
-        """Call for listed pairs: row i of x with row j of y."""
-        return self._made(x, y, i.size, lambda number: (i[number], j[number]))
-
-    def _made(self, x: Floats, y: Floats, count: int, ends: Ends) -> Floats:
-        """Call for pairs number 0 to `count`, in rounds of a second."""
-        (callback, tape), made, size = _watching.get(), np.empty(count), FIRST
+        """Call for listed pairs, row i of x with row j of y, in rounds of a second."""
+        callback, tape = _watching.get()
+        values = np.empty(i.size)
+        done = 0
         if tape:
-            known = tape.take(count)
-        else:
-            known = made[:0]
-        made[: known.size] = known
-        done = known.size
-        workers = None
-        while done < count:
-            stop = min(count, done + size)
+            known = tape.take(i.size)
+            done = known.size
+            values[:done] = known
+        size = FIRST
+        workers = 1
+        while done < i.size:
+            stop = min(i.size, done + size)
             begun = time.perf_counter()
-            i, j = ends(np.arange(done, stop))
-            if workers is None and (count - done) * self.pace > WORTH_PROCESSES:
+            if (i.size - done) * self.pace > 2 * ROUND:
                 workers = effective_n_jobs(None)
-            left = _objects(x, i, self.items)
-            right = _objects(y, j, self.items)
-            made[done:stop] = self._round(left, right, workers or 1)
-            took = max(time.perf_counter() - begun, 1e-9)
-            self.pace = took / (stop - done)
-            size = int(min(4 * size, max(1, ROUND / self.pace)))
+            left = self._objects(x, i[done:stop])
+            right = self._objects(y, j[done:stop])
+            values[done:stop] = self._results(left, right, workers)
+            self.pace = max(time.perf_counter() - begun, 1e-9) / (stop - done)
+            size = self.at_once(4 * size)
             if tape:
-                tape.add(made[done:stop])
+                tape.add(values[done:stop])
             done = stop
             if callback:
-                callback(done, count, f"calls of {self.__name__}")
-        return made
+                callback(done, i.size, f"calls of {self.__name__}")
+        return values
 
-    def _round(self, left: list[Any], right: list[Any], workers: int) -> Floats:
-        if workers == 1:
-            return _results(self.metric, self.params, left, right)
-        cuts = np.linspace(0, len(left), workers + 1).astype(int)
+    def _objects(self, rows: Floats, numbers: Ints) -> list[Any]:
+        """Return the objects of some rows, each made once, so that processes receive it once."""
+        unique, position = np.unique(numbers, return_inverse=True)
+        if self.items is None:
+            objects = list(rows[unique])
+        else:
+            objects = [self.items[int(item)] for item in rows[unique, 0]]
+        return [objects[at] for at in position.tolist()]
+
+    def _results(self, left: list[Any], right: list[Any], workers: int) -> Floats:
+        """Call for pairs of objects, and check that each result is a number."""
+        blocks = row_blocks(len(left), 1, -(-len(left) // workers))
         parts = (
-            delayed(_results)(self.metric, self.params, left[a:b], right[a:b])
-            for a, b in pairwise(cuts.tolist())
+            delayed(_call)(self.metric, self.params, left[block], right[block]) for block in blocks
         )
-        return np.concatenate(Parallel()(parts))
+        results = np.array([value for part in Parallel(n_jobs=workers)(parts) for value in part])
+        if results.ndim != 1 or results.dtype.kind not in "biuf":
+            raise InputError(
+                f"{self.__name__} returns {results[0]!r} for a pair; it must return one number."
+            )
+        return results.astype(np.float64)
 
 
-def pair_of(n: int, number: Ints) -> tuple[Ints, Ints]:
-    """Return both ends of pairs i < j by their number in the order of a condensed matrix."""
-    each = np.arange(n - 1)
-    first = each * n - each * (each + 1) // 2
-    i = np.searchsorted(first, number, side="right") - 1
-    return i, number - first[i] + i + 1
-
-
-def _objects(rows: Floats, which: Ints, items: Sequence[Any] | None) -> list[Any]:
-    """Return the objects of some rows, each made once, so that processes receive it once."""
-    ids, at = np.unique(which, return_inverse=True)
-    if items is None:
-        some = list(rows[ids])
-    else:
-        some = [items[int(i)] for i in rows[ids, 0]]
-    return [some[i] for i in at.tolist()]
-
-
-def _results(metric: Any, params: dict[str, Any], left: list[Any], right: list[Any]) -> Floats:
-    made = [metric(a, b, **params) for a, b in zip(left, right, strict=True)]
-    for value in {type(value): value for value in made}.values():
-        number = np.asarray(value)
-        if number.ndim or number.dtype.kind not in "biuf":
-            name = getattr(metric, "__name__", "the metric")
-            kind = type(value).__name__
-            raise InputError(f"{name} returns {kind} for a pair; it must return one real number.")
-    return np.array(made, dtype=np.float64)
+def _call(metric: Any, params: dict[str, Any], left: list[Any], right: list[Any]) -> list[Any]:
+    return [metric(a, b, **params) for a, b in zip(left, right, strict=True)]

@@ -260,7 +260,7 @@ def joined_paths(edges: Any, paths: Callable[[Ints], Floats]) -> Floats:
 
 
 def shortest_path_rows(
-    graph: Graph,
+    graph: Any,
     nodes: npt.ArrayLike,
     *,
     dtype: Any = np.float64,

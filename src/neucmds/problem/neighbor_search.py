@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from neucmds.errors import InputError, option
 from neucmds.problem.files import one_line
 from neucmds.problem.metrics import INNER_METRICS, FittedMetric
 
-Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]
 # Objects i, objects j and their dissimilarities, all of one library.
 Found = tuple[Array, Array, Array]
@@ -24,10 +24,6 @@ Search = Callable[[int, Ints | None], Found]
 
 # Up to here all rows are compared with all: half a minute on one core.
 ALL_COMPARED = 20_000
-# What pynndescent calls metrics that it knows by other names only.
-DESCENDED_AS = {"cityblock": "manhattan"}
-# Neighbours of a row up to which pynndescent is the quicker.
-MOST_DESCENDED = 200
 
 
 def nearest_rows(
@@ -47,58 +43,58 @@ def nearest_rows(
     n = int(features.shape[0])
     xp = namespace(features)
     index = neighbor_index(features, metric, params, n_jobs=-1)
+    descent = None
     if is_numpy(features) and n > ALL_COMPARED:
-        graph = _descent(metric)
-    else:
-        graph = None
+        descent = descent_on(metric)
 
     def nearest(count: int, objects: Ints | None) -> Found:
-        if objects is None and graph is not None and count < MOST_DESCENDED:
-            made = graph(
+        if objects is None and descent is not None:
+            ids, lengths = descent(
                 features,
-                metric=DESCENDED_AS.get(metric, metric),
                 metric_kwds=params or None,
                 n_neighbors=count + 1,
                 random_state=int(rng.randint(2**31)),
                 n_jobs=-1,
-            )
-            ids, found = made.neighbor_graph
-            known = ids.ravel() >= 0
-            rows = np.repeat(np.arange(n), count + 1)
-            return rows[known], ids.ravel()[known], found.ravel()[known]
-        own = asarray_like(np.arange(n) if objects is None else objects, features, dtype=xp.int64)
-        found, ids = index.kneighbors(xp.take(features, own, axis=0), min(count + 1, n))
-        rows = xp.reshape(xp.broadcast_to(own[:, None], ids.shape), (-1,))
-        lengths = xp.astype(xp.reshape(found, (-1,)), xp.float64, copy=False)
+            ).neighbor_graph
+            known = ids >= 0
+            return np.nonzero(known)[0], ids[known], lengths[known]
+        if objects is None:
+            objects = np.arange(n)
+        rows = asarray_like(objects, features, dtype=xp.int64)
+        lengths, ids = index.kneighbors(xp.take(features, rows, axis=0), min(count + 1, n))
+        rows = xp.reshape(xp.broadcast_to(rows[:, None], ids.shape), (-1,))
+        lengths = xp.astype(xp.reshape(lengths, (-1,)), xp.float64, copy=False)
         return rows, xp.astype(xp.reshape(ids, (-1,)), xp.int64, copy=False), lengths
 
     return nearest
 
 
-def neighbor_index(features: Floats, metric: Any, params: dict[str, Any], n_jobs: int = 1) -> Any:
+def neighbor_index(features: Any, metric: Any, params: dict[str, Any], n_jobs: int = 1) -> Any:
     """Return an exact search among rows with scikit-learn's `kneighbors`.
 
     It is scikit-learn's for metrics that it knows, by a tree where that is the quicker.
     """
-    ours = isinstance(metric, str) and metric in set(INNER_METRICS) - set(VALID_METRICS["brute"])
+    ours = not callable(metric) and metric in set(INNER_METRICS) - set(VALID_METRICS["brute"])
     if ours or not is_numpy(features):
         return FittedMetric.of(metric, features, params=params)
     try:
         search = NearestNeighbors(metric=metric, metric_params=params or None, n_jobs=n_jobs)
         return search.fit(features)
     except (ValueError, TypeError) as problem:
-        said = f"{option('metric', metric)} has no nearest neighbours here: {one_line(problem)}."
-        raise InputError(said) from problem
+        raise InputError(
+            f"{option('metric', metric)} has no nearest neighbours here: {one_line(problem)}."
+        ) from problem
 
 
-def _descent(metric: Any) -> Any:
-    """Return pynndescent's search if it is installed and knows the metric; else None."""
+def descent_on(metric: Any) -> Any:
+    """Return pynndescent's search by a metric; None if it is not installed or does not know it."""
     try:
         from pynndescent import NNDescent
         from pynndescent.distances import named_distances
     except ImportError:
         return None
-    known = isinstance(metric, str) and DESCENDED_AS.get(metric, metric) in named_distances
-    if known:
-        return NNDescent
-    return None
+    if metric == "cityblock":
+        metric = "manhattan"
+    if callable(metric) or metric not in named_distances:
+        return None
+    return partial(NNDescent, metric=metric)

@@ -7,9 +7,7 @@ the inverse of the share of its kind that was drawn.
 
 from __future__ import annotations
 
-import math
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,20 +16,18 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
-from neucmds.backend import arrays
 from neucmds.backend.arrays import Array, asarray_like, is_dask, namespace, to_numpy
 from neucmds.errors import option
-from neucmds.problem.calls import pair_of
 from neucmds.problem.chunked_rows import ChunkedRows
 from neucmds.problem.metrics import (
     BoundMetric,
     FittedMetric,
     fitted_params,
-    refuse_calls,
     refuse_undefined,
 )
 from neucmds.problem.neighbor_search import Found, Search, nearest_rows
 from neucmds.problem.pairs import Pairs, make_pairs
+from neucmds.problem.validation import refuse_range
 
 Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]
@@ -110,62 +106,73 @@ class Windows:
 
     # All objects at random, the sources first.
     drawn: Ints
-    # The window of every object, and where among the sources each window begins.
+    sources: Ints
+    # The window of every object, and the numbers among the sources of the partners in each window.
     group: Ints
-    starts: Ints
-    n_far: int
-    n_sources: int
+    numbers: Ints
 
     @classmethod
     def draw(cls, n: int, sizes: Sizes, rng: np.random.RandomState) -> Windows:
         """Draw sources, and spread the objects over windows of them."""
-        sources = sizes.n_sources(n)
+        n_sources = sizes.n_sources(n)
+        count = min(WINDOWS, n_sources)
+        starts = np.arange(count) * n_sources // count
+        numbers = (starts[:, None] + np.arange(sizes.n_far)) % n_sources
         drawn = rng.permutation(n)
-        count = min(WINDOWS, sources)
-        starts = np.arange(count) * sources // count
-        return cls(drawn, rng.permutation(n) % count, starts, sizes.n_far, sources)
+        return cls(drawn, drawn[:n_sources], rng.permutation(n) % count, numbers)
 
-    @property
-    def sources(self) -> Ints:
-        """The objects that far partners are drawn from."""
-        return self.drawn[: self.n_sources]
-
-    @property
-    def places(self) -> Ints:
-        """Numbers among the sources of the partners in every window, one row each."""
-        return (self.starts[:, None] + np.arange(self.n_far)) % self.n_sources
-
-    def members(self, window: int) -> Ints:
-        """Objects whose far partners are in a window."""
-        return np.flatnonzero(self.group == window)
-
-    def having(self, place: int) -> Ints:
+    def having(self, number: int) -> Ints:
         """Objects that have this one of the sources as a partner."""
-        inside = (place - self.starts) % self.n_sources < self.n_far
+        inside = (self.numbers == number).any(axis=1)
         return np.flatnonzero(inside[self.group])
+
+    def members(self) -> Iterator[tuple[Ints, Ints]]:
+        """Objects of every window, and their partners."""
+        for window, numbers in enumerate(self.numbers):
+            objects = np.flatnonzero(self.group == window)
+            if objects.size:
+                yield objects, self.sources[numbers]
 
     @property
     def share(self) -> float:
         """Share of all pairs that are far ones; two sources may be partners of each other."""
         n = self.drawn.size
-        sources = self.n_sources
-        share = self.n_far / sources
-        drawn = sources * (n - sources) * share
-        drawn += sources * (sources - 1) * (share - share * share / 2)
-        return 2 * drawn / (n * (n - 1))
+        n_sources = self.sources.size
+        share = self.numbers.shape[1] / n_sources
+        far = n_sources * (n - n_sources) * share
+        far += n_sources * (n_sources - 1) * (share - share * share / 2)
+        return float(2 * far / (n * (n - 1)))
 
 
-def drawn_pairs(
-    n: int, sizes: Sizes, windows: Windows, far: Sequence[Found], nearest: Search
-) -> Pairs:
-    """Put near pairs, rings and far pairs together, in the library of the far ones."""
-    parts: list[tuple[Array, Array, Array, float]] = []
+def drawn_pairs(n: int, sizes: Sizes, windows: Windows, far: list[Found], nearest: Search) -> Pairs:
+    """Put near pairs, rings and far pairs together, in the library of the far ones.
+
+    Of pairs listed twice the first counts.
+    """
+    parts = []
     if sizes.n_near:
-        parts.append((*nearest(min(sizes.n_near, n - 1), None), 1.0))
+        parts.append((nearest(min(sizes.n_near, n - 1), None), 1.0))
         for reach, size in sizes.rings(n):
-            parts.append((*nearest(reach, windows.drawn[:size]), 1 / _share(size, n)))
-    parts += [(*pairs, 1 / windows.share) for pairs in far]
-    return _first_of(n, parts)
+            parts.append((nearest(reach, windows.drawn[:size]), 1 / _share(size, n)))
+    parts += [(pairs, 1 / windows.share) for pairs in far]
+    xp = namespace(far[0][2])
+    i, j, length = (xp.concat([pairs[column] for pairs, _ in parts]) for column in range(3))
+    weight = xp.concat([xp.full_like(pairs[2], each, dtype=xp.float64) for pairs, each in parts])
+    low = xp.astype(xp.minimum(i, j), xp.int64)
+    high = xp.astype(xp.maximum(i, j), xp.int64)
+    # Sorted where the pairs are: of 16 million, NumPy would take as long as a GPU for the fit.
+    key = low * n + high
+    order = xp.argsort(key, stable=True)
+    key = xp.take(key, order, axis=0)
+    first = xp.concat([order[:1], order[1:][key[1:] != key[:-1]]])
+    first = first[xp.take(low, first, axis=0) != xp.take(high, first, axis=0)]
+    low, high, length, weight = (
+        to_numpy(xp.take(column, first, axis=0)) for column in (low, high, length, weight)
+    )
+    refuse_range(float(length.max()), squared=False)
+    low = low.astype(np.int32)
+    high = high.astype(np.int32)
+    return Pairs(n, low, high, np.square(length, dtype=np.float64), weight, sampled=True)
 
 
 def feature_pairs(
@@ -189,27 +196,36 @@ def feature_pairs(
     rng = check_random_state(random_state)
     windows = Windows.draw(n, sizes, rng)
     landmarks = np.sort(windows.drawn[:n_landmarks])
-    named = option("metric", metric)
     nearest: Search
     if is_dask(features):
         rows = ChunkedRows.of(features, metric, metric_params).persisted()
         nearest = rows.nearest
-        between = rows.to(rows.take(landmarks))
-        refuse_undefined(between, named, range(n), landmarks)
-        far = list(_far_chunks(rows, windows))
-        pairs = drawn_pairs(n, sizes, windows, far, nearest)
-        checks = list(_checked_chunks(n, rows, rng))
-        return PairSample(pairs, landmarks, between.astype(np.float64), checks)
-    bound = BoundMetric(metric, fitted_params(metric, features, metric_params or {}))
-    nearest = nearest_rows(features, metric, bound.params, random_state=rng)
-    between = bound.fitted_to(_taken(features, landmarks)).between(features)
-    xp = namespace(between)
-    between = xp.astype(between, xp.float64, copy=False)
-    refuse_undefined(between, named, range(n), landmarks)
-    far = list(_far_rows(features, bound, windows))
+        to_landmarks = rows.to(rows.take(landmarks))
+        # On the workers, all at once.
+        to_far = rows.to(rows.take(windows.sources), windows.numbers[windows.group])
+        blocks = (to_far[objects] for objects, _ in windows.members())
+        checks = _checked_chunks(rows, rng)
+    else:
+        bound = BoundMetric(metric, fitted_params(metric, features, metric_params or {}))
+        nearest = nearest_rows(features, metric, bound.params, random_state=rng)
+        to_landmarks = bound.fitted_to(_taken(features, landmarks)).between(features)
+        blocks = (
+            bound.fitted_to(_taken(features, partners)).between(_taken(features, objects))
+            for objects, partners in windows.members()
+        )
+        checks = _checked_rows(features, bound, rng)
+    named = option("metric", metric)
+    refuse_undefined(to_landmarks, named, range(n), landmarks)
+    far = []
+    for block, (objects, partners) in zip(blocks, windows.members(), strict=True):
+        refuse_undefined(block, named, objects, partners)
+        xp = namespace(block)
+        i = asarray_like(np.repeat(objects, partners.size), block, dtype=xp.int64)
+        j = asarray_like(np.tile(partners, objects.size), block, dtype=xp.int64)
+        far.append((i, j, xp.astype(xp.reshape(block, (-1,)), xp.float64, copy=False)))
     pairs = drawn_pairs(n, sizes, windows, far, nearest)
-    checks = list(_checked_rows(features, bound, rng))
-    return PairSample(pairs, landmarks, to_numpy(between), checks)
+    lengths = to_numpy(to_landmarks).astype(np.float64, copy=False)
+    return PairSample(pairs, landmarks, lengths, list(checks))
 
 
 def called_pairs(
@@ -226,11 +242,9 @@ def called_pairs(
     objects with similar dissimilarities to the landmarks, and the rest is random. The fit is
     measured on 8 % more.
     """
-    called = space.called
     points = space.points
     rng = check_random_state(random_state)
-    assert called is not None
-    refuse_calls(called, points.left)
+    space.refuse_asymmetry()
     n = int(points.left.shape[0])
     drawn = rng.permutation(n)
     budget = n * n_pairs // 2
@@ -238,102 +252,76 @@ def called_pairs(
     others = np.setdiff1d(np.arange(n), landmarks)
     width = landmarks.size
     to_landmarks = np.empty((n, width))
-    for some in (landmarks, others):
-        to_landmarks[some] = space.dissimilarities(points[some], points[landmarks])
-        refuse_undefined(to_landmarks[some], called.__name__, some, landmarks)
-    low, high = np.triu_indices(width, 1)
-    ends = np.concatenate([landmarks[low], others.repeat(width)])
-    back = np.concatenate([landmarks[high], np.tile(landmarks, others.size)])
-    lengths = np.concatenate([to_landmarks[landmarks[low], high], to_landmarks[others].ravel()])
-    left = max(0, budget - lengths.size)
+    for rows in (landmarks, others):
+        to_landmarks[rows] = space.dissimilarities(points[rows], points[landmarks])
+        refuse_undefined(to_landmarks[rows], space.name, rows, landmarks)
+    left = max(0, budget - width * (width - 1) // 2 - others.size * width)
+    key = np.empty(0, dtype=np.int64)
+    weight = np.empty(0)
     if near:
-        parts = _near_ends(to_landmarks, drawn, left / n, rng)
-    else:
-        parts = []
-    i, j, weight = _joined_ends(n, others, parts, left, rng)
-    more = space.paired(points, points, i, j)
-    columns = ([ends, i], [back, j], [lengths, more], [np.ones(lengths.size), weight])
-    pairs = make_pairs(n, *(np.concatenate(column) for column in columns), sampled=True)
+        key, weight = _near_keys(to_landmarks, drawn, left / n, rng)
+        unknown = np.isin(key // n, others) & np.isin(key % n, others)
+        key = key[unknown]
+        weight = weight[unknown]
+    total = others.size * (others.size - 1) // 2
+    count = min(total, max(0, left - key.size))
+    low, high = _pair_of(others.size, sample_without_replacement(total, count, random_state=rng))
+    random = np.setdiff1d(others[low] * n + others[high], key)
+    i, j = np.divmod(np.concatenate([key, random]), n)
+    low, high = np.triu_indices(width, 1)
+    to_known = to_landmarks[others].ravel()
+    lengths = [to_landmarks[landmarks[low], high], to_known, space.paired(points, points, i, j)]
+    known = np.ones(low.size + to_known.size)
+    pairs = make_pairs(
+        n,
+        np.concatenate([landmarks[low], others.repeat(width), i]),
+        np.concatenate([landmarks[high], np.tile(landmarks, others.size), j]),
+        np.concatenate(lengths),
+        np.concatenate([known, weight, np.full(random.size, total / max(1, count))]),
+        sampled=True,
+    )
     objects = rng.permutation(n)[: min(CHECKED, max(1, budget // (12 * PARTNERS)))]
     partners = _others(n, objects, PARTNERS, rng)
-    made = space.paired(points, points, objects.repeat(PARTNERS), partners.ravel())
-    checks = list(zip(objects.tolist(), partners, made.reshape(partners.shape), strict=True))
+    checked = space.paired(points, points, objects.repeat(PARTNERS), partners.ravel())
+    checks = list(zip(objects.tolist(), partners, checked.reshape(partners.shape), strict=True))
     return PairSample(pairs, landmarks, to_landmarks, checks)
 
 
-def _near_ends(
+def _near_keys(
     to_landmarks: Floats, drawn: Ints, most: float, rng: np.random.RandomState
-) -> list[tuple[Ints, Ints, float]]:
-    """List near pairs and rings by dissimilarities to landmarks: half of `most` per object."""
+) -> tuple[Ints, Floats]:
+    """List near pairs and rings by dissimilarities to landmarks, about half of `most` per object.
+
+    Each pair is i·n + j with i < j, and has the weight of the first list it is in.
+    """
     n = int(to_landmarks.shape[0])
     near = max(2, int(most / 4))
-    rings: list[tuple[int, int]] = []
-    for _ in range(3):
-        rings = Sizes(max(2, int(most / 2)), near, near).rings(n)
-        # Both orders of a ring's pairs are counted.
-        near = max(2, int(most / 2 / (1 + len(rings) / 1.5)))
+    n_rings = len(Sizes(2 * near, near, near).rings(n))
+    # Both orders of a ring's pairs are counted.
+    near = max(2, int(most / 2 / (1 + n_rings / 1.5)))
     search = nearest_rows(to_landmarks, "euclidean", random_state=rng)
-    parts = [(*search(min(near, n - 1), None)[:2], 1.0)]
-    for reach, size in rings:
-        parts.append((*search(reach, drawn[:size])[:2], 1 / _share(size, n)))
-    return parts
+    parts = [(search(min(near, n - 1), None), 1.0)]
+    for reach, size in Sizes(2 * near, near, near).rings(n):
+        parts.append((search(reach, drawn[:size]), 1 / _share(size, n)))
+    keys = [np.minimum(i, j) * n + np.maximum(i, j) for (i, j, _), _ in parts]
+    weights = [np.full(i.size, weight) for (i, _, _), weight in parts]
+    key, first = np.unique(np.concatenate(keys), return_index=True)
+    different = key // n != key % n
+    return key[different], np.concatenate(weights)[first][different]
 
 
-def _joined_ends(
-    n: int,
-    others: Ints,
-    parts: list[tuple[Ints, Ints, float]],
-    most: int,
-    rng: np.random.RandomState,
-) -> tuple[Ints, Ints, Floats]:
-    """Return near pairs without landmarks, each once, and random ones, up to `most` in all."""
-    none = np.zeros(0, dtype=np.int64)
-    i, j = (np.concatenate([none, *(part[at] for part in parts)]) for at in (0, 1))
-    weight = np.concatenate([none, *(np.full(part[0].size, part[2]) for part in parts)])
-    kept = np.flatnonzero((i != j) & np.isin(i, others) & np.isin(j, others))
-    key, first = np.unique((np.minimum(i, j) * n + np.maximum(i, j))[kept], return_index=True)
-    total = others.size * (others.size - 1) // 2
-    count = min(total, max(0, most - key.size))
-    numbers = sample_without_replacement(total, count, random_state=rng)
-    low, high = pair_of(others.size, numbers)
-    far = np.setdiff1d(others[low] * n + others[high], key)
-    both = np.concatenate([key, far])
-    weights = np.concatenate([weight[kept][first], np.full(far.size, total / max(1, count))])
-    return both // n, both % n, weights
+def _pair_of(n: int, number: Ints) -> tuple[Ints, Ints]:
+    """Return both ends of pairs i < j by their number in the order of a condensed matrix."""
+    each = np.arange(n - 1)
+    first = each * n - each * (each + 1) // 2
+    i = np.searchsorted(first, number, side="right") - 1
+    return i, number - first[i] + i + 1
 
 
 def _taken(features: Array, rows: Ints) -> Array:
     """Return some rows."""
     xp = namespace(features)
     return xp.take(features, asarray_like(rows, features, dtype=xp.int64), axis=0)
-
-
-def _far_rows(features: Array, bound: BoundMetric, windows: Windows) -> Iterator[Found]:
-    """Compare objects with their far partners, window by window."""
-    for window, places in enumerate(windows.places):
-        own = windows.members(window)
-        if own.size:
-            partners = windows.sources[places]
-            space = bound.fitted_to(_taken(features, partners))
-            yield _ends(space.between(_taken(features, own)), own, partners, bound.metric)
-
-
-def _far_chunks(rows: ChunkedRows, windows: Windows) -> Iterator[Found]:
-    """Compare objects with their far partners on the workers, all at once."""
-    made = rows.to(rows.take(windows.sources), windows.places[windows.group])
-    for window, places in enumerate(windows.places):
-        own = windows.members(window)
-        if own.size:
-            yield _ends(made[own], own, windows.sources[places], rows.metric)
-
-
-def _ends(made: Array, own: Ints, partners: Ints, metric: Any) -> Found:
-    """List the dissimilarities of some objects to the same partners."""
-    xp = namespace(made)
-    refuse_undefined(made, option("metric", metric), own, partners)
-    i = asarray_like(np.repeat(own, partners.size), made, dtype=xp.int64)
-    j = asarray_like(np.tile(partners, own.size), made, dtype=xp.int64)
-    return i, j, xp.astype(xp.reshape(made, (-1,)), xp.float64, copy=False)
 
 
 def _checked_rows(
@@ -343,22 +331,20 @@ def _checked_rows(
     n = int(features.shape[0])
     objects = rng.permutation(n)[:CHECKED]
     others = _others(n, objects, PARTNERS, rng)
-    ids = np.concatenate([objects[:, None], others], axis=1)
-    space = bound.fitted_to(_taken(features, ids.ravel()))
-    for row, (center, partners) in enumerate(zip(objects.tolist(), others, strict=True)):
-        first = row * ids.shape[1]
-        points = space.points[first : first + ids.shape[1]]
-        made = space.dissimilarities(points[:1], points[1:])
-        yield center, partners, to_numpy(made)[0].astype(np.float64)
+    for center, partners in zip(objects.tolist(), others, strict=True):
+        rows = bound.fitted_to(_taken(features, partners))
+        lengths = rows.between(_taken(features, np.array([center])))
+        yield center, partners, to_numpy(lengths)[0].astype(np.float64)
 
 
-def _checked_chunks(n: int, rows: ChunkedRows, rng: np.random.RandomState) -> Iterator[Check]:
+def _checked_chunks(rows: ChunkedRows, rng: np.random.RandomState) -> Iterator[Check]:
     """Compare few objects with many: rows of the others stay on the workers."""
+    n = int(rows.features.shape[0])
     objects = rng.permutation(n)[: CHECKED // 20]
     others = _others(n, objects, 20 * PARTNERS, rng)
-    between = rows.to(rows.take(objects))
+    lengths = rows.to(rows.take(objects))
     for column, (center, partners) in enumerate(zip(objects.tolist(), others, strict=True)):
-        yield center, partners, between[partners, column]
+        yield center, partners, lengths[partners, column]
 
 
 def _others(n: int, objects: Ints, count: int, rng: np.random.RandomState) -> Ints:
@@ -370,31 +356,3 @@ def _others(n: int, objects: Ints, count: int, rng: np.random.RandomState) -> In
 def _share(size: int, n: int) -> float:
     """Return the share of all pairs that have at least one of some objects drawn."""
     return 1 - (n - size) * (n - size - 1) / (n * (n - 1))
-
-
-def _first_of(n: int, parts: list[tuple[Array, Array, Array, float]]) -> Pairs:
-    """Put pairs of several kinds together; of those listed twice the first counts."""
-    xp = namespace(parts[0][2])
-    where = arrays.device(parts[0][2])
-    i, j, length = (xp.concat([part[at] for part in parts]) for at in range(3))
-    weight = xp.concat(
-        [xp.full(part[2].shape, part[3], dtype=xp.float64, device=where) for part in parts]
-    )
-    low = xp.astype(xp.minimum(i, j), xp.int64)
-    high = xp.astype(xp.maximum(i, j), xp.int64)
-    key = low * n + high
-    order = xp.argsort(key, stable=True)
-    key = xp.take(key, order, axis=0)
-    first = xp.concat([order[:1], order[1:][key[1:] != key[:-1]]])
-    first = first[xp.take(low, first, axis=0) != xp.take(high, first, axis=0)]
-    if n < 2**31:
-        index = xp.int32
-    else:
-        index = xp.int64
-    columns = [xp.astype(low, index), xp.astype(high, index), length, weight]
-    columns = [to_numpy(xp.take(column, first, axis=0)) for column in columns]
-    lowest, highest = arrays.min_and_max(length)
-    if not 0 <= lowest <= highest < math.sqrt(sys.float_info.max):
-        return make_pairs(n, *columns, sampled=True)  # it says what is wrong
-    low, high, length, weight = columns
-    return Pairs(n, low, high, np.square(length, dtype=np.float64), weight, sampled=True)
