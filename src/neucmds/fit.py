@@ -314,7 +314,7 @@ def _resume(problem: Dense, options: Options) -> Embedding:
     checkpoint = Checkpoint(
         options.checkpoint,
         # In single precision, since the last digits depend on the number of threads.
-        to_numpy(problem.gram.moments.row_means).astype(np.float32),
+        to_numpy(problem.gram.row_means).astype(np.float32),
         options.n_components,
         options.tol,
         options.max_iter,

@@ -65,7 +65,7 @@ def fit(problem: Dense, options: Options, keep: Keep | None = None) -> Embedding
     limits = replace(options.limits(gram.n), keep=keep)
     is_free = problem.weights is not None or options.init is not None
     # Where D is zero, so is every loss, without any coordinate.
-    if is_free or (options.loss != "squared" and gram.moments.sq_norm > 0):
+    if is_free or (options.loss != "squared" and gram.sq_norm > 0):
         notify(options.callback, f"embedding by {method}")
         return _descend(problem, components, options, limits)
     notify(options.callback, f"computing the spectrum of {gram.n:,} objects")
@@ -205,7 +205,7 @@ def _fit_goal(problem: Dense, options: Options) -> Embedding:
             )
         return fit(problem, replace(options, n_components=scan.k))
     share = float(options.n_components)  # type: ignore[arg-type]
-    if not gram.moments.total_sum_of_squares:
+    if not gram.total_sum_of_squares:
         raise InputError(
             f"{option('n_components', share)} is a share of R², which has no meaning here: all "
             "dissimilarities are equal; pass a number."
@@ -260,7 +260,7 @@ def _fewest_closed(gram: Gram, method: str, share: float, most: int) -> tuple[in
         for k in range(tried + 1, known + 1):
             selection = METHODS[method](spectrum, Components(k))
             stress = sum(stress_terms(spectrum, gram.diagonal(), selection))
-            r2 = 1 - stress / gram.moments.total_sum_of_squares
+            r2 = 1 - stress / gram.total_sum_of_squares
             best = max(best, r2)
             if r2 >= share:
                 return k, best

@@ -1,5 +1,4 @@
 import itertools
-from dataclasses import replace
 from functools import partial
 
 import array_api_strict
@@ -19,7 +18,7 @@ from neucmds.spectrum.krylov import (
     solve,
 )
 from neucmds.spectrum.operators.dense import DenseGram
-from neucmds.spectrum.search import Check, Search
+from neucmds.spectrum.search import Check
 from neucmds.spectrum.selection import METHODS
 from neucmds.spectrum.spectrum import Spectrum, full_spectrum
 
@@ -165,8 +164,7 @@ def test_further_pairs_are_known_and_next_to_the_kept_ones(noise, values, unknow
     left = np.full(values.size, 2e-3)
     left[unknown] = 0.01
     check = Check(1.0 * values, left, None, None, True, 1, 9.0, None, 0.0, 0.0)
-    search = Search.of(DenseGram(noise(99)), None, 3, 1e-7, True)
-    found = _further(search, check, (2, 1), 0.0)
+    found = _further(DenseGram(noise(99)), check, 3, (2, 1), 0.0)
     assert [one.tolist() for one in found] == [above, below]
 
 
@@ -239,10 +237,9 @@ def test_giving_up_is_said_or_lapack_takes_over(monkeypatch, noise, fallback):
 @pytest.mark.parametrize(("room", "solver"), [(0, "krylov"), (-1, "full")])
 def test_a_basis_needs_room_for_twice_the_pairs_and_five_blocks(monkeypatch, noise, room, solver):
     monkeypatch.setattr("neucmds.spectrum.krylov.MOST_GATHERED", 0)
-    sized = Search.of(DenseGram(noise(400)), rule("neuc", 12), 12, 1e-7, True)
-    sized = replace(sized, capacity=2 * 12 + 5 * 16 + room)
-    monkeypatch.setattr(Search, "of", lambda *_: sized)
-    assert krylov(sized.gram, sized.rule, 12).solver == solver
+    sizes = (16, 2 * 12 + 5 * 16 + room)
+    monkeypatch.setattr("neucmds.spectrum.krylov.basis_sizes", lambda *_: sizes)
+    assert krylov(DenseGram(noise(400)), rule("neuc", 12), 12).solver == solver
 
 
 @settings(max_examples=20, deadline=None)

@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neucmds.spectrum.operators.dense import DenseGram
-from neucmds.spectrum.search import Check, Search, allowed_residuals, null_level, split_of
+from neucmds.spectrum.search import (
+    Check,
+    allowed_residuals,
+    blocks_to_wait,
+    checked,
+    null_level,
+    split_of,
+    worth_keeping,
+)
 
 VALUES = np.array([5.0, 3.0, 1.0, 0.0, -4.0])
 GRAM = DenseGram(1.0 - np.eye(100))
@@ -75,8 +83,7 @@ def test_a_value_that_moved_beyond_its_residual_is_a_copy_that_was_missing():
 def test_a_check_measures_the_worst_of_what_is_kept_by_what_it_is_allowed():
     values, left = np.array([5e9, 30.0, 1.0, -2.0]), np.array([1.0, 0.03, 1e9, 1e-4])
     basis = solved(values, left)
-    search = Search.of(GRAM, lambda ends: SimpleNamespace(kept=np.array([0, 1, 3])), 3, 1e-7, True)
-    check = search.check(basis, 7)
+    check = checked(GRAM, basis, lambda ends: SimpleNamespace(kept=np.array([0, 1, 3])), 1e-7, 7)
     assert (check.split, check.settled, check.step, check.scale) == ((2, 1), True, 7, 5e9)
     # A hundredth of 30 is allowed, where the huge one is allowed 500.
     np.testing.assert_allclose(check.allowed, [1, 0.3 / 500, 0.01 / 500, 0.02 / 500])
@@ -94,20 +101,19 @@ def test_a_split_is_settled_if_no_dropped_value_can_be_among_the_kept(sign, off,
     def largest(ends):
         return SimpleNamespace(kept=np.argsort(-np.abs(ends.values))[:2])
 
-    check = Search.of(GRAM, largest, 2, 1e-7, True).check(basis, 1)
+    check = checked(GRAM, basis, largest, 1e-7, 1)
     assert check.split == ((2, 0) if sign > 0 else (0, 2))
     assert check.settled == settled
 
 
 @given(st.integers(0, 20), st.integers(0, 20), st.integers(45, 80))
 def test_a_restart_keeps_what_is_kept_and_more_of_both_ends(top, bottom, capacity):
-    search = Search.of(GRAM, None, 20, 1e-7, True)
     check = made(0.1, split=(top, bottom), values=np.linspace(1, -1, 90))
-    which = search.worth_keeping(check, capacity)
+    which = worth_keeping(check, capacity, 8)
     found = split_of(which)
     assert set(check.kept) <= set(which.tolist())
     assert np.unique(which).size == which.size <= capacity
-    few = min(search.block // 2, (capacity - top - bottom) // 2)
+    few = min(8, (capacity - top - bottom) // 2)
     more = np.subtract(found, (top, bottom)) - few
     space = (capacity - top - bottom - 2 * few) // 3
     assert space - 2 < more.sum() <= space
@@ -120,18 +126,17 @@ def test_geometric_convergence_is_predicted_to_the_block(rate, step, earlier, to
     """After `step` blocks the residual is rate**step, and 0.7 tol is wanted."""
     last, now = made(rate**step, step), made(rate ** (step + earlier), step + earlier)
     missing = math.log(0.7 * tol) / math.log(rate) - now.step
-    search = Search.of(GRAM, None, 20, tol, True)
     dear, cheap = (SimpleNamespace(size=size, width=16) for size in (90, 10))
     for found, wanted, most in (
-        (search.blocks_to_wait(dear, now, None), missing + 0.5, 12),
-        (search.blocks_to_wait(dear, now, last), missing + 0.5, 12),
-        (search.blocks_to_wait(cheap, now, last), 0.6 * missing, 4),
+        (blocks_to_wait(GRAM, dear, tol, now, None), missing + 0.5, 12),
+        (blocks_to_wait(GRAM, dear, tol, now, last), missing + 0.5, 12),
+        (blocks_to_wait(GRAM, cheap, tol, now, last), 0.6 * missing, 4),
     ):
         assert 1 <= found <= most
         assert abs(found - min(max(wanted, 1), most)) <= 0.5 + 1e-6
 
 
 def test_without_convergence_three_blocks_are_waited_for():
-    search, basis = Search.of(GRAM, None, 20, 1e-7, True), SimpleNamespace(size=90, width=16)
-    assert search.blocks_to_wait(basis, made(1.0, 5), None) == 3
-    assert search.blocks_to_wait(basis, made(1e-2, 5), made(1e-1, 4, split=(1, 1))) == 3
+    basis = SimpleNamespace(size=90, width=16)
+    assert blocks_to_wait(GRAM, basis, 1e-7, made(1.0, 5), None) == 3
+    assert blocks_to_wait(GRAM, basis, 1e-7, made(1e-2, 5), made(1e-1, 4, split=(1, 1))) == 3

@@ -70,8 +70,8 @@ def from_selection(
     info = Info(
         eigenvalues=values[order],
         residuals=spectrum.residuals[kept][order],
-        sq_norm=gram.moments.sq_norm,
-        total_sum_of_squares=gram.moments.total_sum_of_squares,
+        sq_norm=gram.sq_norm,
+        total_sum_of_squares=gram.total_sum_of_squares,
         trace=gram.trace,
         positive_trace=positive_trace,
         converged=spectrum.converged,
@@ -83,7 +83,7 @@ def from_selection(
     back = spectrum.take(kept) @ (directions / asarray_like(values, x)[:, None])
     xp = gram.xp
     placement = LinearPlacement(
-        xp.astype(gram.moments.row_means, gram.dtype, copy=False),
+        xp.astype(gram.row_means, gram.dtype, copy=False),
         xp.astype(back, gram.dtype, copy=False),
     )
     return _embedding(
@@ -268,7 +268,7 @@ def _sums(problem: Dense) -> tuple[float, float, float]:
     gram = problem.gram
     w = problem.weights
     if w is None:
-        return gram.moments.sq_norm, gram.moments.total_sum_of_squares, gram.trace
+        return gram.sq_norm, gram.total_sum_of_squares, gram.trace
     xp = gram.xp
     d = gram.rows(slice(None))
     mean = float(xp.sum(w * d)) / float(xp.sum(w))

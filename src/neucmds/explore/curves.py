@@ -166,7 +166,7 @@ def stress_curve(
     return StressCurves(
         grid,
         stress,
-        problem.gram.moments.sq_norm,
+        problem.gram.sq_norm,
         _classical_stress(problem.gram, spectrum),
         spectrum.complete,
         spectrum.values,

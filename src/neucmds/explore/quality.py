@@ -340,7 +340,7 @@ def _in_float64(gram: Gram, coordinates: Array) -> Array:
 def _center(problem: Dense) -> float:
     """Return the mean of D, over the pairs that count."""
     if problem.weights is None:
-        return problem.gram.moments.mean
+        return problem.gram.mean
     squares = dense_gram(problem, "weights").sq_dissimilarity
     known = squares[problem.weights > 0]
     return float(namespace(known).mean(known))

@@ -69,11 +69,11 @@ def refine(gram: Gram, start: Start, limits: Limits) -> Refined:
 def _descended(gram: Gram, start: Start, limits: Limits) -> Refined:
     """Descend by products in single precision where these are worth it and have enough digits."""
     x = start.coordinates
-    rounded = None
+    single = None
     if gram.n > SMALL:
-        rounded = gram.single()
-    if rounded is not None:
-        with rounded.products() as multiply:
+        single = gram.single()
+    if single is not None:
+        with single as multiply:
             objective = FreeCoordinates.at(gram, x, multiply(x), start.form, multiply)
             if objective.value > RESOLVED * gram.frobenius_sq:
                 return descend(objective, limits)
@@ -183,7 +183,7 @@ class FreeCoordinates:
     @property
     def rounding(self) -> float:
         """The STRESS at which a fit is exact for all purposes."""
-        return EXACT * self.gram.moments.sq_norm
+        return EXACT * self.gram.sq_norm
 
     def sharper(self) -> FreeCoordinates | None:
         """Return None: the preconditioner is always that of this point."""

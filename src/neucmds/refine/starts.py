@@ -95,7 +95,7 @@ def best_refined(gram: Gram, spectrum: Spectrum, components: Components, limits:
     closed_form = exact_selection(spectrum, gram.diagonal(), components)
     reached = sum(stress_terms(spectrum, gram.diagonal(), closed_form))
     # Less by more than rounding: otherwise the simpler start stays.
-    if reached < result.value - min(1e-12 * gram.moments.sq_norm, 1e-3 * result.value):
+    if reached < result.value - min(1e-12 * gram.sq_norm, 1e-3 * result.value):
         result = refine(gram, _closed_form_start(spectrum, closed_form), limits)
     if components.signature is None and gram.n <= FEWER_OBJECTS:
         euclidean = Components(components.total, (components.total, 0))

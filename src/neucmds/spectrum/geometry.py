@@ -177,5 +177,5 @@ def stress_rounding(gram: Gram, coordinates: Array, terms: StressTerms, gram_err
     level = ROUNDING * xp.abs(gram.diagonal()) + (ROUNDING + 4 * precision) * size
     spread = 2 * gram.n * float(xp.vecdot(level, level)) + 2 * float(xp.sum(level)) ** 2
     # D itself was rounded when it was squared.
-    moved = math.sqrt(spread) + precision * math.sqrt(gram.moments.sq_norm)
+    moved = math.sqrt(spread) + precision * math.sqrt(gram.sq_norm)
     return 4 * gram_error + moved * (2 * math.sqrt(max(0.0, sum(terms))) + moved)

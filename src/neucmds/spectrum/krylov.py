@@ -6,7 +6,7 @@ The search is in single precision where it can be; `polish` finishes in float64.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -26,8 +26,16 @@ from neucmds.backend.arrays import (
 from neucmds.errors import InputError
 from neucmds.spectrum.lanczos import KrylovBasis, orthonormal_rows, project_out
 from neucmds.spectrum.operators.gram import MOST_GATHERED, Gram
-from neucmds.spectrum.operators.single_precision import Single
-from neucmds.spectrum.search import Check, Rule, Search, allowed_residuals, null_level, split_of
+from neucmds.spectrum.operators.single_precision import Multiply
+from neucmds.spectrum.search import (
+    Check,
+    Rule,
+    allowed_residuals,
+    basis_sizes,
+    null_level,
+    search,
+    split_of,
+)
 from neucmds.spectrum.spectrum import Spectrum, full_spectrum
 
 Floats = npt.NDArray[np.float64]
@@ -93,12 +101,13 @@ def solve(
     if gram.frobenius_sq == 0.0:  # there is nothing to embed
         none = gram.xp.zeros((gram.n, 0), dtype=gram.xp.float64, device=gram.device)
         return Spectrum(np.empty(0), 0.0, 0.0, 0, 0, vectors=none, solver="krylov")
-    search = Search.of(gram, rule, n_wanted, tol, spare)
-    if search.capacity < 2 * n_wanted + 5 * search.block:
+    block, capacity = basis_sizes(gram, n_wanted)
+    if capacity < 2 * n_wanted + 5 * block:
         return full_spectrum(gram)
     seed = check_random_state(0 if random_state is None else random_state)
     # A generator draws faster.
-    spectrum = _searched(search, np.random.default_rng(seed.randint(2**31)))
+    rng = np.random.default_rng(seed.randint(2**31))
+    spectrum = _searched(gram, rule, n_wanted, tol, spare, rng)
     if not spectrum.converged and gram.n <= MOST_GATHERED:
         return full_spectrum(gram)
     if spectrum.dropped_sq(rule(spectrum).kept) < MEASURED_SHARE * gram.frobenius_sq:
@@ -107,39 +116,59 @@ def solve(
     return spectrum
 
 
-def _searched(search: Search, rng: np.random.Generator) -> Spectrum:
-    """Search with the cheapest products first."""
-    gram = search.gram
-    double = Single(lambda: nullcontext(gram.matmat), _DOUBLE_PRECISION)
-    attempts = [double]
+def _searched(
+    gram: Gram, rule: Rule, n_wanted: int, tol: float, spare: bool, rng: np.random.Generator
+) -> Spectrum:
+    """Search with products in single precision where these pay, then in float64 if need be."""
     # The float64 steps bring float32 pairs to 1e-8, but not to 1e-9.
-    if search.tol >= 1e-8 and (single := gram.single()) is not None:
-        attempts.insert(0, single)
-        del single
-    while attempts:
-        products = attempts.pop(0)
-        with products.products() as multiply:
-            shape = (search.capacity, gram.n)
-            rows = gram.xp.empty(shape, dtype=gram.xp.float64, device=gram.device)
-            basis = KrylovBasis(rows, multiply, rng, products.precision)
-            basis.inject(search.block)
-            check, converged = search.run(basis)
-        # The float32 copy is freed before the finish.
-        del products, multiply
-        basis.multiply = gram.matmat
-        unpolished = _unpolished(search, basis, check) if converged else None
-        spectrum = unpolished or _finished(search, basis, check, converged)
+    single = gram.single() if tol >= 1e-8 else None
+    if single is not None:
+        spectrum = _search_by(
+            single, gram.single_error, gram, rule, n_wanted, tol=tol, spare=spare, rng=rng
+        )
         if spectrum.converged:
-            break
-    return spectrum
+            return spectrum
+    double = nullcontext(gram.matmat)
+    return _search_by(
+        double, _DOUBLE_PRECISION, gram, rule, n_wanted, tol=tol, spare=spare, rng=rng
+    )
 
 
-def _unpolished(search: Search, basis: KrylovBasis, check: Check) -> Spectrum | None:
+def _search_by(
+    products: AbstractContextManager[Multiply],
+    precision: float,
+    gram: Gram,
+    rule: Rule,
+    n_wanted: int,
+    *,
+    tol: float,
+    spare: bool,
+    rng: np.random.Generator,
+) -> Spectrum:
+    """Search with products of a precision, and finish in float64 where that is needed."""
+    block, capacity = basis_sizes(gram, n_wanted)
+    with products as multiply:
+        rows = gram.xp.empty((capacity, gram.n), dtype=gram.xp.float64, device=gram.device)
+        basis = KrylovBasis(rows, multiply, rng, precision)
+        basis.inject(block)
+        check, converged = search(gram, basis, rule, n_wanted, tol)
+    # The float32 copy is freed before the finish.
+    del multiply
+    basis.multiply = gram.matmat
+    if converged:
+        spectrum = _unpolished(gram, basis, check, n_wanted, tol, spare)
+        if spectrum is not None:
+            return spectrum
+    return _finished(gram, basis, check, rule, n_wanted, tol, converged)
+
+
+def _unpolished(
+    gram: Gram, basis: KrylovBasis, check: Check, n_wanted: int, tol: float, spare: bool
+) -> Spectrum | None:
     """Return the pairs of the search without a float64 step, if its products are exact enough."""
     # Errors that are no noise, as of features in float32, move values by as much as residuals.
-    if search.tol < 10 * basis.precision:
+    if tol < 10 * basis.precision:
         return None
-    gram = search.gram
     m = check.values.size
     top, bottom = split_of(check.kept)
     kept = np.r_[:top, m - bottom : m]
@@ -154,19 +183,26 @@ def _unpolished(search: Search, basis: KrylovBasis, check: Check) -> Spectrum | 
         return None
     residuals = np.maximum(check.residuals[kept], sampled)
     doubtful = np.abs(values) <= max(10 * check.noise, null_level(gram, values))
-    limit = check.allowed[kept] * search.tol * check.scale
+    limit = check.allowed[kept] * tol * check.scale
     if np.any(doubtful) or np.any(residuals > limit):
         return None
     kept_pairs = _pairs(gram, values, rows, residuals, _search_error(basis, check), top)
-    if not search.spare:
+    if not spare:
         return kept_pairs
-    further = _further(search, check, (top, bottom), check.noise)
+    further = _further(gram, check, n_wanted, (top, bottom), check.noise)
     return _around(kept_pairs, _further_pairs(gram, basis, check, *further, check.noise))
 
 
-def _finished(search: Search, basis: KrylovBasis, check: Check, converged: bool) -> Spectrum:
+def _finished(
+    gram: Gram,
+    basis: KrylovBasis,
+    check: Check,
+    rule: Rule,
+    n_wanted: int,
+    tol: float,
+    converged: bool,
+) -> Spectrum:
     """Improve the kept pairs in float64, add further pairs, and apply the rule again."""
-    gram = search.gram
     xp = gram.xp
     m = check.values.size
     top, bottom = split_of(check.kept)
@@ -174,7 +210,7 @@ def _finished(search: Search, basis: KrylovBasis, check: Check, converged: bool)
 
     def allowed(values: Floats, scale: float = check.scale) -> Floats:
         return allowed_residuals(
-            gram, values, tol=search.tol, scale=scale, dropped_sq=float(inner @ inner)
+            gram, values, tol=tol, scale=scale, dropped_sq=float(inner @ inner)
         )
 
     for _ in range(4):
@@ -186,7 +222,7 @@ def _finished(search: Search, basis: KrylovBasis, check: Check, converged: bool)
         kept_values = values[real]
         kept_rows = xp.take(rows, asarray_like(real, rows, dtype=xp.int64), axis=0)
         scale = float(np.max(np.abs(kept_values), initial=0.0))
-        above, below = _further(search, check, (top, bottom), noise)
+        above, below = _further(gram, check, n_wanted, (top, bottom), noise)
         # If a kept value is zero, all further in are, too.
         above = above[: above.size * (n_top == top)]
         below = below[: below.size * (real.size - n_top == bottom)]
@@ -196,7 +232,7 @@ def _finished(search: Search, basis: KrylovBasis, check: Check, converged: bool)
         # The kept rows were turned.
         further = replace(further, vectors=_apart(kept_rows, further.vectors.T).T)
         spectrum = _around(spectrum, further)
-        n_largest, n_smallest = split_of(np.sort(search.rule(spectrum).kept))
+        n_largest, n_smallest = split_of(np.sort(rule(spectrum).kept))
         if n_largest <= top and n_smallest <= bottom:
             break
         top = max(n_largest, top)
@@ -273,16 +309,16 @@ def _apart(kept: Array, rows: Array) -> Array:
 
 
 def _further(
-    search: Search, check: Check, split: tuple[int, int], noise: float
+    gram: Gram, check: Check, n_wanted: int, split: tuple[int, int], noise: float
 ) -> tuple[Indices, Indices]:
     """Find the Ritz pairs next to the kept ones that are known too, up to 2k from either end."""
     values = check.values
     m = values.size
     top, bottom = split
     residuals = np.hypot(check.residuals, noise)
-    clear = np.abs(values) > np.maximum(10 * residuals, null_level(search.gram, values))
+    clear = np.abs(values) > np.maximum(10 * residuals, null_level(gram, values))
     known = clear & (residuals <= EXTRA_TOL * check.scale)
-    limit = min(2 * search.n_wanted, m // 2)
+    limit = min(2 * n_wanted, m // 2)
     from_top = known[top:limit] & (values[top:limit] > 0)
     from_bottom = known[::-1][bottom:limit] & (values[::-1][bottom:limit] < 0)
     # The first unknown pair ends a run.
@@ -305,7 +341,7 @@ def sampled_residuals(gram: Gram, values: Floats, rows: Array) -> Floats | None:
     others = np.delete(np.arange(gram.n), largest)
     spaced = np.linspace(0, max(0, others.size - 1), min(_SAMPLE, others.size)).astype(np.intp)
     # D is symmetric: the mean of D u is that of its row means with u, and B = −½CDC.
-    means = gram.moments.row_means @ columns
+    means = gram.row_means @ columns
     lam = asarray_like(values, rows)
     total = np.zeros(values.size)
     for sample, stand_for in ((largest, largest.size), (others[spaced], others.size)):
@@ -395,8 +431,8 @@ def unexplained_sq(gram: Gram, values: Floats, rows: Array) -> float | None:
     D cannot be read row by row.
     """
     xp = gram.xp
-    means = gram.moments.row_means
-    offsets = means - gram.moments.mean
+    means = gram.row_means
+    offsets = means - gram.mean
     weighted = rows * asarray_like(values[:, None], rows)
 
     def part_sq(strip: slice, part: Array) -> float:

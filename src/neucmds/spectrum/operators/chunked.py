@@ -17,8 +17,7 @@ from neucmds.backend.arrays import Array
 from neucmds.backend.dask_arrays import compute, require_dask
 from neucmds.backend.progress import Callback
 from neucmds.errors import InputError
-from neucmds.spectrum.operators.gram import MOST_GATHERED, Floats, Gram, Indices, Moments, Result
-from neucmds.spectrum.operators.single_precision import Single, rounded
+from neucmds.spectrum.operators.gram import MOST_GATHERED, Floats, Gram, Indices, Result
 
 
 class DaskGram(Gram):
@@ -84,12 +83,11 @@ class DaskGram(Gram):
         # A copy: arrays from a worker are read-only.
         return np.array(product)
 
-    def single(self) -> Single | None:
-        """Return the float32 copy of B if it fits in memory: then D is read no more."""
+    @cached_property
+    def rounds(self) -> bool:
+        """Whether the float32 copy of B fits in memory: then D is read no more."""
         free = memory.available_memory()
-        if self._futures or free is None or 4 * self.n**2 > free:
-            return super().single()
-        return rounded(self)
+        return not self._futures and free is not None and 4 * self.n**2 <= free
 
     @cached_property
     def _futures(self) -> dict[Any, Any]:
@@ -127,13 +125,12 @@ class DaskGram(Gram):
             sums.append(client.submit(sum, parts, pure=False))
         return np.concatenate(client.gather(sums), axis=0)
 
-    @cached_property
-    def moments(self) -> Moments:
-        """Row means and norm of D in one pass over the chunks."""
+    def read_moments(self) -> tuple[Array, float]:
+        """Return the row means and ‖D‖²_F in one pass over the chunks."""
         wide = self.sq_dissimilarity.astype(np.float64)
         means, sq_norm = compute(wide.mean(axis=1), (wide * wide).sum())
         self._passed()
-        return Moments(means, float(sq_norm))
+        return means, float(sq_norm)
 
     def _passed(self) -> None:
         self.n_passes += 1

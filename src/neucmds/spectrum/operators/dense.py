@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import cached_property
 
 import numpy as np
 
@@ -11,7 +13,7 @@ from neucmds.backend.arrays import Array, asarray_like, is_numpy, namespace, on_
 from neucmds.backend.blas import symmetric_times
 from neucmds.backend.threads import parallel_map
 from neucmds.spectrum.operators.gram import Floats, Gram, Indices, Result
-from neucmds.spectrum.operators.single_precision import Single, rounded
+from neucmds.spectrum.operators.single_precision import Multiply, Products, rounded
 
 
 class DenseGram(Gram):
@@ -31,7 +33,7 @@ class DenseGram(Gram):
         self.n = int(sq_dissimilarity.shape[0])
         self.dtype = sq_dissimilarity.dtype
         self.device = sq_dissimilarity.device
-        self._copy: Single | None = None
+        self.copy: Products | None = None
 
     def rows(self, rows: slice) -> Array:
         """Return a view of these rows of D."""
@@ -79,16 +81,20 @@ class DenseGram(Gram):
             total += self.xp.sum(x[rows, :] * image, axis=0)
         return -0.5 * total
 
-    def single(self) -> Single | None:
-        """Return the float32 copy of B if it is allowed and pays.
+    @cached_property
+    def rounds(self) -> bool:
+        """Whether a float32 copy of B is allowed and pays.
 
         Beside a float32 D it pays on a GPU with room: its products need no float64 finish.
         """
-        room = arrays.free_memory(self.sq_dissimilarity) or 0
-        pays = self.dtype != self.xp.float32 or room >= 6 * self.n**2
-        if not (self.working_copy and pays):
+        if not self.working_copy or self.dtype != self.xp.float32:
+            return self.working_copy
+        return (arrays.free_memory(self.sq_dissimilarity) or 0) >= 6 * self.n**2
+
+    def single(self) -> AbstractContextManager[Multiply] | None:
+        """Return the context with products in single precision, of the copy kept if there is."""
+        if not (self.rounds and self.keep_copy):
             return super().single()
-        copy = self._copy or rounded(self)
-        if self.keep_copy:
-            self._copy = copy
-        return copy
+        if self.copy is None:
+            self.copy = rounded(self)
+        return self.copy()

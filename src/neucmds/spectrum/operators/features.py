@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from copy import copy
-from functools import cached_property
 from typing import Any
 
 from neucmds.backend import arrays
@@ -15,8 +15,8 @@ from neucmds.errors import InputError
 from neucmds.problem import metrics as metric_registry
 from neucmds.problem.metrics import FittedMetric
 from neucmds.problem.validation import working_dtype
-from neucmds.spectrum.operators.gram import Gram, Indices, Moments
-from neucmds.spectrum.operators.single_precision import Single, as_stored
+from neucmds.spectrum.operators.gram import Gram, Indices
+from neucmds.spectrum.operators.single_precision import Multiply
 
 # Sides of a tile. In main memory a tile should stay in cache through all the steps on it; on a GPU
 # it should be large against what a launch costs.
@@ -126,9 +126,8 @@ class FeatureGram(Gram):
                 out[cols, :] += xp.matrix_transpose(tile) @ block[rows, :]
         return xp.astype(out, block.dtype, copy=False)
 
-    @cached_property
-    def moments(self) -> Moments:
-        """Row means and norm of D in float64, from one pass over the tiles above the diagonal."""
+    def read_moments(self) -> tuple[Array, float]:
+        """Return the row means and ‖D‖²_F in one pass over the tiles above the diagonal."""
         xp = self.xp
         sums = xp.zeros((self.n,), dtype=xp.float64, device=self.device)
         sq_norm = xp.zeros((), dtype=xp.float64, device=self.device)
@@ -143,7 +142,7 @@ class FeatureGram(Gram):
                 "dissimilarities between the features are not all finite; look for very large "
                 "entries, or for those outside the domain of the metric."
             )
-        return Moments(sums / self.n, float(sq_norm))
+        return sums / self.n, float(sq_norm)
 
     def dense(self) -> Array:
         """Return D itself, on the squared scale, for a D that fits in memory."""
@@ -159,14 +158,14 @@ class FeatureGram(Gram):
             out[cols, rows] = self.xp.matrix_transpose(tile)
         return out
 
-    def single(self) -> Single | None:
-        """Return the same D computed in float32, at half the cost (n = 6000 on one core)."""
+    def single(self) -> AbstractContextManager[Multiply] | None:
+        """Return the context with products of D in float32, which cost half as much."""
         if self.dtype == self.xp.float32 or not self.fitted.inner:
             return super().single()
         single = copy(self)
         single.dtype = self.xp.float32
         single.points = self.points.astype(self.xp.float32)
-        return as_stored(single)
+        return single.single()
 
     def _tiles(self) -> Iterator[tuple[slice, slice, Array]]:
         """Walk over the tiles on and above the diagonal; the taker may overwrite them."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.backend.arrays import Array, centered, namespace, row_blocks, to_numpy
+from neucmds.backend.arrays import Array, centered, row_blocks, to_numpy
 from neucmds.backend.cuda_kernels import row_moments
 from neucmds.problem.validation import out_of_range
-from neucmds.spectrum.operators.single_precision import Single, as_stored
+from neucmds.spectrum.operators.single_precision import Multiply, rounded, stored_product
 
 Result = TypeVar("Result")
 Floats = npt.NDArray[np.float64]
@@ -23,36 +23,9 @@ Indices = npt.NDArray[np.intp]
 
 # Objects up to which all of D, 200 MB, may be brought to one place for LAPACK.
 MOST_GATHERED = 5000
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Row means and ‖D‖²_F; the diagonal, trace and norm of B follow from them."""
-
-    # In float64, over all n entries of a row.
-    row_means: Array
-    sq_norm: float
-
-    def __post_init__(self) -> None:
-        # Blocks, of features for instance, are not checked before; their norm is.
-        xp = namespace(self.row_means)
-        norm = math.sqrt(self.sq_norm)
-        zero = not bool(xp.any(self.row_means != 0))
-        if not (1e-100 < norm < 1e100 or zero):
-            raise out_of_range("D is", f"‖D²‖ is {norm:.2g}", norm, not norm < 1)
-
-    @cached_property
-    def mean(self) -> float:
-        """Mean of all entries of D."""
-        return float(namespace(self.row_means).mean(self.row_means))
-
-    @property
-    def total_sum_of_squares(self) -> float:
-        """Σ(D_ij − mean)² over i ≠ j, the mean being that of these entries."""
-        n = int(self.row_means.shape[0])
-        # Below a thousand times the rounding error of ‖D‖², D is constant.
-        total = self.sq_norm - (n * self.mean) ** 2 * n / max(1, n - 1)
-        return total if total > 1e-13 * self.sq_norm else 0.0
+# Relative error of products with a float32 copy of B, and with a D that is float32.
+ROUNDED_ERROR = 1e-7
+STORED_ERROR = 1e-6
 
 
 class Gram(ABC):
@@ -109,12 +82,45 @@ class Gram(ABC):
         """
         return [work(rows, part) for rows, part in self.walk()]
 
-    @cached_property
-    def moments(self) -> Moments:
-        """Row means and norm of D, accumulated in float64 in one pass."""
+    def read_moments(self) -> tuple[Array, float]:
+        """Return the row means and ‖D‖²_F, accumulated in float64 in one pass."""
         parts = self.on_each(lambda _, part: row_moments(part))
         means = self.xp.concat([means for means, _ in parts])
-        return Moments(means, float(sum(sq for _, sq in parts)))
+        return means, float(sum(sq for _, sq in parts))
+
+    @cached_property
+    def _moments(self) -> tuple[Array, float]:
+        row_means, sq_norm = self.read_moments()
+        # Blocks, of features for instance, are not checked before; their norm is.
+        norm = math.sqrt(sq_norm)
+        zero = not bool(self.xp.any(row_means != 0))
+        if not (1e-100 < norm < 1e100 or zero):
+            raise out_of_range("D is", f"‖D²‖ is {norm:.2g}", norm, not norm < 1)
+        return row_means, sq_norm
+
+    @property
+    def row_means(self) -> Array:
+        """Mean of every row of D, over all n entries, in float64."""
+        return self._moments[0]
+
+    @property
+    def sq_norm(self) -> float:
+        """‖D‖²_F."""
+        return self._moments[1]
+
+    @cached_property
+    def mean(self) -> float:
+        """Mean of all entries of D."""
+        return float(self.xp.mean(self.row_means))
+
+    @property
+    def total_sum_of_squares(self) -> float:
+        """Σ(D_ij − mean)² over i ≠ j, the mean being that of these entries."""
+        total = self.sq_norm - (self.n * self.mean) ** 2 * self.n / max(1, self.n - 1)
+        # Below a thousand times the rounding error of ‖D‖², D is constant.
+        if total <= 1e-13 * self.sq_norm:
+            return 0.0
+        return total
 
     def matmat(self, block: Array) -> Array:
         """B @ block, centering the block before the product and the result after it."""
@@ -130,28 +136,43 @@ class Gram(ABC):
         """Return xᵀBx of each centered column, in float64."""
         return self.xp.sum(coordinates * self.matmat(coordinates), axis=0)
 
-    def single(self) -> Single | None:
-        """Return B in single precision where that pays, None where it does not."""
+    @property
+    def rounds(self) -> bool:
+        """Whether products in single precision are those of a float32 copy of B."""
+        return False
+
+    @property
+    def single_error(self) -> float:
+        """Relative error of products in single precision; BLAS adds that of summing n terms."""
+        return ROUNDED_ERROR if self.rounds else STORED_ERROR
+
+    def single(self) -> AbstractContextManager[Multiply] | None:
+        """Return the context with products in single precision, None where these do not pay.
+
+        Blocks of columns and their images are float64.
+        """
+        if self.rounds:
+            return rounded(self)()
         if self.dtype == self.xp.float32:
-            return as_stored(self)
+            return nullcontext(partial(stored_product, self))
         return None
 
     def diagonal(self) -> Array:
         """Return the diagonal of B in float64: D is hollow, so −½(0 − 2·row mean + mean)."""
-        return self.moments.row_means - 0.5 * self.moments.mean
+        return self.row_means - 0.5 * self.mean
 
     @property
     def trace(self) -> float:
         """Trace of B, the sum of all its eigenvalues."""
-        return 0.5 * self.n * self.moments.mean
+        return 0.5 * self.n * self.mean
 
     @cached_property
     def frobenius_sq(self) -> float:
         """‖B‖²_F, the sum of all squared eigenvalues."""
         # D is hollow, so ‖B‖² ≥ ‖D‖²/(4n) up to a constant: the differences cost log10(n) digits
         # at the most.
-        means = self.moments.row_means
+        means = self.row_means
         n = self.n
         row_part = float(self.xp.vecdot(means, means))
-        centered = self.moments.sq_norm - 2 * n * row_part + (n * self.moments.mean) ** 2
+        centered = self.sq_norm - 2 * n * row_part + (n * self.mean) ** 2
         return max(0.0, 0.25 * centered)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from neucmds.backend.arrays import (
@@ -25,27 +25,17 @@ if TYPE_CHECKING:
     from neucmds.spectrum.operators.gram import Gram
 
 Multiply = Callable[[Array], Array]
+Products = Callable[[], AbstractContextManager[Multiply]]
 
 
-@dataclass(frozen=True)
-class Single:
-    """B in single precision: a context with its product, and the relative error of that.
-
-    Blocks of columns and their images are float64. BLAS adds an error by summing n terms.
-    """
-
-    products: Callable[[], AbstractContextManager[Multiply]]
-    precision: float
-
-
-def rounded(gram: Gram) -> Single:
-    """Round the entries of B/σ to float32; σ is a power of two.
+def rounded(gram: Gram) -> Products:
+    """Round the entries of B/σ to float32, σ a power of two, and return products with them.
 
     D is centered row block by row block: no n × n float64 temporary exists.
     """
     xp = gram.xp
-    means = gram.moments.row_means
-    columns = means - gram.moments.mean
+    means = gram.row_means
+    columns = means - gram.mean
     # √F/n is the root mean square entry of B; D·1e-75 would underflow in float32 without it.
     scale = 2.0 ** round(0.5 * math.log2(gram.frobenius_sq) - math.log2(gram.n))
     factor = -0.5 / scale
@@ -73,15 +63,11 @@ def rounded(gram: Gram) -> Single:
             out[rows, :] = block if numpy else xp.astype(block, xp.float32)
 
     gram.on_each(fill)
-    return Single(lambda: single_products(matrix, scale), precision=1e-7)
+    return partial(single_products, matrix, scale)
 
 
-def as_stored(gram: Gram) -> Single:
-    """Take a D that is float32 already: no copy, centered in float64 around the product."""
+def stored_product(gram: Gram, block: Array) -> Array:
+    """Multiply with a D that is float32 already: no copy, centered in float64 around it."""
     xp = gram.xp
-
-    def multiply(block: Array) -> Array:
-        image = gram.product(xp.astype(centered(block), xp.float32))
-        return -0.5 * centered(xp.astype(image, xp.float64))
-
-    return Single(lambda: nullcontext(multiply), precision=1e-6)
+    image = gram.product(xp.astype(centered(block), xp.float32))
+    return -0.5 * centered(xp.astype(image, xp.float64))
