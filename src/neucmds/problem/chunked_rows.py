@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn import config_context
 
 from neucmds.backend.arrays import Array
 from neucmds.backend.dask_arrays import check_rows, map_rows, require_dask
@@ -20,13 +19,11 @@ Ints = npt.NDArray[Any]
 # Dissimilarities of some rows to their nearest so far, and which rows these are.
 Nearest = tuple[Floats, Ints]
 
-# Rows that are compared with as many others in one task: 3 s for 64 features and cityblock, against
-# 1 ms that the scheduler takes for it.
-MOST_ROWS = 8192
+# Rows that are compared with as many others in one task: 1 s for 64 features and cityblock, against
+# 1 ms that the scheduler takes for it, and 128 MB of dissimilarities.
+MOST_ROWS = 4096
 # Neighbours that a task finds: 16 MB with their numbers.
 MOST_FOUND = 1_000_000
-# Megabytes that scikit-learn may take for dissimilarities which it cannot reduce at once.
-WORKING_MEMORY = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,35 +50,31 @@ class ChunkedRows:
 
     def persisted(self) -> Self:
         """Return the same in chunks of even size that the workers keep: all are read many times."""
-        n = int(self.features.shape[0])
-        height = min(n, MOST_ROWS)
-        rows = self.features.rechunk({0: height}).persist()
         da = require_dask().array
-        bad = np.flatnonzero(np.asarray(da.any(~da.isfinite(rows), axis=1).compute()))
+        rows = self.features.rechunk({0: MOST_ROWS}).persist()
+        bad = np.flatnonzero(da.any(~da.isfinite(rows), axis=1).compute())
         if bad.size:
             raise InputError(
-                f"X holds NaN or infinity in {bad.size} of {n} rows, the first is row {bad[0]}; "
-                "drop or repair them."
+                f"X holds NaN or infinity in {bad.size} of {rows.shape[0]} rows, the first is row "
+                f"{bad[0]}; drop or repair them."
             )
         return replace(self, features=rows)
 
-    def take(self, rows: Ints) -> Floats:
-        """Gather some rows."""
-        return np.asarray(self.features[rows].compute())
-
-    def to(self, some: Floats, which: Ints | None = None) -> Floats:
-        """Return the dissimilarities of all rows to some, or of each to its own part of these."""
-        space = BoundMetric(self.metric, self.params).fitted_to(some)
-        width = int(some.shape[0])
+    def to(self, others: Floats, numbers: Ints | None = None) -> Floats:
+        """Return the dissimilarities of all rows to others, or of each to those of its numbers."""
+        space = BoundMetric(self.metric, self.params).fitted_to(others)
+        width = len(others)
+        n_chosen = width
+        if numbers is not None:
+            n_chosen = numbers.shape[1]
 
         def compare(rows: Floats, first: int) -> Floats:
-            made: Floats = space.between(rows)
-            if which is None:
-                return made
-            return np.take_along_axis(made, which[first : first + rows.shape[0]], axis=1)
+            lengths: Floats = space.between(rows)
+            if numbers is None:
+                return lengths
+            return np.take_along_axis(lengths, numbers[first : first + len(rows)], axis=1)
 
-        made = map_rows(self.features, compare, width if which is None else which.shape[1], width)
-        return np.asarray(made.compute())
+        return np.asarray(map_rows(self.features, compare, n_chosen, width).compute())
 
     def between(self, new: Floats) -> Floats:
         """Return the dissimilarities of new rows to the fitted ones."""
@@ -102,35 +95,29 @@ class ChunkedRows:
         else:
             objects = np.sort(objects)
             asked = asked[objects]
-        heights = self.features.chunks[0]
-        asked = asked.rechunk({0: max(1, min(max(heights), MOST_FOUND // count))})
-        starts = np.cumsum((0, *heights[:-1])).tolist()
-        chunks = list(zip(self.features.to_delayed()[:, 0], starts, strict=True))
+        asked = asked.rechunk({0: max(1, min(MOST_ROWS, MOST_FOUND // count))})
+        chunks = self.features.to_delayed()[:, 0]
+        starts = range(0, n, self.features.chunks[0][0])
         # One task, so that what is large in it is sent to a worker once.
-        how = dask.delayed((self.metric, self.params), traverse=False)
+        metric = dask.delayed((self.metric, self.params), traverse=False)
         find = dask.delayed(_nearest_in)
         merge = dask.delayed(_merged)
         tasks = []
         for rows in asked.to_delayed()[:, 0]:
-            parts = [find(rows, chunk, start, count, how) for chunk, start in chunks]
+            parts = [find(rows, *part, count, metric) for part in zip(chunks, starts, strict=True)]
             tasks.append(merge(parts, count))
         lengths, ids = map(np.concatenate, zip(*dask.compute(*tasks), strict=True))
         return np.repeat(objects, count), ids.ravel(), lengths.ravel()
 
 
-def _nearest_in(some: Floats, chunk: Floats, start: int, count: int, how: Any) -> Nearest:
+def _nearest_in(rows: Floats, chunk: Floats, start: int, count: int, metric: Any) -> Nearest:
     """Find the nearest of some rows in one chunk, all of it if it has no more than `count`."""
-    metric, params = how
-    with config_context(working_memory=WORKING_MEMORY):
-        index = neighbor_index(chunk, metric, params)
-        lengths, ids = index.kneighbors(some, min(count, chunk.shape[0]))
+    lengths, ids = neighbor_index(chunk, *metric).kneighbors(rows, min(count, len(chunk)))
     return lengths, ids + start
 
 
 def _merged(parts: list[Nearest], count: int) -> Nearest:
     """Keep the `count` nearest of those found in several chunks."""
     lengths, ids = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
-    if lengths.shape[1] <= count:
-        return lengths, ids
     kept = np.argpartition(lengths, count - 1, axis=1)[:, :count]
     return np.take_along_axis(lengths, kept, axis=1), np.take_along_axis(ids, kept, axis=1)

@@ -27,6 +27,8 @@ from neucmds.problem.validation import entry_name
 
 Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]
+# Both ends and the lengths of edges or paths.
+Edges = tuple[Ints, Ints, Floats]
 
 # Bytes of the rows that are searched together.
 BLOCK_BYTES = 64_000_000
@@ -139,7 +141,7 @@ def as_graph(
     return graph
 
 
-def _shortest_edges(stored: Any, labels: Any = None) -> tuple[Ints, Ints, Floats]:
+def _shortest_edges(stored: Any, labels: Any = None) -> Edges:
     """Return both ends and the lengths of edges, the shortest of parallel ones."""
     stored = stored.tocoo()
     i, j = (np.asarray(index, dtype=np.int64) for index in stored.coords)
@@ -165,9 +167,7 @@ def _grouped(key: Ints, length: Floats) -> tuple[Ints, Floats, Floats]:
     return key[first], np.minimum.reduceat(length, first), np.maximum.reduceat(length, first)
 
 
-def _both_orders(
-    n: int, i: Ints, j: Ints, length: Floats, labels: Any, directed: bool
-) -> tuple[Ints, Ints, Floats]:
+def _both_orders(n: int, i: Ints, j: Ints, length: Floats, labels: Any, directed: bool) -> Edges:
     """Store every edge in both orders, and refuse those with another length back."""
     between = i != j
     keys = (np.minimum(i, j) * n + np.maximum(i, j))[between]
@@ -293,7 +293,7 @@ def path_blocks(
 
 def nearest_nodes(
     graph: Graph, count: int, nodes: Ints | None = None, *, n_jobs: int | None = None
-) -> tuple[Ints, Ints, Floats]:
+) -> Edges:
     """Find the `count` nearest nodes of some nodes (None: all): node, neighbour and length.
 
     The searches end where the nearest are found.
@@ -314,7 +314,7 @@ def nearest_nodes(
     return _concatenated(parts)
 
 
-def _nearest(graph: Graph, nodes: Ints, count: int, height: int) -> tuple[Ints, Ints, Floats]:
+def _nearest(graph: Graph, nodes: Ints, count: int, height: int) -> Edges:
     """Search the nearest of some nodes in one process, block by block."""
     parts = []
     mean = float(graph.data.mean())
@@ -361,11 +361,19 @@ def nearest_landmarks(
     lengths = np.full((n, count), inf, np.float32)
     while wanted.size:
         lengths[wanted] = inf
-        for part, ball, rows in _within(graph, landmarks[searched], limit, n_jobs):
+        # Landmarks in one Voronoi cell of a few seeds are near each other: they share a subgraph.
+        seeds = landmarks[searched[::SEARCHED]]
+        cell = graph.to_nearest(seeds, return_predecessors=True)[2]
+        searched = searched[np.argsort(cell[landmarks[searched]], kind="stable")]
+        parts = [searched[block] for block in row_blocks(searched.size, 1, SEARCHED)]
+        sources = [landmarks[part] for part in parts]
+        search = partial(Graph.search_around, limit=limit)
+        results = _mapped(search, graph, sources, 8 * len(parts) * n, n_jobs)
+        for part, (ball, rows) in zip(parts, results, strict=True):
             inside = np.isin(ball, wanted, assume_unique=True)
             nodes = ball[inside]
-            new_lengths = rows.T[inside]
-            new_ids = np.broadcast_to(searched[part].astype(np.int32), new_lengths.shape)
+            new_lengths = rows.T[inside].astype(np.float32)
+            new_ids = np.broadcast_to(part.astype(np.int32), new_lengths.shape)
             all_lengths = np.concatenate([lengths[nodes], new_lengths], axis=1)
             all_ids = np.concatenate([ids[nodes], new_ids], axis=1)
             nearest = np.argpartition(all_lengths, count - 1, axis=1)[:, :count]
@@ -377,23 +385,6 @@ def nearest_landmarks(
             to_wanted = graph.to_nearest(wanted, limit=limit)
             searched = np.flatnonzero(np.isfinite(to_wanted[landmarks]))
     return ids, lengths
-
-
-def _within(
-    graph: Graph, sources: Ints, limit: float, n_jobs: int | None
-) -> Iterator[tuple[Ints, Ints, Floats]]:
-    """Search up to a limit; yield numbers of some sources, the nodes in reach, and a row each."""
-    # Sources in one Voronoi cell of a few seeds are near each other, and share a small subgraph.
-    seeds = sources[::SEARCHED]
-    cell = graph.to_nearest(seeds, return_predecessors=True)[2]
-    order = np.argsort(cell[sources], kind="stable")
-    parts = [order[block] for block in row_blocks(order.size, 1, SEARCHED)]
-
-    def search(graph: Graph, part: Ints) -> tuple[Ints, Ints, Floats]:
-        ball, rows = graph.search_around(sources[part], limit)
-        return part, ball, rows.astype(np.float32)
-
-    yield from _mapped(search, graph, parts, len(parts) * graph.shape[0] * 8, n_jobs)
 
 
 def graph_pairs(
@@ -427,7 +418,7 @@ def graph_pairs(
     return PairSample(pairs, sources[:n_landmarks], to_landmarks, checks)
 
 
-def _concatenated(parts: Iterable[tuple[Ints, Ints, Floats]]) -> tuple[Ints, Ints, Floats]:
+def _concatenated(parts: Iterable[Edges]) -> Edges:
     """Put lists of pairs together."""
     i, j, length = (np.concatenate(column) for column in zip(*parts, strict=True))
     return i, j, length

@@ -40,7 +40,7 @@ WIDER = 4
 SOURCES = 4000
 # Different sets of far partners; objects are spread over them at random.
 WINDOWS = 40
-# Objects by which a fit is measured, and partners of each; of dask it is the other way round.
+# Objects by which a fit is measured, and partners of each.
 CHECKED = 2000
 PARTNERS = 10
 # An object, others, and their dissimilarities.
@@ -163,12 +163,10 @@ def drawn_pairs(n: int, sizes: Sizes, windows: Windows, far: list[Found], neares
     # Sorted where the pairs are: of 16 million, NumPy would take as long as a GPU for the fit.
     key = low * n + high
     order = xp.argsort(key, stable=True)
-    key = xp.take(key, order, axis=0)
+    key = key[order]
     first = xp.concat([order[:1], order[1:][key[1:] != key[:-1]]])
-    first = first[xp.take(low, first, axis=0) != xp.take(high, first, axis=0)]
-    low, high, length, weight = (
-        to_numpy(xp.take(column, first, axis=0)) for column in (low, high, length, weight)
-    )
+    first = first[low[first] != high[first]]
+    low, high, length, weight = (to_numpy(each[first]) for each in (low, high, length, weight))
     refuse_range(float(length.max()), squared=False)
     low = low.astype(np.int32)
     high = high.astype(np.int32)
@@ -199,12 +197,13 @@ def feature_pairs(
     nearest: Search
     if is_dask(features):
         rows = ChunkedRows.of(features, metric, metric_params).persisted()
+        features = rows.features
+        bound = BoundMetric(metric, rows.params)
         nearest = rows.nearest
-        to_landmarks = rows.to(rows.take(landmarks))
+        to_landmarks = rows.to(_taken(features, landmarks))
         # On the workers, all at once.
-        to_far = rows.to(rows.take(windows.sources), windows.numbers[windows.group])
+        to_far = rows.to(_taken(features, windows.sources), windows.numbers[windows.group])
         blocks = (to_far[objects] for objects, _ in windows.members())
-        checks = _checked_chunks(rows, rng)
     else:
         bound = BoundMetric(metric, fitted_params(metric, features, metric_params or {}))
         nearest = nearest_rows(features, metric, bound.params, random_state=rng)
@@ -213,7 +212,6 @@ def feature_pairs(
             bound.fitted_to(_taken(features, partners)).between(_taken(features, objects))
             for objects, partners in windows.members()
         )
-        checks = _checked_rows(features, bound, rng)
     named = option("metric", metric)
     refuse_undefined(to_landmarks, named, range(n), landmarks)
     far = []
@@ -225,7 +223,8 @@ def feature_pairs(
         far.append((i, j, xp.astype(xp.reshape(block, (-1,)), xp.float64, copy=False)))
     pairs = drawn_pairs(n, sizes, windows, far, nearest)
     lengths = to_numpy(to_landmarks).astype(np.float64, copy=False)
-    return PairSample(pairs, landmarks, lengths, list(checks))
+    checks = list(_checked_rows(features, bound, rng))
+    return PairSample(pairs, landmarks, lengths, checks)
 
 
 def called_pairs(
@@ -268,16 +267,14 @@ def called_pairs(
     low, high = _pair_of(others.size, sample_without_replacement(total, count, random_state=rng))
     random = np.setdiff1d(others[low] * n + others[high], key)
     i, j = np.divmod(np.concatenate([key, random]), n)
-    low, high = np.triu_indices(width, 1)
-    to_known = to_landmarks[others].ravel()
-    lengths = [to_landmarks[landmarks[low], high], to_known, space.paired(points, points, i, j)]
-    known = np.ones(low.size + to_known.size)
+    lengths = space.paired(points, points, i, j)
+    random_weight = np.full(random.size, total / max(1, count))
     pairs = make_pairs(
         n,
-        np.concatenate([landmarks[low], others.repeat(width), i]),
-        np.concatenate([landmarks[high], np.tile(landmarks, others.size), j]),
-        np.concatenate(lengths),
-        np.concatenate([known, weight, np.full(random.size, total / max(1, count))]),
+        np.concatenate([np.arange(n).repeat(width), i]),
+        np.concatenate([np.tile(landmarks, n), j]),
+        np.concatenate([to_landmarks.ravel(), lengths]),
+        np.concatenate([np.ones(to_landmarks.size), weight, random_weight]),
         sampled=True,
     )
     objects = rng.permutation(n)[: min(CHECKED, max(1, budget // (12 * PARTNERS)))]
@@ -319,7 +316,9 @@ def _pair_of(n: int, number: Ints) -> tuple[Ints, Ints]:
 
 
 def _taken(features: Array, rows: Ints) -> Array:
-    """Return some rows."""
+    """Return some rows, in memory."""
+    if is_dask(features):
+        return np.asarray(features[rows].compute())
     xp = namespace(features)
     return xp.take(features, asarray_like(rows, features, dtype=xp.int64), axis=0)
 
@@ -328,23 +327,14 @@ def _checked_rows(
     features: Array, bound: BoundMetric, rng: np.random.RandomState
 ) -> Iterator[Check]:
     """Compare objects drawn at random with others drawn for each."""
-    n = int(features.shape[0])
+    n, d = features.shape
     objects = rng.permutation(n)[:CHECKED]
     others = _others(n, objects, PARTNERS, rng)
-    for center, partners in zip(objects.tolist(), others, strict=True):
-        rows = bound.fitted_to(_taken(features, partners))
-        lengths = rows.between(_taken(features, np.array([center])))
+    ids = np.concatenate([objects[:, None], others], axis=1)
+    blocks = _taken(features, ids.ravel()).reshape((*ids.shape, d))
+    for center, partners, block in zip(objects.tolist(), others, blocks, strict=True):
+        lengths = bound.fitted_to(block[1:, :]).between(block[:1, :])
         yield center, partners, to_numpy(lengths)[0].astype(np.float64)
-
-
-def _checked_chunks(rows: ChunkedRows, rng: np.random.RandomState) -> Iterator[Check]:
-    """Compare few objects with many: rows of the others stay on the workers."""
-    n = int(rows.features.shape[0])
-    objects = rng.permutation(n)[: CHECKED // 20]
-    others = _others(n, objects, 20 * PARTNERS, rng)
-    lengths = rows.to(rows.take(objects))
-    for column, (center, partners) in enumerate(zip(objects.tolist(), others, strict=True)):
-        yield center, partners, lengths[partners, column]
 
 
 def _others(n: int, objects: Ints, count: int, rng: np.random.RandomState) -> Ints:
