@@ -26,7 +26,6 @@ SLOW_FILES = (
     "place/test_new_rows.py",
     "place/test_newton.py",
     "place/test_recipe.py",
-    "spectrum/test_krylov.py",
     "large/test_landmark_fits.py",
     "large/test_partial_input.py",
     "explore/test_resampling.py",

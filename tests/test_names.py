@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from neucmds import InputError, LandmarkNeucMDS, NeucMDS, evaluate, neuc_mds
+from neucmds import InputError, LandmarkNeucMDS, NeucMDS, evaluate, neuc_mds, procrustes
+from neucmds.errors import NeucmdsWarning
 
 pd = pytest.importorskip("pandas")
 NAMES, X = [f"site {i}" for i in range(15)], np.random.default_rng(0).normal(size=(15, 3))
@@ -103,3 +104,55 @@ def test_rows_of_a_table_of_features_name_the_objects(frame):
     square = neuc_mds(frame, 2, metric="cityblock", landmarks=LANDMARKS)  # 15 features
     assert (square.n, square.labels) == (15, tuple(NAMES))
     assert neuc_mds(pd.DataFrame(X), 2, metric="cityblock").labels is None
+
+
+def test_either_side_of_d_names_the_objects_of_weights(frame, weights):
+    expected = NeucMDS(3, random_state=0).fit(frame, weights=weights.to_numpy()).embedding_
+    shuffled = weights.iloc[ORDER, ORDER]
+    for D in (frame, frame.reset_index(drop=True)):
+        found = NeucMDS(3, random_state=0).fit(D, weights=shuffled).embedding_
+        np.testing.assert_array_equal(found, expected)
+    unnamed = pd.DataFrame(frame.to_numpy())
+    for D in (unnamed, frame.to_numpy()):
+        found = NeucMDS(3, random_state=0).fit(D, weights=shuffled).embedding_
+        other = NeucMDS(3, random_state=0).fit(D, weights=shuffled.to_numpy()).embedding_
+        np.testing.assert_array_equal(found, other)
+    with pytest.raises(InputError, match="index that differs from its columns, and weights have"):
+        NeucMDS(3).fit(frame.add_suffix("!", axis=1), weights=weights)
+
+
+def test_names_that_only_count_are_none_unless_the_objects_count_too(frame, weights):
+    counted = frame.set_axis(ORDER, axis=0).set_axis(ORDER, axis=1)
+    unnamed = pd.DataFrame(weights.to_numpy())
+    expected = neuc_mds(frame, 3, weights=weights, random_state=0)
+    assert neuc_mds(frame, 3, weights=unnamed, random_state=0).stress == expected.stress
+    found = neuc_mds(counted, 3, weights=unnamed, random_state=0)
+    by_number = weights.to_numpy()[np.ix_(ORDER, ORDER)]
+    assert found.stress == neuc_mds(frame, 3, weights=by_number, random_state=0).stress
+
+
+def test_the_difference_of_names_is_said(frame):
+    embedding = neuc_mds(frame.iloc[:3, :3].set_axis(list("abc")).set_axis(list("abc"), axis=1), 2)
+    for names, said in (
+        ("aba", r"columns of new objects have the name 'a' twice \(rows 1 and 3\)"),
+        ("ab", r"1 of 3 objects are not among them \('c'\); name them alike"),
+        ("abcd", r"different names: 1 of them name no object \('d'\);"),
+        ("defghi", r"\('a', 'b', 'c'\), and 6 of them name no object \('d', 'e', 'f', 'g', …\)"),
+    ):
+        with pytest.raises(InputError, match=said):
+            embedding.transform(pd.DataFrame(np.ones((1, len(names))), columns=list(names)))
+
+
+def test_objects_in_common_go_by_name_or_else_by_number(frame):
+    named = neuc_mds(frame, 3)
+    unnamed = neuc_mds(frame.to_numpy(), 3)
+    for a, b in ((named, unnamed), (unnamed, named), (unnamed, unnamed)):
+        assert procrustes(a, b).disparity == pytest.approx(0, abs=1e-12)
+        with pytest.raises(InputError, match="there are 15 and 14 objects"):
+            procrustes(a, b[:14])
+    shuffled = named[ORDER.tolist()]
+    assert procrustes(named, shuffled).disparity == pytest.approx(0, abs=1e-12)
+    with pytest.warns(NeucmdsWarning, match="of 15 and 11 objects, 11 are in both"):
+        assert procrustes(named, shuffled[:11]).disparity == pytest.approx(0, abs=1e-12)
+    with pytest.raises(InputError, match="1 of 15 and 1 objects have the same name"):
+        procrustes(named, shuffled[:1])

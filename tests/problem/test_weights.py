@@ -1,4 +1,4 @@
-"""Weights and gaps as one matrix of weights."""
+"""Weights and gaps say which pairs count, and how much."""
 
 from contextlib import nullcontext
 
@@ -7,59 +7,50 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from neucmds.backend import memory
-from neucmds.errors import InputError
-from neucmds.problem.dense import as_squares
-from neucmds.problem.validation import refuse_weight_range
-from neucmds.problem.weights import as_weighted, refuse_parts_of
+from neucmds import InputError, neuc_mds
 
 N = 6
 D = (np.arange(N)[:, None] * 1.0 + np.arange(N)) * (1 - np.eye(N))
 W = 1.0 + D + D.T
+NAMED = pd.DataFrame(D, list("abcdef"), list("abcdef"))
+pytestmark = pytest.mark.filterwarnings("ignore::neucmds.errors.NeucmdsWarning")
 
 
 def spoiled(i, j, value, other=None):
     changed = W.copy()
-    changed[i, j], changed[j, i] = value, value if other is None else other
+    changed[i, j] = value
+    changed[j, i] = value if other is None else other
     return changed
 
 
-def test_gaps_and_the_diagonal_have_no_weight():
-    assert as_weighted(D, None) is None
+@pytest.mark.parametrize("library", [np, array_api_strict])
+@pytest.mark.parametrize("weights", [None, W, W / 999])
+def test_gaps_and_the_diagonal_have_no_weight(library, weights):
     gaps = D.copy()
     gaps[1, 4] = gaps[4, 1] = np.nan
-    counted = ~np.isnan(gaps) & ~np.eye(N, dtype=bool)
-    for library in (np, array_api_strict):
-        data = library.asarray(gaps)
-        for weights, expected in ((None, counted), *((w, counted * w) for w in (W, W / 999))):
-            filled, w = as_weighted(data, None, weights)
-            np.testing.assert_array_equal(np.asarray(w), expected)
-            np.testing.assert_array_equal(np.asarray(filled), np.nan_to_num(gaps))
+    emb = neuc_mds(library.asarray(gaps), 2, weights=weights, missing="ignore")
+    left = np.asarray(emb.dissimilarities(squared=True)) - D**2
+    counted = ~np.isnan(gaps) * (np.ones((N, N)) if weights is None else weights)
+    assert emb.stress == pytest.approx(np.sum(counted * left**2))
+    without = np.where(np.isnan(gaps), 0, np.ones((N, N)) if weights is None else weights)
+    same = neuc_mds(library.asarray(gaps), 2, weights=without + np.eye(N), missing="ignore")
+    np.testing.assert_array_equal(np.asarray(same.coordinates), np.asarray(emb.coordinates))
 
 
-def test_weights_go_by_name_and_take_the_precision_of_d():
-    labels = tuple("abcdef")
-    frame = pd.DataFrame(W, labels, labels).loc[::-1, ::-1]
-    _, w = as_weighted(D.astype(np.float32), labels, frame)
-    assert w.dtype == np.float32
-    np.testing.assert_array_equal(w, np.where(np.eye(N), 0, W))
+def test_a_pair_of_weight_0_is_a_gap():
+    gaps = D.copy()
+    gaps[1, 4] = gaps[4, 1] = np.nan
+    gap = neuc_mds(gaps, 2, missing="ignore")
+    unweighted = neuc_mds(D, 2, weights=(~np.isnan(gaps)).astype(float))
+    assert unweighted.stress == pytest.approx(gap.stress)
 
 
-@pytest.mark.parametrize(
-    ("call", "needed"),
-    [
-        (lambda: as_squares(D), "288 bytes"),
-        (lambda: as_squares(D.astype(np.float32)), "144 bytes"),
-        (lambda: as_squares(np.ones(15), squared=True), "288 bytes"),
-        (lambda: as_weighted(D, None, W), "4.03 kB"),
-        (lambda: as_weighted(np.where(D == 4, np.nan, D), None), "4.03 kB"),
-    ],
-)
-def test_what_needs_more_memory_than_is_free_is_refused(call, needed, monkeypatch):
-    monkeypatch.setattr(memory, "_ALWAYS_THERE", 0)
-    monkeypatch.setattr(memory, "available_memory", lambda: 100)
-    with pytest.raises(InputError, match=f"of 6 objects.* needs {needed}, but 100 bytes are free"):
-        call()
+def test_weights_go_by_name_also_of_a_d_in_single_precision():
+    by_name = pd.DataFrame(W, NAMED.index, NAMED.index).loc[::-1, ::-1]
+    expected = neuc_mds(D, 2, weights=W).coordinates
+    np.testing.assert_array_equal(neuc_mds(NAMED, 2, weights=by_name).coordinates, expected)
+    single = neuc_mds(NAMED.astype(np.float32), 2, weights=by_name).coordinates
+    np.testing.assert_allclose(single, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -76,26 +67,30 @@ def test_what_needs_more_memory_than_is_free_is_refused(call, needed, monkeypatc
 )
 def test_what_cannot_weigh_pairs_is_refused(weights, said):
     with pytest.raises(InputError, match=said):
-        as_weighted(D, tuple("abcdef"), weights)
+        neuc_mds(NAMED, 2, weights=weights)
 
 
 @pytest.mark.parametrize(
-    ("weight", "size", "fits"),
+    ("weight", "sq_size", "fits"),
     [
         *((10**13.5, 1e84, True), (10**14.5, 1e84, False), (1e58, 1.0, True), (1e62, 1.0, False)),
         *((10**-10.5, 1e-86, True), (10**-11.5, 1e-86, False), (1e-58, 1.0, True)),
-        *((1e-62, 1.0, False), (1.0, 0.0, True), (0.0, 1.0, True)),
+        *((1e-62, 1.0, False), (1.0, 0.0, True)),
     ],
 )
-def test_products_of_weights_and_powers_of_d_stay_within_floats(weight, size, fits):
+def test_products_of_weights_and_powers_of_d_stay_within_floats(weight, sq_size, fits):
     refused = pytest.raises(InputError, match="divide by 1e")
+    d = np.sqrt(sq_size) * D / D.max()
     with nullcontext() if fits else refused:
-        refuse_weight_range(weight, size)
+        emb = neuc_mds(d, 2, weights=weight * W / W.max())
+        assert np.isfinite(emb.stress)
+        if sq_size > 0:
+            assert emb.r2 == pytest.approx(neuc_mds(D, 2, weights=W).r2)
 
 
 def test_parts_without_a_pair_between_them_are_named():
     chain = np.eye(N, k=1) + np.eye(N, k=-1)
-    refuse_parts_of(chain, None)
+    assert neuc_mds(NAMED, 2, weights=chain).n == N
     chain[3, 4] = chain[4, 3] = 0
     with pytest.raises(InputError, match=r"2 parts .* of 4, 2 objects; .* largest: 'e', 'f'"):
-        refuse_parts_of(chain, tuple("abcdef"))
+        neuc_mds(NAMED, 2, weights=chain)
