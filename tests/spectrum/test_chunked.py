@@ -12,8 +12,6 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from neucmds import InputError, NeucMDS, neuc_mds
-from neucmds.spectrum.operators.chunked import DaskGram
-from neucmds.spectrum.operators.dense import DenseGram
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
@@ -120,26 +118,6 @@ def test_a_file_that_fits_needs_no_dask(dissimilarity, tmp_path, little_memory):
             neuc_mds(path, 2, "neuc+")
         with patch("neucmds.backend.memory.available_memory", return_value=10**9):
             assert neuc_mds(path, 2, "neuc+").n == 700
-
-
-@pytest.mark.parametrize("chunks", [700, ((400, 150, 150), (500, 200))])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_products_moments_and_entries_are_those_of_the_matrix(dissimilarity, chunks, dtype):
-    sq = (dissimilarity**2).astype(dtype)
-    lazy = DaskGram(da.from_array(sq, chunks=chunks))
-    dense = DenseGram(sq)
-    block = np.random.default_rng(1).normal(size=(700, 5)).astype(dtype)
-    tolerance = 1e-12 if dtype == np.float64 else 1e-5
-    scale = np.abs(dense.matmat(block)).max()
-    np.testing.assert_allclose(lazy.matmat(block), dense.matmat(block), atol=tolerance * scale)
-    assert lazy.matmat(block).dtype == dtype
-    np.testing.assert_allclose(lazy.row_means, dense.row_means, rtol=tolerance)
-    np.testing.assert_allclose(lazy.frobenius_sq, dense.frobenius_sq, rtol=tolerance)
-    i, j = np.array([3, 699, 3]), np.array([5, 0, 3])
-    np.testing.assert_array_equal(lazy.entries(i, j), dense.entries(i, j))
-    np.testing.assert_array_equal(np.concatenate(lazy.on_each(lambda rows, part: part)), sq)
-    with lazy.single() as multiply:
-        np.testing.assert_allclose(multiply(block), dense.matmat(block), atol=1e-5 * scale)
 
 
 def test_chunks_that_cannot_be_read_are_refused(dissimilarity):
