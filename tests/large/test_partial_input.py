@@ -6,10 +6,8 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial.distance import pdist, squareform
 
-from neucmds import NeucMDS, evaluate, neuc_mds
-from neucmds import options as table
+from neucmds import InputError, NeucMDS, evaluate, neuc_mds
 from neucmds.errors import OverfitWarning
-from neucmds.problem.graph import as_graph
 
 
 @pytest.fixture(scope="module")
@@ -77,12 +75,20 @@ def test_a_sample_of_every_pair_is_reported_exactly(D):
 
 
 def test_all_paths_are_taken_while_they_fit(monkeypatch):
-    graph = as_graph(lattice(8))
-    paths = table.Options(metric="shortest_path")
-    assert table.kind_of(graph, paths) == "graph"
-    monkeypatch.setattr(table, "available_memory", lambda: 24 * 64**2 - 1)
-    assert table.kind_of(graph, paths) == "large graph"
-    assert table.MOST_PATHS == 10_000
+    paths = {"metric": "shortest_path", "random_state": 0}
+    graph = lattice(8)
+    assert neuc_mds(graph, 2, **paths).info.solver != "sampled pairs"
+    monkeypatch.setattr("neucmds.options.available_memory", lambda: 24 * 64**2 - 1)
+    assert neuc_mds(graph, 2, **paths).info.solver == "sampled pairs"
+
+
+def test_all_paths_of_up_to_10_000_nodes_are_taken(monkeypatch):
+    monkeypatch.setattr("neucmds.options.available_memory", lambda: 10**12)
+    with pytest.raises(InputError, match=r"checkpoint .*of a D that is not held in memory"):
+        neuc_mds(lattice(100), 2, metric="shortest_path", checkpoint="kept")
+    start = np.random.default_rng(0).normal(size=(10201, 2)), np.ones(2)
+    with pytest.raises(InputError, match=r"init needs all shortest paths, .* up to 10,000 nodes"):
+        neuc_mds(lattice(101), 2, metric="shortest_path", init=start)
 
 
 def test_all_pairs_of_what_is_no_metric_end_where_the_matrix_does():
