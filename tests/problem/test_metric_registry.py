@@ -7,8 +7,6 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
 from neucmds import InputError, LandmarkNeucMDS, NeucMDS
-from neucmds.problem.metrics import SUM_METRICS, FittedMetric
-from neucmds.spectrum.operators.features import FeatureGram
 
 RNG = np.random.default_rng(0)
 X = np.abs(RNG.normal(size=(150, 5))) * np.geomspace(5, 1, 5) + 0.1
@@ -25,12 +23,17 @@ def test_landmarks_know_every_metric_that_all_of_D_knows(metric):
     features = features[features.any(axis=1)]
     landmarks = LandmarkNeucMDS(3, metric=metric, **ALL).fit(features)
     whole = NeucMDS(3, metric=metric).fit(features[:40])
+    np.testing.assert_allclose(landmarks.landmark_result_.coordinates, whole.embedding_, atol=1e-7)
+    if metric == "angular":
+        unit = features / np.linalg.norm(features, axis=1, keepdims=True)
+        d = np.arccos(np.clip(unit @ unit[:40].T, -1, 1))
+    else:
+        d = cdist(features, features[:40], metric)
+    by_hand = LandmarkNeucMDS(3, **ALL).fit(d)
+    new = slice(40, 50)
     np.testing.assert_allclose(
-        landmarks._fitted.metric.between(features[40:50]),
-        whole._space.between(features[40:50]),
-        atol=1e-7,
+        landmarks.transform(features[new]), by_hand.transform(d[new]), atol=1e-6
     )
-    assert np.isfinite(landmarks.transform(features)).all()
 
 
 @pytest.mark.parametrize("metric", ["seuclidean", "mahalanobis"])
@@ -45,16 +48,16 @@ def test_new_objects_do_not_depend_on_who_comes_with_them(estimator, metric):
 
 
 def test_the_spread_of_features_is_that_of_all_objects_not_of_landmarks():
-    given = LandmarkNeucMDS(3, metric="seuclidean", **ALL).fit(X)
-    V = np.var(X, axis=0, ddof=1)
-    np.testing.assert_allclose(given._fitted.metric.between(X), cdist(X, X[:40], "seuclidean", V=V))
     da = pytest.importorskip("dask.array")
+    V = np.var(X, axis=0, ddof=1)
+    d = cdist(X, X[:40], "seuclidean", V=V)
+    by_hand = LandmarkNeucMDS(3, **ALL).fit(d).transform(d)
     for metric in ("seuclidean", "mahalanobis"):
+        known = LandmarkNeucMDS(3, metric=metric, **ALL).fit(X).transform(X)
         lazy = LandmarkNeucMDS(3, metric=metric, **ALL).fit(da.from_array(X, chunks=(60, 5)))
-        known = LandmarkNeucMDS(3, metric=metric, **ALL).fit(X)
-        np.testing.assert_allclose(
-            lazy._fitted.metric.between(X), known._fitted.metric.between(X), rtol=1e-9
-        )
+        np.testing.assert_allclose(lazy.transform(X), known, atol=1e-7)
+        if metric == "seuclidean":
+            np.testing.assert_allclose(known, by_hand, atol=1e-7)
 
 
 def test_named_metrics_that_cannot_be_computed_are_refused_in_one_line():
@@ -118,20 +121,37 @@ def tensor(values):
     return pytest.importorskip("torch", reason="torch is not installed").asarray(values)
 
 
+SUMS = (
+    "braycurtis",
+    "chebyshev",
+    "cityblock",
+    "hamming",
+    "jaccard",
+    "l1",
+    "manhattan",
+)
+
+
 @pytest.mark.parametrize("make", [strict, tensor])
-@pytest.mark.parametrize("metric", SUM_METRICS)
+@pytest.mark.parametrize("metric", SUMS)
+@pytest.mark.filterwarnings("ignore::neucmds.FewerComponentsWarning")
 def test_sums_over_features_agree_with_scipy_in_any_library(metric, make):
     values = (X > 1.5).astype(float) if metric in ("jaccard", "hamming") else X
     name = "cityblock" if metric in ("l1", "manhattan") else metric
     expected = cdist(values, values, name)
-    found = FittedMetric.of(metric, make(values)).between(make(values[:20]))
-    assert type(found) is type(make(values))
-    np.testing.assert_allclose(np.asarray(found), expected[:20], atol=1e-12)
-    gram = FeatureGram(make(values), metric, tile=32)
-    np.testing.assert_allclose(np.asarray(gram.dense()), expected**2, atol=1e-12)
+    # All coordinates give D back.
+    est = NeucMDS(149, method="neuc", metric=metric).fit(make(values))
+    assert type(est.embedding_) is type(make(values))
+    found = np.asarray(est.result_.dissimilarities(squared=True))
+    np.testing.assert_allclose(found, expected**2, atol=1e-10 * np.max(expected**2))
+    placed = est.transform(make(values[:20]))
+    np.testing.assert_allclose(np.asarray(placed), np.asarray(est.embedding_)[:20], atol=1e-6)
 
 
-def test_objects_among_themselves_are_at_zero_from_themselves():
-    far = X + 1e6  # ‖x‖² + ‖x‖² − 2x·x rounds to 1e-4 here
-    for metric in ("euclidean", "angular", "cityblock"):
-        assert not np.diagonal(FittedMetric.of(metric, far).among()).any()
+@pytest.mark.parametrize("metric", ["euclidean", "angular", "cityblock"])
+@pytest.mark.parametrize("est", [NeucMDS(2), LandmarkNeucMDS(2, 40, **PLAIN)], ids=["all", "some"])
+def test_objects_among_themselves_are_at_zero_from_themselves(metric, est):
+    """Otherwise D is refused: ‖x‖² + ‖x‖² − 2x·x rounds to more than its entries here."""
+    far = 1e-3 * X + 1e6
+    fitted = clone(est).set_params(metric=metric).fit(far)
+    assert np.isfinite(fitted.embedding_).all()
