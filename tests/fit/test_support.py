@@ -9,7 +9,6 @@ import pytest
 import scipy.sparse as sp
 
 from neucmds import InputError, neuc_mds
-from neucmds import options as table
 from neucmds.errors import rendered
 from neucmds.options import INPUTS, OPTIONS, TABLE
 from neucmds.spectrum.operators.features import FeatureGram
@@ -39,7 +38,7 @@ def given(kind, folder, monkeypatch):
         monkeypatch.setattr("neucmds.backend.memory.available_memory", lambda: LITTLE_MEMORY)
         return folder / "d.npy", {}
     if kind == "large graph":
-        monkeypatch.setattr(table, "MOST_PATHS", 10)
+        monkeypatch.setattr("neucmds.options.available_memory", lambda: LITTLE_MEMORY)
     if kind == "dask":
         return pytest.importorskip("dask.array").from_array(D, chunks=18), {}
     return {
@@ -101,7 +100,7 @@ def test_every_cell_says_what_happens(kind, name, tmp_path, monkeypatch):
             np.testing.assert_array_equal(result.coordinates, expected.coordinates)
 
 
-@pytest.mark.parametrize("name", table.TABLE["closed form"])
+@pytest.mark.parametrize("name", TABLE["closed form"])
 def test_closed_forms_refuse_what_needs_a_descent(name, tmp_path):
     gaps = np.where(WEIGHTS - 1 + np.eye(N) > 0, D, np.nan)
     with pytest.raises(InputError, match=r"method='refined'|loss='relative'"):
