@@ -19,9 +19,9 @@ _MOST_STACKED = 8192
 Array = Any
 
 # Entries in one block of rows: 16 MB in float64.
-BLOCK_ELEMENTS = 2**21
+BLOCK_ELEMENTS = 2_097_152
 # Entries that stay in cache through several steps: 1 MB in float64.
-CACHED_ELEMENTS = 2**17
+CACHED_ELEMENTS = 131_072
 
 _NUMPY = compat.array_namespace(np.empty(0))
 

@@ -24,8 +24,6 @@ Indices = npt.NDArray[np.intp]
 
 # Candidates of matching pursuit from each end; it holds a square matrix over all: 8 MB.
 FAR_REACH = 500
-# Most steps of conjugate gradients; ten are usual.
-CG_STEPS = 200
 # Up to this many objects, and n < 20k, the n×n system is solved directly; no n×n matrix exists
 # beyond.
 MAX_DENSE = 2000
@@ -122,7 +120,8 @@ def _conjugate_gradients(u: Array, e0: Array) -> Array:
     direction = z
     rho = float(xp.vecdot(residual, z))
     target = 1e-12 * rho
-    for _ in range(CG_STEPS):
+    # Exact after n steps; ten are usual.
+    for _ in range(n):
         if rho <= target:
             break
         image = xp.sum((u @ (ut @ (direction[:, None] * u))) * u, axis=1)

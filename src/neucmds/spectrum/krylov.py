@@ -120,46 +120,30 @@ def _searched(
     gram: Gram, rule: Rule, n_wanted: int, tol: float, spare: bool, rng: np.random.Generator
 ) -> Spectrum:
     """Search with products in single precision where these pay, then in float64 if need be."""
+    block, capacity = basis_sizes(gram, n_wanted)
+    attempts: list[tuple[AbstractContextManager[Multiply], float]] = [
+        (nullcontext(gram.matmat), _DOUBLE_PRECISION)
+    ]
     # The float64 steps bring float32 pairs to 1e-8, but not to 1e-9.
     single = gram.single() if tol >= 1e-8 else None
     if single is not None:
-        spectrum = _search_by(
-            single, gram.single_error, gram, rule, n_wanted, tol=tol, spare=spare, rng=rng
-        )
+        attempts.insert(0, (single, gram.single_error))
+    for products, precision in attempts:
+        with products as multiply:
+            rows = gram.xp.empty((capacity, gram.n), dtype=gram.xp.float64, device=gram.device)
+            basis = KrylovBasis(rows, multiply, rng, precision)
+            basis.inject(block)
+            check, converged = search(gram, basis, rule, n_wanted, tol)
+        # The float32 copy is freed before the finish.
+        del multiply
+        basis.multiply = gram.matmat
+        unpolished = None
+        if converged:
+            unpolished = _unpolished(gram, basis, check, n_wanted, tol, spare)
+        spectrum = unpolished or _finished(gram, basis, check, rule, n_wanted, tol, converged)
         if spectrum.converged:
-            return spectrum
-    double = nullcontext(gram.matmat)
-    return _search_by(
-        double, _DOUBLE_PRECISION, gram, rule, n_wanted, tol=tol, spare=spare, rng=rng
-    )
-
-
-def _search_by(
-    products: AbstractContextManager[Multiply],
-    precision: float,
-    gram: Gram,
-    rule: Rule,
-    n_wanted: int,
-    *,
-    tol: float,
-    spare: bool,
-    rng: np.random.Generator,
-) -> Spectrum:
-    """Search with products of a precision, and finish in float64 where that is needed."""
-    block, capacity = basis_sizes(gram, n_wanted)
-    with products as multiply:
-        rows = gram.xp.empty((capacity, gram.n), dtype=gram.xp.float64, device=gram.device)
-        basis = KrylovBasis(rows, multiply, rng, precision)
-        basis.inject(block)
-        check, converged = search(gram, basis, rule, n_wanted, tol)
-    # The float32 copy is freed before the finish.
-    del multiply
-    basis.multiply = gram.matmat
-    if converged:
-        spectrum = _unpolished(gram, basis, check, n_wanted, tol, spare)
-        if spectrum is not None:
-            return spectrum
-    return _finished(gram, basis, check, rule, n_wanted, tol, converged)
+            break
+    return spectrum
 
 
 def _unpolished(

@@ -156,8 +156,10 @@ class KrylovBasis:
             again = numbers[:, width:-1]
             largest = np.sqrt(np.max(np.sum(factor**2, axis=1) + numbers[:, -1]))
             error = np.max(np.abs(again - np.eye(width)))
+            # A bound on the inverse of the smallest singular value.
+            inverse = np.linalg.norm(np.linalg.inv(factor))
             # Not of NaN.
-            if error < _NEARLY_ORTHONORMAL and WEAK * largest * _inverse_norm(factor) <= 1:
+            if error < _NEARLY_ORTHONORMAL and WEAK * largest * inverse <= 1:
                 self.coupling = factor
                 continue
             self.local, self.size, self.width = before
@@ -287,11 +289,6 @@ def _corrected(rows: Array, inner: Array) -> Array:
     # Made there: a GPU is waited for if it is sent something.
     identity = namespace(rows).eye(int(rows.shape[0]), dtype=rows.dtype, device=device(rows))
     return combine_rows(rows, 1.5 * identity - 0.5 * inner)
-
-
-def _inverse_norm(factor: Floats) -> float:
-    """Return a bound on the inverse of the smallest singular value."""
-    return float(np.linalg.norm(np.linalg.inv(factor)))
 
 
 def _whitening(inner: Floats) -> tuple[Floats, Floats]:

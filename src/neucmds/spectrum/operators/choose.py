@@ -107,25 +107,20 @@ def is_store(value: Any) -> bool:
 
 def lazy_if_large(D: Any) -> Any:
     """Return D as a dask array if it lies outside memory and does not fit, else D itself."""
-    store = outside_memory(D)
-    return D if store is None else from_store(store)
-
-
-def outside_memory(D: Any) -> Any:
-    """Return what holds D outside memory if it does not fit; else None."""
+    store = D
     if isinstance(D, (str, os.PathLike)):
         if Path(D).suffix.lower() != ".npy" or not Path(D).is_file():
-            return None
-        D, _ = read_table(D, mmap=True)
+            return D
+        store, _ = read_table(D, mmap=True)
     # What is not square is refused, or spread out, where matrices in memory are checked.
-    if not is_store(D) or len(D.shape) != 2 or D.shape[0] != D.shape[1]:
-        return None
-    wide = np.float32 if D.dtype in (np.float16, np.float32) else np.float64
+    if not is_store(store) or len(store.shape) != 2 or store.shape[0] != store.shape[1]:
+        return D
+    wide = np.float32 if store.dtype in (np.float16, np.float32) else np.float64
     free = memory.available_memory()
-    fits = free is None or _dense_bytes(int(D.shape[0]), wide, np) <= free
+    fits = free is None or _dense_bytes(int(store.shape[0]), wide, np) <= free
     if fits:
-        return None
-    return D
+        return D
+    return from_store(store)
 
 
 def _dense_bytes(n: int, dtype: Any, xp: Any) -> int:
