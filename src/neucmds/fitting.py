@@ -23,7 +23,7 @@ from neucmds.errors import (
     OverfitWarning,
     option,
 )
-from neucmds.form import Form, kappa_of
+from neucmds.form import Form
 from neucmds.options import GOALS, Options, notify
 from neucmds.place.dimension import fewest, scan_dimensions
 from neucmds.prepared import dense_gram, refuse_weights
@@ -149,7 +149,7 @@ def _descend_by_loss(
         weights=weights,
         n_init=options.n_init,
         floor=options.floor,
-        form=Form(np.zeros(0), kappa_of(curvature, unit, sqrt(min_and_max(d)[1]))),
+        form=Form.of(np.zeros(0), curvature, unit, sqrt(min_and_max(d)[1])),
         random_state=options.random_state,
     )
     return from_descent(problem, end, components.total, solver="loss", mean_distance=unit)

@@ -46,6 +46,26 @@ class Form:
     signs: Array
     curvature: float = 0.0
 
+    @classmethod
+    def of(cls, signs: Array, curvature: float, mean_distance: float, largest: float = 0.0) -> Form:
+        """Return the form of κ in units of 1/(mean d)²; raise if the largest d forbids it."""
+        if not curvature:
+            return cls(signs)
+        kappa = curvature / mean_distance**2
+        reach = sqrt(abs(kappa)) * largest
+        most = MOST_HYPERBOLIC
+        bounded = "at least"
+        if curvature > 0:
+            most = pi * (1 + 1e-6)
+            bounded = "at most"
+        if reach > most:
+            bound = 0.99 * curvature * (most / reach) ** 2
+            raise InputError(
+                f"{option('curvature', curvature)} makes the largest dissimilarity "
+                f"{reach / most:.3g} times too long; pass {bounded} {bound:.3g}, or 'auto'."
+            )
+        return cls(signs, kappa)
+
     @property
     def signature(self) -> tuple[int, int]:
         """Numbers of positive and of negative coordinates (p, q)."""
@@ -185,25 +205,6 @@ class Form:
         if self.curvature > 0:
             cosine_sq = xp.clip(cosine_sq, LEAST_COSINE**2, None)
         return root * xp.sqrt(cosine_sq)
-
-
-def kappa_of(curvature: float, mean_distance: float, largest: float = 0.0) -> float:
-    """Turn κ in units of 1/(mean d)² into units of 1/d²; raise if the largest d does not allow it.
-
-    The latter is the `curvature` of a `Form`.
-    """
-    if not curvature:
-        return 0.0
-    kappa = curvature / mean_distance**2
-    reach = sqrt(abs(kappa)) * largest
-    most = pi * (1 + 1e-6) if curvature > 0 else MOST_HYPERBOLIC
-    if reach > most:
-        bound = 0.99 * curvature * (most / reach) ** 2
-        raise InputError(
-            f"{option('curvature', curvature)} makes the largest dissimilarity {reach / most:.3g} "
-            f"times too long; pass {'at most' if bound > 0 else 'at least'} {bound:.3g}, or 'auto'."
-        )
-    return kappa
 
 
 def rounding_level(x: Array, y: Array) -> Array:

@@ -58,7 +58,7 @@ def test_the_stress_is_that_of_the_coordinates_in_double_precision(small, exact)
     D = form(x) if exact else datasets.euclidean_ball(50, random_state=0)
     start, kept, limits = x + 0.1 * unit * coordinates(50, 1), [], Limits(60, 1e-6)
     limits = replace(limits, keep=lambda *place: kept.append(place))
-    with patch.object(products, "SMALL", small):
+    with patch.object(products, "MAX_DENSE", small):
         found = refine(DenseGram(D), Start(start, FORM), limits)
     d_hat = found.form.sq(found.coordinates, found.coordinates)
     stress, size = np.sum((d_hat - D) ** 2), np.sum(D**2)

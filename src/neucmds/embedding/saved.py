@@ -13,7 +13,7 @@ from neucmds.backend.arrays import Array, is_array, to_numpy
 from neucmds.backend.files import format_errors, read_npz
 from neucmds.embedding.info import Info
 from neucmds.errors import InputError
-from neucmds.form import Form, kappa_of
+from neucmds.form import Form
 from neucmds.place.rules import LinearPlacement, LossPlacement, Placement
 from neucmds.refine.losses import LOSSES, PairLoss
 
@@ -103,7 +103,7 @@ def _embedding(kind: type[Embedding], header: dict[str, Any], arrays: dict[str, 
         raise ValueError("its loss is unknown")
     values[Info]["history"] = tuple(arrays["history"].tolist())
     curvature = _scalar(header, "curvature", float)
-    form = Form(arrays["signs"], kappa_of(curvature, header["mean_distance"]))
+    form = Form.of(arrays["signs"], curvature, header["mean_distance"])
     values[kind] |= {
         "form": form,
         "info": Info(**values[Info]),

@@ -15,7 +15,7 @@ from neucmds.backend.memory import require_memory
 from neucmds.embedding import Embedding
 from neucmds.embedding.build import from_pairs
 from neucmds.fitting import scouted
-from neucmds.form import Form, kappa_of
+from neucmds.form import Form
 from neucmds.large.dense import embed_landmarks
 from neucmds.options import Options
 from neucmds.problem.components import Components
@@ -48,15 +48,15 @@ def embed_pairs(pairs: Pairs, options: Options) -> Embedding:
         return (squares[scouts] + squares[scouts].T) / 2
 
     components, curvature = scouted(among_scouts, pairs.n, components, options)
-    kappa = kappa_of_pairs(pairs, curvature)
+    form = form_of_pairs(pairs, curvature)
     start = options.init
     if start is None and options.loss == "squared" and pairs.n <= FEW_LISTED:
         start = from_all_pairs(pairs, components)
     if start is None:
         landmarks, squares = to_landmarks(_start_size(pairs.n, components.total))
-        start = landmark_start(landmarks, squares, components, kappa, options)
+        start = landmark_start(landmarks, squares, components, form, options)
     elif start.form.is_flat:
-        start = replace(start, form=replace(start.form, curvature=kappa))
+        start = replace(start, form=replace(form, signs=start.signs))
     embedding = fit_pairs(pairs, start, options, falling=options.init is None)
     return replace(embedding, requested=components.total)
 
@@ -114,7 +114,7 @@ def landmark_start(
     landmarks: Indices,
     sq_to_landmarks: Floats,
     components: Components,
-    kappa: float,
+    form: Form,
     options: Options,
     like: Array | None = None,
 ) -> Start:
@@ -125,14 +125,15 @@ def landmark_start(
     landmarks : ndarray of shape (L,)
     sq_to_landmarks : ndarray of shape (n, L)
         Squared dissimilarities of all objects.
-    components, kappa
-        Signature and curvature.
+    components : Components
+    form : Form
+        Of any signs: the curvature.
     options : Options
         Whose `random_state` draws folds.
     like : array, optional
         Objects are placed on its device.
     """
-    squares = Form(np.empty(0), kappa).to_sq(sq_to_landmarks)
+    squares = form.to_sq(sq_to_landmarks)
     among = (squares[landmarks] + squares[landmarks].T) / 2
     rng = check_random_state(options.random_state)
     asked = Options(components.signature or components.total, squared=True, random_state=rng)
@@ -141,13 +142,13 @@ def landmark_start(
     if like is not None and not on_cpu(like):
         squares = asarray_like(squares, like, namespace(like).float64)
     x = embedding.placement.place(squares)
-    return Start(x, replace(embedding.form.in_numpy(), curvature=kappa))
+    return Start(x, replace(form, signs=embedding.form.in_numpy().signs))
 
 
-def kappa_of_pairs(pairs: Pairs, curvature: float) -> float:
-    """Turn a curvature in units of 1/(mean d)² of the pairs into units of 1/d²."""
+def form_of_pairs(pairs: Pairs, curvature: float) -> Form:
+    """Return the form, without signs, of a curvature in units of 1/(mean d)² of the pairs."""
     largest = sqrt(max(0.0, float(pairs.sq_dissimilarity.max())))
-    return kappa_of(curvature, _mean_distance(pairs), largest)
+    return Form.of(np.zeros(0), curvature, _mean_distance(pairs), largest)
 
 
 def _mean_distance(pairs: Pairs) -> float:

@@ -15,7 +15,7 @@ from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.fitting import scouted
 from neucmds.large.landmarks import fit_landmarks, metric_on
-from neucmds.large.listed import fit_pairs, kappa_of_pairs, landmark_start, require_pair_memory
+from neucmds.large.listed import fit_pairs, form_of_pairs, landmark_start, require_pair_memory
 from neucmds.large.two_levels import MANY, least_landmarks
 from neucmds.options import Options, notify
 from neucmds.problem.components import AUTO, Components
@@ -121,9 +121,9 @@ def _embed_sample(
     start = options.init
     if start is None:
         components, curvature = scouted(among_scouts, pairs.n, components, options)
-        kappa = kappa_of_pairs(pairs, curvature)
+        form = form_of_pairs(pairs, curvature)
         squares = sample.to_landmarks**2
-        start = landmark_start(sample.landmarks, squares, components, kappa, options, like)
+        start = landmark_start(sample.landmarks, squares, components, form, options, like)
     embedding = fit_pairs(
         pairs,
         start,

@@ -19,9 +19,9 @@ from neucmds.backend.arrays import Array, asarray_like, min_and_max, namespace, 
 from neucmds.backend.threads import pool_for
 from neucmds.form import Form
 from neucmds.problem.components import Components
-from neucmds.refine.descent import FEW_OBJECTS, Limits, Refined, Start
+from neucmds.refine.descent import FEW_OBJECTS, TOL, Limits, Refined, Start
 from neucmds.refine.gaps import complete_and_refine, filled, has_gaps
-from neucmds.refine.pairwise import FLOOR_STEP, STAGE_ITERATIONS, STAGE_TOL, lowered, minimize
+from neucmds.refine.pairwise import FLOOR_STEP, STAGE_ITERATIONS, lowered, minimize
 from neucmds.refine.products import refine
 from neucmds.refine.signatures import best_negatives
 from neucmds.refine.starts import FEWER_OBJECTS, MORE_STARTS, best_refined, eigenvector_start
@@ -221,7 +221,7 @@ class Search:
         There are a quarter of the starts by default.
         """
         starts = starts or ceil(self.n_init / 4)
-        brief = self.limits.at_most(STAGE_ITERATIONS, STAGE_TOL)
+        brief = self.limits.at_most(STAGE_ITERATIONS, TOL)
         if negatives not in self.ends:
             squared = self._squared_with(negatives)
             start, _ = approach(self.tiles, squared, self.limits, alone=self.n_init == 1)

@@ -23,6 +23,7 @@ from neucmds.backend.arrays import Array, asarray_like, centered, namespace
 from neucmds.backend.threads import over_rows, pool_for
 from neucmds.form import Form
 from neucmds.refine.descent import (
+    TOL,
     Limits,
     Refined,
     Start,
@@ -44,7 +45,6 @@ FIRST_FLOOR = 256.0
 # Ratio of two floors of D that follow each other.
 FLOOR_STEP = 4.0
 STAGE_ITERATIONS = 40
-STAGE_TOL = 1e-3
 # Entries of a tile or a block of differences on a GPU, where each is waited for.
 DEVICE_BLOCK = 67_108_864
 
@@ -138,7 +138,7 @@ def lowered(
     while floor > loss.floor and limits.max_iter:
         stage = replace(summed, loss=replace(loss, floor=floor))
         most = min(limits.max_iter, STAGE_ITERATIONS)
-        tol = max(limits.tol, STAGE_TOL)
+        tol = max(limits.tol, TOL)
         end = minimize(stage, start, replace(limits, max_iter=most, tol=tol))
         start = end
         limits = limits.after(len(end.history) - 1)

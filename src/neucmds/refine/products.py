@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.backend.arrays import Array, asarray_like, centered, eps, namespace, to_numpy
+from neucmds.backend.arrays import Array, asarray_like, centered, namespace, to_numpy
 from neucmds.backend.threads import over_rows
 from neucmds.form import Form
 from neucmds.refine.descent import EXACT, Limits, Refined, Start, descend, lowest_point
@@ -24,6 +24,7 @@ from neucmds.refine.pairwise import minimize
 from neucmds.refine.tiles import Tiles
 from neucmds.spectrum.exact import MAX_DENSE
 from neucmds.spectrum.geometry import (
+    ROUNDING,
     StressTerms,
     canonical,
     stress_from_errors,
@@ -35,8 +36,6 @@ from neucmds.spectrum.operators.single_precision import Multiply
 
 Floats = npt.NDArray[np.float64]
 
-# Up to here float64 products cost next to nothing.
-SMALL = 1500
 # Share of ‖B‖² that the STRESS must be for single precision to have two digits of it.
 RESOLVED = 4e-5
 # Share of the STRESS that rounding may make up before it is computed from residuals.
@@ -70,7 +69,7 @@ def _descended(gram: Gram, start: Start, limits: Limits) -> Refined:
     """Descend by products in single precision where these are worth it and have enough digits."""
     x = start.coordinates
     single = None
-    if gram.n > SMALL:
+    if gram.n > MAX_DENSE:
         single = gram.single()
     if single is not None:
         with single as multiply:
@@ -92,7 +91,7 @@ def _exact_terms(gram: Gram, x: Array, form: Form, quadratic: Array) -> tuple[St
     overlap = float(xp.vecdot(quadratic, signs))
     gram_error_sq = max(0.0, gram.frobenius_sq - 2 * overlap + fitted_sq)
     terms = stress_from_errors(gram_error_sq, gram.diagonal() - x**2 @ signs)
-    return terms, 16 * eps(np.float64) * (gram.frobenius_sq + fitted_sq)
+    return terms, ROUNDING * (gram.frobenius_sq + fitted_sq)
 
 
 def _refine_by_residuals(

@@ -10,24 +10,20 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import Array, asarray_like, namespace, row_blocks
-from neucmds.form import Form, kappa_of
+from neucmds.form import Form
 from neucmds.problem.components import AUTO, Components
-from neucmds.refine.descent import EXACT, TOL, Limits, Refined
+from neucmds.refine.descent import EXACT, MAX_ITER, TOL, Limits, Refined
 from neucmds.refine.loss_starts import Search, usual_starts
 from neucmds.refine.tiles import Tiles
 
 # Objects in a sample: 300 and 1000 of 2,296 crossings choose the same √−κ = 4.
 SCOUTS = 500
-# Iterations of a short descent.
-BRIEF = 150
 # √−κ times the largest d: beyond it nothing has been gained on any data.
 FARTHEST = 15.0
-# How often it is halved at first: short descents do not tell 1/(mean d) from 0.
-HALVINGS = 3
+# Curvatures tried at first, each √−κ half of the last, and then at most between the best two.
+CURVATURES = 4
 # Share of the squared error that a curvature must gain to be chosen, or to be looked for.
 LEAST_GAIN = 0.02
-# Steps between the best of these and its neighbours.
-REFINEMENTS = 5
 
 
 def scout(
@@ -63,8 +59,8 @@ def scout(
             weights = xp.take(xp.take(weights, ids, axis=0), ids, axis=1)
     mean = mean_distance(sq_dissimilarity, weights)
 
-    def search_of(kappa: float) -> Search:
-        form = Form(np.zeros(0), kappa_of(kappa, mean))
+    def search_of(curvature: float) -> Search:
+        form = Form.of(np.zeros(0), curvature, mean)
         link = form.to_sq(sq_dissimilarity)
         tiles = Tiles.of(link, loss, form=form, weights=weights, floor=floor)
         # With one start each, local minima would decide between κ.
@@ -73,7 +69,7 @@ def scout(
             tiles,
             link,
             components,
-            Limits(BRIEF, TOL),
+            Limits(MAX_ITER, TOL),
             n_init=ceil(starts / 4),
             quick=True,
             rng=check_random_state(seed),
@@ -126,7 +122,7 @@ def _best_root(error: Callable[[float], float], unit: float) -> float:
     `unit` is the mean d over the largest one. Spheres are above zero, up to the one that has the
     longest d as its half.
     """
-    hyperbolic = [-FARTHEST * unit / 2**i for i in range(HALVINGS + 1)]
+    hyperbolic = [-FARTHEST * unit / 2**i for i in range(CURVATURES)]
     spherical = [pi * unit / 2, 0.97 * pi * unit, pi * unit]
     if error(0.0) < EXACT:
         return 0.0
@@ -139,7 +135,7 @@ def _best_root(error: Callable[[float], float], unit: float) -> float:
 
 def _lowest_root(error: Callable[[float], float], roots: list[float]) -> float:
     """Return the best of some roots, and of others beside it by parabolas."""
-    for _ in range(REFINEMENTS):
+    for _ in range(CURVATURES):
         roots.sort()
         at = roots.index(min(roots, key=error))
         if roots[at] == 0.0 or at in (0, len(roots) - 1):

@@ -23,11 +23,12 @@ from neucmds.errors import InputError, option
 from neucmds.form import Form
 from neucmds.problem.components import Components
 from neucmds.refine.descent import EXACT, Limits, Refined, Start
+from neucmds.refine.pairwise import STAGE_ITERATIONS
 from neucmds.refine.products import in_memory, refine
 from neucmds.spectrum.exact import MAX_DENSE, exact_selection, exact_weights
-from neucmds.spectrum.geometry import canonical, diagonalize, signed_lengths, stress_terms
+from neucmds.spectrum.geometry import canonical, selected_coordinates, signed_lengths, stress_terms
 from neucmds.spectrum.operators.gram import Gram
-from neucmds.spectrum.selection import Selection, neuc, neuc_plus
+from neucmds.spectrum.selection import neuc, neuc_plus
 from neucmds.spectrum.spectrum import Spectrum
 
 Signature = tuple[int, int]
@@ -41,8 +42,6 @@ MORE_STARTS = 32
 MOST_TRIED = 25
 # A column must lower the objective by this share of it to be worth a coordinate.
 WORTH = 1e-4
-# Products of a search for the steepest column: it need not be exact, a descent follows.
-SEARCH = 40
 
 
 def as_start(init: Any) -> Start:
@@ -96,7 +95,9 @@ def best_refined(gram: Gram, spectrum: Spectrum, components: Components, limits:
     reached = sum(stress_terms(spectrum, gram.diagonal(), closed_form))
     # Less by more than rounding: otherwise the simpler start stays.
     if reached < result.value - min(1e-12 * gram.sq_norm, 1e-3 * result.value):
-        result = refine(gram, _closed_form_start(spectrum, closed_form), limits)
+        coordinates, weights, _ = selected_coordinates(spectrum, closed_form)
+        start = Start(coordinates, Form(np.sign(weights)))
+        result = refine(gram, start, limits)
     if components.signature is None and gram.n <= FEWER_OBJECTS:
         euclidean = Components(components.total, (components.total, 0))
         quiet = replace(limits, callback=None, keep=None)
@@ -136,13 +137,6 @@ def _untied(spectrum: Spectrum, kept: npt.NDArray[np.intp]) -> Array:
         return spectrum.take(kept)
     mixing = same * np.random.default_rng(0).standard_normal(same.shape)
     return spectrum.vectors @ asarray_like(np.linalg.qr(mixing)[0], spectrum.vectors)
-
-
-def _closed_form_start(spectrum: Spectrum, selection: Selection) -> Start:
-    weights, rotation = diagonalize(selection.core)
-    u = spectrum.take(selection.kept)
-    turn = asarray_like(rotation * np.sqrt(np.abs(weights)), u)
-    return Start(u @ turn, Form(np.sign(weights)))
 
 
 def lowest_end(
@@ -244,7 +238,7 @@ def _steepest(rate: Callable[[Array], Array], like: Array) -> tuple[Array, float
     basis: list[Array] = []
     images: list[Array] = []
     largest = 0.0
-    for _ in range(min(SEARCH, n - 1)):
+    for _ in range(min(STAGE_ITERATIONS, n - 1)):
         for _ in range(2 if basis else 0):
             q = xp.concat(basis, axis=1)
             v = centered(v - q @ (xp.matrix_transpose(q) @ v))
