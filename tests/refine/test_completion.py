@@ -58,7 +58,7 @@ def test_row_effects_are_the_least_squares_fit_of_what_was_observed():
     assert not completion.has_gaps(1 - np.eye(9))
 
 
-@pytest.mark.parametrize(("n", "folds", "share"), [(16, 10, 0.1), (60, 3, 0.1), (150, 1, 0.05)])
+@pytest.mark.parametrize(("n", "folds", "share"), [(16, 10, 0.1), (60, 3, 0.1), (150, 1, 0.1)])
 def test_held_out_pairs_are_disjoint_and_leave_every_object_two_thirds(n, folds, share):
     w = 1 - np.eye(n)
     w[2, 5] = w[5, 2] = 0
@@ -152,12 +152,12 @@ def test_overfitting_is_noticed_and_said():
     np.fill_diagonal(D, 0)
     holed = np.where(hide(24, 0.3), np.nan, D)
     weights = random_weights(24)
-    with pytest.warns(OverfitWarning, match="overfit the observed entries"):
+    with pytest.warns(OverfitWarning, match="8 coordinates predict unobserved entries badly"):
         embedding = neuc_mds(holed, 8, squared=True, missing="ignore", weights=weights)
     counted = np.where(np.isnan(holed), 0.0, weights)
     assert embedding.stress == pytest.approx(weighted_stress(embedding, D, counted), rel=1e-9)
     with (
-        pytest.warns(OverfitWarning, match="overfit"),
+        pytest.warns(OverfitWarning, match="badly"),
         pytest.warns(ConvergenceWarning, match="raise"),
     ):
         stopped = neuc_mds(holed, 8, squared=True, missing="ignore", max_iter=1, tol=0.0)
@@ -201,8 +201,8 @@ def test_many_coordinates_of_a_tenth_of_the_pairs_are_not_worse_than_four():
     """Five times the error, and no warning, before."""
     D, gaps = noisy(160, 0.1), hide(160, 0.85)
     error, (said,) = warned(D, gaps, 16)
-    assert "16 coordinates of 160 objects are 2424 numbers, but only" in said
-    assert "Ask for fewer" in said
+    assert "16 coordinates predict unobserved entries badly" in said
+    assert "filled by 4 coordinates" in said
     least, said = warned(D, gaps, 4)
     assert error < 1.5 * least
     assert not said
@@ -216,8 +216,8 @@ def test_too_few_coordinates_are_not_said_to_overfit():
     D = rows[:, None] + rows[None, :] + e + e.T
     np.fill_diagonal(D, 0)
     holed = np.where(hide(50, 0.2), np.nan, D)
-    for k, unit, advice in ((1, 1e3, "another number of"), (2, 1, "more"), (4, 1e-3, "more")):
-        said = f"predict unobserved entries badly.* by row effects alone. Ask for {advice} coord"
+    said = "predict unobserved entries badly.* by row effects alone"
+    for k, unit in ((1, 1e3), (2, 1), (4, 1e-3)):
         with pytest.warns(OverfitWarning, match=said):
             neuc_mds(unit * holed, k, squared=True, missing="ignore", random_state=0)
 

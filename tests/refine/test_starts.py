@@ -14,7 +14,7 @@ from neucmds.problem.components import Components
 from neucmds.refine import starts
 from neucmds.refine.descent import Limits, Refined, Start
 from neucmds.refine.losses import PairLoss
-from neucmds.refine.starts import _steepest, _without_null_columns, lowest_end, with_steepest_column
+from neucmds.refine.starts import _without_null_columns, lowest_end, with_steepest_column
 from neucmds.spectrum.exact import exact_selection, exact_weights
 from neucmds.spectrum.geometry import stress_terms
 from neucmds.spectrum.operators.dense import DenseGram
@@ -84,18 +84,6 @@ def test_signs_that_help_are_all_there_and_others_are_left_out_with_a_word():
     assert found.signature == (2, 0)
     with pytest.warns(FewerComponentsWarning):
         assert neuc_mds(euclidean, (0, 2), squared=True).k == 0
-
-
-def test_the_steepest_column_is_the_top_eigenvector():
-    entries = np.random.default_rng(4).normal(size=(30, 30))
-    center = np.eye(30) - 1 / 30
-    h = center @ (entries + entries.T) @ center
-    values, vectors = np.linalg.eigh(h)
-    for unit in (1.0, 1e-15):
-        v, slope = _steepest(lambda block, unit=unit: unit * (h @ block), np.zeros(30))
-        assert slope == pytest.approx(unit * values[-1], rel=1e-8)
-        assert abs(v[:, 0] @ vectors[:, -1]) == pytest.approx(1, abs=1e-6)
-    assert _steepest(lambda block: -(h @ (h @ block)), np.zeros(30)) is None
 
 
 def end_at(x, signs, value=0.0):

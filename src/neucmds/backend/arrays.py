@@ -22,6 +22,8 @@ Array = Any
 BLOCK_ELEMENTS = 2_097_152
 # Entries that stay in cache through several steps: 1 MB in float64.
 CACHED_ELEMENTS = 131_072
+# Entries of a block on a GPU, where each is waited for.
+DEVICE_ELEMENTS = 67_108_864
 
 _NUMPY = compat.array_namespace(np.empty(0))
 

@@ -33,9 +33,7 @@ from neucmds.spectrum.solve import solve_roughly
 
 Floats = npt.NDArray[np.float64]
 
-# Share of the observed pairs held out at a time.
-HELD_OUT = 0.05
-# Pairs that are enough to compare two models.
+# Pairs that are enough to compare two models, held out by tenths of all.
 ENOUGH = 500
 # Up to this many objects listed pairs start as weights of a whole D.
 FEW_LISTED = 300
@@ -175,33 +173,23 @@ def _best_size(
     best = int(np.argmin(errors.mean(axis=1)))
     if not _clearly_less(errors[best], errors[-1]):
         return last
-    warnings.warn(_predicts_badly(weights, errors, best, sizes), OverfitWarning, stacklevel=2)
+    warnings.warn(_predicts_badly(errors, best, sizes), OverfitWarning, stacklevel=2)
     if best == 0:
         return None
     return best - 1
 
 
 def _warn_if_undetermined(weights: Array, k: int) -> None:
-    """Warn if k coordinates have more unknowns than there are observed pairs."""
-    why = _undetermined(weights, k)
-    if why is None:
-        return
+    """Warn if k coordinates have more unknowns, up to isometries, than there are observed pairs."""
     n = int(weights.shape[0])
+    unknowns = n * k - k * (k + 1) // 2
     pairs = _observed_pairs(weights)
-    most = max((size for size in range(1, k) if _unknowns(n, size) <= pairs), default=0)
-    advice = f"ask for at most {most} coordinates" if most else "observe more pairs"
-    message = f"{k} coordinates {why}, which do not determine the others; {advice}."
-    warnings.warn(message, OverfitWarning, stacklevel=2)
-
-
-def _undetermined(weights: Array, k: int) -> str | None:
-    """Compare the unknowns of k coordinates with the observed pairs; None if there are enough."""
-    n = int(weights.shape[0])
-    unknowns = _unknowns(n, k)
-    pairs = _observed_pairs(weights)
-    if unknowns <= pairs:
-        return None
-    return f"of {n} objects are {unknowns} numbers, but only {pairs} pairs were observed"
+    if unknowns > pairs:
+        message = (
+            f"{k} coordinates of {n} objects are {unknowns} numbers, but only {pairs} pairs were "
+            "observed, which do not determine the others; ask for fewer coordinates."
+        )
+        warnings.warn(message, OverfitWarning, stacklevel=2)
 
 
 def _held_out_errors(
@@ -232,30 +220,17 @@ def _clearly_less(errors: Floats, others: Floats) -> bool:
     return bool(enough and gain.mean() > 2 * gain.std() / np.sqrt(gain.size))
 
 
-def _predicts_badly(weights: Array, errors: Floats, best: int, sizes: list[Components]) -> str:
-    """Name the model that predicts held-out entries better, why, and what to do."""
+def _predicts_badly(errors: Floats, best: int, sizes: list[Components]) -> str:
+    """Name the model that predicts held-out entries better."""
     norms = np.sqrt(errors.mean(axis=1))
-    k = sizes[-1].total
     model = "row effects alone"
     if best:
         model = f"{sizes[best - 1].total} coordinates"
-    why = _undetermined(weights, k)
-    advice = "fewer"
-    if why is None and any(_clearly_less(smaller, errors[-1]) for smaller in errors[1:-1]):
-        why = "overfit the observed entries"
-    elif why is None:
-        why = "predict unobserved entries badly"
-        advice = "more" if len(sizes) > 1 else "another number of"
     return (
-        f"{k} coordinates {why}: on held-out ones the error is {norms[-1]:.2g} of predicting their "
-        f"mean, with {model} {norms[best]:.2g}; the gaps are filled by {model}. Ask for {advice} "
-        "coordinates."
+        f"{sizes[-1].total} coordinates predict unobserved entries badly: on held-out ones the "
+        f"error is {norms[-1]:.2g} of predicting their mean, with {model} {norms[best]:.2g}; the "
+        f"gaps are filled by {model}. Ask for another number of coordinates."
     )
-
-
-def _unknowns(n: int, k: int) -> int:
-    """Degrees of freedom of k coordinates of n objects up to isometries."""
-    return n * k - k * (k + 1) // 2
 
 
 def _sizes(components: Components) -> list[Components]:
@@ -298,17 +273,14 @@ def _generator(random_state: Any) -> np.random.Generator:
 
 
 def _hold_outs(weights: Array, rng: np.random.Generator) -> Iterator[Array]:
-    """Draw disjoint shares of the observed pairs: 5 % of many, or tenths up to `ENOUGH` in all.
+    """Draw disjoint tenths of the observed pairs, up to `ENOUGH` in all.
 
     No object loses more than a third of its pairs.
     """
     n = int(weights.shape[0])
     i, j = np.nonzero(np.triu(to_numpy(weights > 0), 1))
     degrees = np.bincount(np.concatenate([i, j]), minlength=n)
-    share = HELD_OUT
-    if share * i.size < ENOUGH:
-        share = 2 * HELD_OUT
-    count = max(1, round(share * i.size))
+    count = max(1, round(0.1 * i.size))
     order = rng.permutation(i.size)
     for start in range(0, min(ENOUGH, i.size), count):
         pairs = order[start : start + count]

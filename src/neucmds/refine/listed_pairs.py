@@ -6,7 +6,7 @@ sparse product. In main memory passes are cut into parts that stay in the cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count, pairwise
@@ -19,6 +19,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from neucmds.backend.arrays import (
+    CACHED_ELEMENTS,
+    DEVICE_ELEMENTS,
     Array,
     asarray_like,
     centered,
@@ -45,7 +47,6 @@ from neucmds.refine.losses import (
     weighted,
 )
 from neucmds.refine.pairwise import (
-    DEVICE_BLOCK,
     PairObjective,
     SummedLoss,
     lowered,
@@ -57,9 +58,6 @@ from neucmds.refine.pairwise import (
 Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]
 
-# Entries of a block of differences, 512 KB of float32: a quarter of an L2 cache. Up to as many
-# pairs are held in float64.
-BLOCK = 131_072
 # Pieces of the product with the pulls; each has n × k sums of its own, which are added up in turn.
 PIECES = 4
 
@@ -149,7 +147,7 @@ class ListedPairs(SummedLoss):
         """
         xp = namespace(like)
         dtype = xp.float32
-        if pairs.size <= BLOCK and on_cpu(like):
+        if pairs.size <= CACHED_ELEMENTS and on_cpu(like):
             dtype = xp.float64
         sq = form.to_sq(pairs.sq_dissimilarity)
         scale = power_of_four(sq)
@@ -208,7 +206,7 @@ class ListedPairs(SummedLoss):
             value, pull[part] = self._pulled(residual[part], part)
             return value
 
-        value = 2 * sum(self._each(walk, self._runs))
+        value = 2 * sum(self.each(walk, self._runs))
         return PairObjective(self, x, value, self._gradient(x, pull), residual, pull)
 
     def _residuals(self, x: Array) -> Array:
@@ -245,7 +243,7 @@ class ListedPairs(SummedLoss):
                 bent = bent * bend
             return np.array([dot(bent, first) + 2 * dot(pull[part], second), c3, c4])
 
-        higher = 2 * np.sum(self._each(walk, self._runs), axis=0)
+        higher = 2 * np.sum(self.each(walk, self._runs), axis=0)
         quartic = np.array([point.value, dot(point.gradient, direction), *higher])
 
         def move(t: float) -> PairObjective:
@@ -258,7 +256,7 @@ class ListedPairs(SummedLoss):
             def update(part: slice) -> None:
                 moved[part] = residual[part] + t * (d1[part] + t * d2[part])
 
-            self._each(update, self._runs)
+            self.each(update, self._runs)
             return self._with_residual(x, moved)
 
         return quartic, move
@@ -330,8 +328,8 @@ class ListedPairs(SummedLoss):
             write(part, u @ form)
 
         size = int(self.i.shape[0])
-        block = BLOCK if is_numpy(table) else DEVICE_BLOCK
-        self._each(walk, row_blocks(size, 2 * int(self.signs.shape[0]), block))
+        block = CACHED_ELEMENTS if is_numpy(table) else DEVICE_ELEMENTS
+        self.each(walk, row_blocks(size, 2 * int(self.signs.shape[0]), block))
 
     def _pulled(self, residual: Array, part: slice) -> tuple[float, Array]:
         """Return Σ u q² of some pairs, and u q q′ of each."""
@@ -415,7 +413,7 @@ class ListedPairs(SummedLoss):
                 # Two arrays: of one with itself NumPy calls syrk, twice as slow at this size.
                 np.dot(u[part].T, weighted[part], out=out[row])
 
-        blocks = max(1, int(self.starts[-1]) * max(1, k) // BLOCK)
+        blocks = max(1, int(self.starts[-1]) * max(1, k) // CACHED_ELEMENTS)
         parallel_map(walk, _cut(self.starts, blocks))
         return out
 
@@ -424,13 +422,8 @@ class ListedPairs(SummedLoss):
         """Slices of all pairs of which some numbers each stay in the cache."""
         size = int(self.d.shape[0])
         if is_numpy(self.d):
-            return list(row_blocks(size, 8, BLOCK))
+            return list(row_blocks(size, 8, CACHED_ELEMENTS))
         return [slice(0, size)]
-
-    def _each(self, work: Callable[[slice], Any], parts: Iterable[slice]) -> list[Any]:
-        if is_numpy(self.d):
-            return parallel_map(work, parts)
-        return [work(part) for part in parts]
 
     def _narrow(self, array: Array) -> Array:
         return namespace(array).astype(array, self.d.dtype, copy=False)

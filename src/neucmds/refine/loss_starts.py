@@ -251,7 +251,9 @@ class Search:
             near = x + x.std(axis=0) * noise
             return Start(asarray_like(near, best.coordinates), best.form)
         start = Start(asarray_like(x.std() * noise, best.coordinates), best.form)
-        loss = self.tiles.loss.smoothed(smoothing * _mean_of_pairs(self.tiles))
+        d = self.tiles.d
+        mean = float(namespace(d).mean(d[d > 0]))
+        loss = self.tiles.loss.smoothed(smoothing * mean)
         return minimize(replace(self.tiles, loss=loss), start, brief)
 
     def _squared_with(self, negatives: int) -> Start:
@@ -271,16 +273,6 @@ class Search:
         else:
             end = best_refined(self.gram, self.spectrum, components, limits)
         return _padded(Start(*canonical(end.coordinates, end.form)), components, rng)
-
-
-def _mean_of_pairs(tiles: Tiles) -> float:
-    """Mean of D over the pairs that count."""
-    xp = namespace(tiles.d)
-    n = int(tiles.d.shape[0])
-    counted = n * (n - 1)
-    if tiles.weights is not None:
-        counted = int(xp.sum(xp.astype(tiles.weights > 0, xp.int64)))
-    return float(xp.sum(tiles.d)) / max(1, counted)
 
 
 def _symmetric(values: Array) -> Array:

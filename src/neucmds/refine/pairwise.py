@@ -10,17 +10,17 @@ renewed every few iterations; the second term stands for the curvature that Gaus
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import sqrt
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.backend.arrays import Array, asarray_like, centered, namespace
-from neucmds.backend.threads import over_rows, pool_for
+from neucmds.backend.arrays import Array, asarray_like, centered, is_numpy, namespace
+from neucmds.backend.threads import over_rows, parallel_map, pool_for
 from neucmds.form import Form
 from neucmds.refine.descent import (
     TOL,
@@ -45,8 +45,6 @@ FIRST_FLOOR = 256.0
 # Ratio of two floors of D that follow each other.
 FLOOR_STEP = 4.0
 STAGE_ITERATIONS = 40
-# Entries of a tile or a block of differences on a GPU, where each is waited for.
-DEVICE_BLOCK = 67_108_864
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -102,6 +100,12 @@ class SummedLoss(ABC):
     def signed(self, signs: Floats) -> Self:
         """Return the same loss of coordinates with these signs."""
         return replace(self, form=replace(self.form, signs=signs))
+
+    def each(self, work: Callable[[Any], Any], parts: Iterable[Any]) -> list[Any]:
+        """Return the work on every part; NumPy's on all threads."""
+        if is_numpy(self.d):
+            return parallel_map(work, parts)
+        return [work(part) for part in parts]
 
     def scaled(self, coordinates: Array) -> Array:
         """Return x of coordinates in the units of the data."""

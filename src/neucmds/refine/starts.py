@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse.linalg import LinearOperator, eigsh
 
-from neucmds.backend.arrays import Array, asarray_like, centered, namespace, to_numpy
+from neucmds.backend.arrays import Array, asarray_like, namespace, to_numpy
 from neucmds.errors import InputError, option
 from neucmds.form import Form
 from neucmds.problem.components import Components
 from neucmds.refine.descent import EXACT, Limits, Refined, Start
-from neucmds.refine.pairwise import STAGE_ITERATIONS
 from neucmds.refine.products import in_memory, refine
 from neucmds.spectrum.exact import MAX_DENSE, exact_selection, exact_weights
 from neucmds.spectrum.geometry import canonical, selected_coordinates, signed_lengths, stress_terms
@@ -31,6 +31,7 @@ from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import neuc, neuc_plus
 from neucmds.spectrum.spectrum import Spectrum
 
+Floats = npt.NDArray[np.float64]
 Signature = tuple[int, int]
 
 # Up to this many objects the signature (k, 0) is tried as well,
@@ -203,57 +204,26 @@ def with_steepest_column(
     R = w∘(D̂ − D).
     """
     x = end.coordinates
-    xp = namespace(x)
-    pull = end.form.residuals(x, x, sq_dissimilarity)
+    w = 1.0
     if weights is not None:
-        pull = weights * pull
-    total = xp.sum(pull, axis=1)[:, None]
+        w = to_numpy(weights)
+    pull = w * to_numpy(end.form.residuals(x, x, sq_dissimilarity))
+    total = pull.sum(axis=1)
+    n = total.size
 
-    def rate(v: Array) -> Array:
-        return centered((-4.0 * sign) * (total * v - pull @ v))
+    def rate(v: Floats) -> Floats:
+        v = v.ravel() - v.mean()
+        change = (-4.0 * sign) * (total * v - pull @ v)
+        return np.asarray(change - change.mean())
 
-    steepest = _steepest(rate, total[:, 0])
-    if steepest is None:
+    v0 = np.random.default_rng(0).standard_normal(n)
+    if not np.any(pull):
         return None
-    v, slope = steepest
-    fourth = (v - xp.matrix_transpose(v)) ** 4
-    if weights is not None:
-        fourth = weights * fourth
-    total_fourth = float(xp.sum(fourth))
-    if not total_fourth > 0:
+    # It need not be exact: a descent follows.
+    slopes, vectors = eigsh(LinearOperator((n, n), rate), 1, which="LA", v0=v0, tol=1e-3)
+    v = vectors - vectors.mean()
+    fourth = float(np.sum(w * (v - v.T) ** 4))
+    if not slopes[0] > EXACT * np.linalg.norm(pull) or not fourth > 0:
         return None
-    column = v * float(np.sqrt(slope / (2 * total_fourth)))
-    return Start(xp.concat([x, column], axis=1), Form(np.append(end.signs, sign)))
-
-
-def _steepest(rate: Callable[[Array], Array], like: Array) -> tuple[Array, float] | None:
-    """Return the centered unit v of largest vᵀHv, and that; None if it is not positive.
-
-    `rate` multiplies a centered vector with H; `like` gives n, the library and the precision.
-    """
-    xp = namespace(like)
-    n = int(like.shape[0])
-    start = np.random.default_rng(0).standard_normal((n, 1))
-    v = centered(asarray_like(start, like))
-    basis: list[Array] = []
-    images: list[Array] = []
-    largest = 0.0
-    for _ in range(min(STAGE_ITERATIONS, n - 1)):
-        for _ in range(2 if basis else 0):
-            q = xp.concat(basis, axis=1)
-            v = centered(v - q @ (xp.matrix_transpose(q) @ v))
-        length = float(xp.linalg.vector_norm(v))
-        if not length > 1e-10 * largest:
-            break
-        basis.append(v / length)
-        images.append(rate(basis[-1]))
-        largest = max(largest, float(xp.linalg.vector_norm(images[-1])))
-        v = images[-1]
-    if not basis:
-        return None
-    q = xp.concat(basis, axis=1)
-    small = to_numpy(xp.matrix_transpose(q) @ xp.concat(images, axis=1))
-    values, vectors = np.linalg.eigh((small + small.T) / 2)
-    if not values[-1] > 1e-10 * np.max(np.abs(values)):
-        return None
-    return q @ asarray_like(vectors[:, -1:], like), float(values[-1])
+    column = asarray_like(v * np.sqrt(slopes[0] / (2 * fourth)), x)
+    return Start(namespace(x).concat([x, column], axis=1), Form(np.append(end.signs, sign)))

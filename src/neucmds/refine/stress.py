@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     BLOCK_ELEMENTS,
+    DEVICE_ELEMENTS,
     Array,
     asarray_like,
     eps,
@@ -19,7 +20,6 @@ from neucmds.backend.arrays import (
 )
 from neucmds.form import Form
 from neucmds.problem.pairs import Pairs
-from neucmds.refine.pairwise import DEVICE_BLOCK
 from neucmds.spectrum.operators.gram import Gram
 
 Floats = npt.NDArray[np.float64]
@@ -34,7 +34,7 @@ def stress_of_pairs(x: Array, form: Form, pairs: Pairs) -> tuple[float, Floats]:
     weights = pairs.weights
     stress = 0.0
     rises = np.zeros(x.shape[1])
-    elements = BLOCK_ELEMENTS if on_cpu(x) else DEVICE_BLOCK
+    elements = BLOCK_ELEMENTS if on_cpu(x) else DEVICE_ELEMENTS
     for block in row_blocks(pairs.size, x.shape[1], elements):
         i = asarray_like(pairs.i[block], x, dtype=xp.int64)
         j = asarray_like(pairs.j[block], x, dtype=xp.int64)

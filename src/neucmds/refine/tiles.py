@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.backend.arrays import (
+    DEVICE_ELEMENTS,
     Array,
     centered,
     empty_like,
@@ -23,7 +24,6 @@ from neucmds.backend.arrays import (
     on_cpu,
     row_blocks,
 )
-from neucmds.backend.threads import parallel_map
 from neucmds.form import Form
 from neucmds.refine.descent import EXACT, FEW_OBJECTS, dot
 from neucmds.refine.losses import (
@@ -35,7 +35,6 @@ from neucmds.refine.losses import (
     weighted,
 )
 from neucmds.refine.pairwise import (
-    DEVICE_BLOCK,
     PairObjective,
     SummedLoss,
     moments,
@@ -163,7 +162,7 @@ class Tiles(SummedLoss):
                     pulled[columns, :] += xp.matrix_transpose(pull) @ extended[rows, :]
             return value, pulled
 
-        values, parts = zip(*self._spread(walk, self._shares), strict=True)
+        values, parts = zip(*self.each(walk, self._shares), strict=True)
         pulled = sum(xp.astype(part, xp.float64, copy=False) for part in parts)
         gradient = pulled[:, k:] * x - pulled[:, :k]
         gradient *= 8.0 * self.signs[None, :]
@@ -203,7 +202,7 @@ class Tiles(SummedLoss):
                 sums += _times(*tile) * np.array([fall + dot(bent, first), c3, c4])
             return sums
 
-        higher = np.sum(self._spread(walk, self._shares), axis=0)
+        higher = np.sum(self.each(walk, self._shares), axis=0)
         quartic = np.array([point.value, dot(point.gradient, p), *higher])
         return quartic, lambda t: self.at(x + t * p)
 
@@ -238,7 +237,7 @@ class Tiles(SummedLoss):
             sums[rows, :] = total
             pulls[rows] = pull
 
-        self._spread(walk, _cuts(0, n, height))
+        self.each(walk, _cuts(0, n, height))
         return second_moments_about(x, sums), pulls
 
     def true_value(self, x: Array) -> float:
@@ -253,7 +252,7 @@ class Tiles(SummedLoss):
                 total += _times(*tile) * self.loss.value(self.form, d, d_hat, u)
             return total
 
-        return float(sum(self._spread(walk, self._shares)))
+        return float(sum(self.each(walk, self._shares)))
 
     def _terms_of(self, bend: bool = False) -> Callable[[Tile, Array, Array], Terms]:
         """Return the function that makes the terms of a tile of D and D̂."""
@@ -278,7 +277,7 @@ class Tiles(SummedLoss):
         def walk(rows: slice) -> None:
             known[rows, :] = self.loss.of_pairs(self.form, self._narrow(self.d[rows, :]))
 
-        self._spread(walk, list(row_blocks(n, n)))
+        self.each(walk, list(row_blocks(n, n)))
         return known
 
     @cached_property
@@ -316,18 +315,12 @@ class Tiles(SummedLoss):
     def _narrow(self, array: Array) -> Array:
         return namespace(array).astype(array, self.precision, copy=False)
 
-    def _spread(self, walk: Callable[[Any], Any], parts: list[Any]) -> list[Any]:
-        """Walk over every part; NumPy's on all threads."""
-        if is_numpy(self.d) and len(parts) > 1:
-            return parallel_map(walk, parts)
-        return [walk(part) for part in parts]
-
     @cached_property
     def _steps(self) -> tuple[int, int]:
         """Rows and columns of a tile; all pairs are one if these are as many as in a tile."""
         n = int(self.d.shape[0])
         if not on_cpu(self.d):
-            return max(1, DEVICE_BLOCK // n), n
+            return max(1, DEVICE_ELEMENTS // n), n
         if n**2 <= TILE_ROWS * TILE_COLUMNS:
             return n, n
         return TILE_ROWS, TILE_COLUMNS
