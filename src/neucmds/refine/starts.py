@@ -204,7 +204,7 @@ def with_steepest_column(
     R = w∘(D̂ − D).
     """
     x = end.coordinates
-    w = 1.0
+    w: Any = 1.0
     if weights is not None:
         w = to_numpy(weights)
     pull = w * to_numpy(end.form.residuals(x, x, sq_dissimilarity))
