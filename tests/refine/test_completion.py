@@ -77,7 +77,6 @@ def test_the_sizes_double():
     for k, sizes in ((1, [1]), (2, [1, 2]), (5, [1, 2, 4, 5]), (8, [1, 2, 4, 8])):
         assert completion._sizes(Components(k)) == [Components(size) for size in sizes]
     assert completion._sizes(Components(3, (2, 1))) == [Components(3, (2, 1))]
-    # An isometry of the form is a translation and a rotation.
 
 
 def test_less_is_clear_by_a_tenth_and_two_standard_errors():

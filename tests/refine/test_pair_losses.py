@@ -198,7 +198,10 @@ def test_it_never_rises_and_ends_at_rest_and_says_its_value(kind, loss, small):
     d, x = bumpy(60)
     w, heard = random_weights(60, 0.2), []
     most = 2360 if small == 600 else 16
-    with patch.object(tiles, "FEW_OBJECTS", small), patch.object(listed_pairs, "BLOCK", most):
+    with (
+        patch.object(tiles, "FEW_OBJECTS", small),
+        patch.object(listed_pairs, "CACHED_ELEMENTS", most),
+    ):
         end = minimized(
             kind, d, x, loss, w, max_iter=500, tol=1e-5, callback=lambda *a: heard.append(a)
         )
@@ -264,7 +267,7 @@ def test_rows_are_cut_into_parts_of_as_many_entries():
 
 
 def test_many_objects_or_pairs_are_held_in_single_precision():
-    with patch.object(tiles, "FEW_OBJECTS", 5), patch.object(listed_pairs, "BLOCK", 10):
+    with patch.object(tiles, "FEW_OBJECTS", 5), patch.object(listed_pairs, "CACHED_ELEMENTS", 10):
         for n, dtype in ((5, np.float64), (6, np.float32)):
             d = np.ones((n, n))
             assert Tiles.of(d, "squared").precision == dtype
