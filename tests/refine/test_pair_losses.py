@@ -74,8 +74,8 @@ def value_of(loss, d, w, x, **settings):
 KINDS = {
     "one tile": {"TILE_ROWS": 128},
     "tiles": {"TILE_ROWS": 5, "TILE_COLUMNS": 7},
-    "listed": {"BLOCK": 300},
-    "listed, elsewhere": {"BLOCK": 300},
+    "listed": {"CACHED_ELEMENTS": 300},
+    "listed, elsewhere": {"CACHED_ELEMENTS": 300},
 }
 
 
