@@ -90,7 +90,7 @@ def test_too_much_is_refused_before_the_work():
         "a squared copy of D of 3000 objects needs 72 MB",
         "spread from its condensed triangle, needs 72 MB",
         "the whole spectrum of 3000 objects needs 360 MB",
-        "with weights or missing entries needs 720 MB",
+        "with weights or missing entries needs 1.01 GB",
         "loss='distance' of 3000 objects needs 216 MB",
     )
     assert len(said) == len(needed), said

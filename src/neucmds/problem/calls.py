@@ -143,10 +143,12 @@ class Called:
         parts = (
             delayed(_call)(self.metric, self.params, left[block], right[block]) for block in blocks
         )
-        results = np.array([value for part in Parallel(n_jobs=workers)(parts) for value in part])
+        values = [value for part in Parallel(n_jobs=workers)(parts) for value in part]
+        results = np.array(values)
         if results.ndim != 1 or results.dtype.kind not in "biuf":
+            kind = type(values[0]).__name__
             raise InputError(
-                f"{self.__name__} returns {results[0]!r} for a pair; it must return one number."
+                f"{self.__name__} returns {kind} for a pair; it must return one number."
             )
         return results.astype(np.float64)
 

@@ -267,7 +267,8 @@ class ListedPairs(SummedLoss):
         xp = namespace(x)
         weights, _ = self._curved(point.residual, slice(None))
         sizes = xp.abs(point.pull)
-        ones = xp.ones_like(x[:, :1])
+        # Of no coordinate, x has no column to take the shape from.
+        ones = xp.ones_like(xp.sum(x, axis=1))[:, None]
         if is_numpy(x):
             blocks = self._blocks_by_object(x, weights)
             return blocks, self._times(sizes, self._narrow(ones))[:, 0]
