@@ -64,3 +64,23 @@ def test_benchmarks_import_what_there_is():
         if not hasattr(import_module(module), name) and not find_spec(f"{module}.{name}")
     ]
     assert missing == []
+
+
+def is_private(module, name):
+    """Tell whether a name comes from a module of neucmds without `__all__`."""
+    if module.split(".")[0] != "neucmds":
+        return False
+    submodule = f"{module}.{name}"
+    is_package = find_spec(module).submodule_search_locations is not None
+    if name and is_package and find_spec(submodule):
+        module = submodule
+    return not hasattr(import_module(module), "__all__")
+
+
+def test_few_test_files_import_private_modules():
+    private = {}
+    for path in sorted(Path(__file__).parent.rglob("test_*.py")):
+        names = [f"{m}.{n}" for m, n in imported_names(path) if is_private(m, n)]
+        if names:
+            private[path.name] = names
+    assert len(private) <= 35, private
