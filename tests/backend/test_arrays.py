@@ -31,7 +31,8 @@ BACKENDS = [read_only, strict, torch]
 
 
 METHODS = ("classical", "lower", "neuc", "neuc+", "exact", "refined")
-# By LAPACK, and by Lanczos.
+# By LAPACK, and by Lanczos, whose eigenpairs have residuals of 1e-7: coordinates and D̂
+# then agree to 1e-6 of the largest, STRESS to 1e-7.
 SOLVED = [*((D, method) for method in METHODS), (LARGE, "neuc+"), (LARGE, "refined")]
 
 
@@ -46,16 +47,19 @@ def test_every_backend_agrees_with_numpy(backend, D, method):
     assert embedding.info.solver == expected.info.solver
     for part in (embedding.coordinates, embedding.signs, embedding.weights):
         assert type(part) is type(ours)
-    np.testing.assert_allclose(np.asarray(embedding.coordinates), expected.coordinates, atol=1e-7)
     np.testing.assert_array_equal(np.asarray(embedding.signs), expected.signs)
-    assert embedding.stress == pytest.approx(expected.stress, rel=1e-9)
+    by_lanczos = expected.info.solver == "krylov"
+    assert embedding.stress == pytest.approx(expected.stress, rel=1e-7 if by_lanczos else 1e-9)
     placed = embedding.transform(backend(D[:4]))
-    np.testing.assert_allclose(np.asarray(placed), expected.transform(D[:4]), atol=1e-6)
-    np.testing.assert_allclose(
-        np.asarray(embedding.dissimilarities(squared=True)),
-        expected.dissimilarities(squared=True),
-        atol=1e-5,
+    compared = (
+        (embedding.coordinates, expected.coordinates, 1e-7),
+        (placed, expected.transform(D[:4]), 1e-6),
+        (embedding.dissimilarities(squared=True), expected.dissimilarities(squared=True), 1e-5),
     )
+    for values, wanted, error in compared:
+        if by_lanczos:
+            error = 1e-6 * np.max(np.abs(wanted))
+        np.testing.assert_allclose(np.asarray(values), wanted, rtol=1e-7, atol=error)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
