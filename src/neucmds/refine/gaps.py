@@ -33,7 +33,9 @@ from neucmds.spectrum.solve import solve_roughly
 
 Floats = npt.NDArray[np.float64]
 
-# Pairs that are enough to compare two models, held out by tenths of all.
+# Share of the pairs that is held out at a time, until so many are held out that two models can be
+# compared.
+HELD_OUT = 0.1
 ENOUGH = 500
 # Up to this many objects listed pairs start as weights of a whole D.
 FEW_LISTED = 300
@@ -280,7 +282,7 @@ def _hold_outs(weights: Array, rng: np.random.Generator) -> Iterator[Array]:
     n = int(weights.shape[0])
     i, j = np.nonzero(np.triu(to_numpy(weights > 0), 1))
     degrees = np.bincount(np.concatenate([i, j]), minlength=n)
-    count = max(1, round(0.1 * i.size))
+    count = max(1, round(HELD_OUT * i.size))
     order = rng.permutation(i.size)
     for start in range(0, min(ENOUGH, i.size), count):
         pairs = order[start : start + count]
