@@ -175,14 +175,14 @@ def read_text(path: str | PathLike[str]) -> tuple[str, str]:
         return name, decoded(stream, name)
 
 
-def parse_number(cell: str, decimal: str = ".") -> float | None:
+def parse_number(cell: str) -> float | None:
     """Read a cell as a number, NaN where it says that one is missing; None if it is none."""
     if cell in MISSING:
         return math.nan
     try:
         if "_" in cell:
             return None
-        return float(cell.replace(decimal, "."))
+        return float(cell)
     except ValueError:
         return None
 
