@@ -47,21 +47,30 @@ def work(path: str, k: int, method: str) -> None:
     for _ in sys.stdin:
         started, cpu = time.perf_counter(), time.process_time()
         found = neuc_mds(D, k, method, squared=True, random_state=SEED)
-        times = {"wall": time.perf_counter() - started, "cpu": time.process_time() - cpu}
+        times = {
+            "wall": time.perf_counter() - started,
+            "cpu": time.process_time() - cpu,
+        }
         print(json.dumps({**times, "stress": found.stress}), flush=True)
 
 
 @contextmanager
-def worker(checkout: Path, arguments: list[str]) -> Iterator[Callable[[], dict[str, float]]]:
+def worker(
+    checkout: Path, arguments: list[str]
+) -> Iterator[Callable[[], dict[str, float]]]:
     """Start a process with one checkout, and yield what makes it fit once."""
     environment = {
         "OPENBLAS_NUM_THREADS": "2",
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(checkout / "src"), str(HERE / "benchmarks")]),
+        "PYTHONPATH": os.pathsep.join(
+            [str(checkout / "src"), str(HERE / "benchmarks")]
+        ),
     }
     command = [sys.executable, __file__, "--work", *arguments]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True) as process:
+    with subprocess.Popen(
+        command, env=environment, stdin=pipe, stdout=pipe, text=True
+    ) as process:
 
         def fit() -> dict[str, float]:
             assert process.stdin is not None
@@ -74,21 +83,30 @@ def worker(checkout: Path, arguments: list[str]) -> Iterator[Callable[[], dict[s
         yield fit
 
 
-def by_turns(fits: Sequence[Callable[[], dict[str, float]]], first: int) -> Pair:
+def by_turns(
+    fits: Sequence[Callable[[], dict[str, float]]], first: int
+) -> Pair:
     """Fit once with each of the two, beginning with the one that is named."""
     found = {first: fits[first]()}
     found[1 - first] = fits[1 - first]()
     return found[0], found[1]
 
 
-def compared(path: Path, k: int, method: str, other: Path, repeats: int) -> dict[str, Any]:
+def compared(
+    path: Path, k: int, method: str, other: Path, repeats: int
+) -> dict[str, Any]:
     """Fit by turns, and return the least times, their ratios, and the median of paired ratios."""
     arguments = [str(path), str(k), method]
     runs = []
     for repeat in range(repeats + FIRST_FITS):
         fits = FITS if repeat < repeats else 1
         with worker(HERE, arguments) as this, worker(other, arguments) as that:
-            runs.append([by_turns((this, that), (repeat + turn) % 2) for turn in range(fits)])
+            runs.append(
+                [
+                    by_turns((this, that), (repeat + turn) % 2)
+                    for turn in range(fits)
+                ]
+            )
     phases = {
         "cold": [run[0] for run in runs],
         "warm": [pair for run in runs for pair in run[1:]],
@@ -97,8 +115,14 @@ def compared(path: Path, k: int, method: str, other: Path, repeats: int) -> dict
     for phase, pairs in phases.items():
         for clock in ("wall", "cpu"):
             name = f"{phase}_{clock}"
-            mine, theirs = (np.array([pair[side][clock] for pair in pairs]) for side in (0, 1))
-            row["this"][name], row["other"][name] = float(mine.min()), float(theirs.min())
+            mine, theirs = (
+                np.array([pair[side][clock] for pair in pairs])
+                for side in (0, 1)
+            )
+            row["this"][name], row["other"][name] = (
+                float(mine.min()),
+                float(theirs.min()),
+            )
             row["ratios"][name] = float(mine.min() / theirs.min())
             row["paired"][name] = float(np.median(mine / theirs))
     first, second = runs[0][0]
@@ -125,7 +149,11 @@ def main() -> None:
             np.save(path, make(arguments.n))
             for method in METHODS:
                 found = compared(
-                    path, arguments.k, method, arguments.other.resolve(), arguments.repeats
+                    path,
+                    arguments.k,
+                    method,
+                    arguments.other.resolve(),
+                    arguments.repeats,
                 )
                 rows.append({"family": family, "method": method, **found})
                 print(rows[-1], flush=True)

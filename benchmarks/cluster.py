@@ -48,23 +48,41 @@ def cityblock(rows, cols):
 
 
 def lazy_matrix(n, chunk):
-    features = np.random.default_rng(0).normal(size=(n, 8)) * np.geomspace(3, 0.5, 8)
+    features = np.random.default_rng(0).normal(size=(n, 8)) * np.geomspace(
+        3, 0.5, 8
+    )
     x = da.from_array(features, chunks=(chunk, -1))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", da.PerformanceWarning)
         return da.blockwise(
-            cityblock, "ij", x, "ik", x, "jk", concatenate=True, dtype=float, meta=np.empty((0, 0))
+            cityblock,
+            "ij",
+            x,
+            "ik",
+            x,
+            "jk",
+            concatenate=True,
+            dtype=float,
+            meta=np.empty((0, 0)),
         )
 
 
 def sent_bytes(client):
-    return sum(client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
+    return sum(
+        client.run(
+            lambda dask_worker: dask_worker.transfer_outgoing_bytes_total
+        ).values()
+    )
 
 
 def peak_rss(client):
     def own():  # ru_maxrss would count what the parent held when it forked
         with open("/proc/self/status") as file:
-            return next(1024 * int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+            return next(
+                1024 * int(line.split()[1])
+                for line in file
+                if line.startswith("VmHWM")
+            )
 
     return max(client.run(own).values())
 
@@ -121,14 +139,20 @@ def run(n, chunk, n_workers, stealing):
     with (
         dask.config.set({"distributed.scheduler.work-stealing": stealing}),
         distributed.LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=n_workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
         ) as cluster,
         distributed.Client(cluster) as client,
         Growth() as growth,
     ):
         start = time.perf_counter()
         data, _ = lazy_dissimilarity(lazy_matrix(n, chunk))
-        checked, sent_checking = time.perf_counter() - start, sent_bytes(client)
+        checked, sent_checking = (
+            time.perf_counter() - start,
+            sent_bytes(client),
+        )
         gram = Counted(data)
         embedding = neuc_mds(gram, K, "neuc+")
         seconds = time.perf_counter() - start
@@ -159,7 +183,9 @@ def run(n, chunk, n_workers, stealing):
 
 def in_memory(n):
     start = time.process_time()
-    embedding = neuc_mds(lazy_matrix(n, n).compute(scheduler="synchronous"), K, "neuc+")
+    embedding = neuc_mds(
+        lazy_matrix(n, n).compute(scheduler="synchronous"), K, "neuc+"
+    )
     return {
         "stress_in_memory": embedding.stress,
         "cpu_seconds_in_memory": time.process_time() - start,
@@ -200,20 +226,37 @@ def fit_pairs(x):
     clock = Clock()
     settings = {"metric": "cityblock", "loss": "relative", "random_state": 0}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # 60 iterations may not be the end of it
-        est = NeucMDS(K, n_pairs=PAIRS, max_iter=ITERATIONS, callback=clock, **settings).fit(x)
+        warnings.simplefilter(
+            "ignore"
+        )  # 60 iterations may not be the end of it
+        est = NeucMDS(
+            K, n_pairs=PAIRS, max_iter=ITERATIONS, callback=clock, **settings
+        ).fit(x)
     return clock.row(), est
 
 
 def run_pairs(n, chunk, n_workers):
     """Fit sampled pairs of features on workers, and beside it the same in memory."""
     heights = tuple(min(chunk, n - start) for start in range(0, n, chunk))
-    x = da.map_blocks(drawn_there, chunks=(heights, (WIDE,)), dtype=float, meta=np.empty((0, 0)))
+    x = da.map_blocks(
+        drawn_there,
+        chunks=(heights, (WIDE,)),
+        dtype=float,
+        meta=np.empty((0, 0)),
+    )
     sizes = Sizes.of(PAIRS, n, "relative")
-    sampled = {"metric": "cityblock", "sizes": sizes, "n_landmarks": 100, "random_state": 0}
+    sampled = {
+        "metric": "cityblock",
+        "sizes": sizes,
+        "n_landmarks": 100,
+        "random_state": 0,
+    }
     with (
         distributed.LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=n_workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -251,15 +294,22 @@ def run_pairs(n, chunk, n_workers):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--n", type=int, nargs="+", default=[3000, 6000, 12000])
+    parser.add_argument(
+        "--n", type=int, nargs="+", default=[3000, 6000, 12000]
+    )
     parser.add_argument("--chunk", type=int, default=1000)
-    parser.add_argument("--pairs", type=int, nargs="+", default=[10_000, 20_000])
+    parser.add_argument(
+        "--pairs", type=int, nargs="+", default=[10_000, 20_000]
+    )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--record", type=Path, default=RECORD)
     args = parser.parse_args()
     rows = []
     for n in args.n:
-        found = [run(n, args.chunk, args.workers, stealing) for stealing in (False, True)]
+        found = [
+            run(n, args.chunk, args.workers, stealing)
+            for stealing in (False, True)
+        ]
         alone = in_memory(n)
         rows.extend(row | alone for row in found)
         print("\n".join(json.dumps(row) for row in rows[-2:]), flush=True)
@@ -267,7 +317,9 @@ def main():
     for n in args.pairs:
         # A process of its own: memory that was freed here would not count as growth.
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
-            pair_rows.append(fresh.submit(run_pairs, n, args.chunk, args.workers).result())
+            pair_rows.append(
+                fresh.submit(run_pairs, n, args.chunk, args.workers).result()
+            )
         print(json.dumps(pair_rows[-1]), flush=True)
     record = {
         "what": "neuc_mds on a dask array; bytes that left workers, resident sizes, seconds",

@@ -40,7 +40,9 @@ def hops(name: str) -> Floats:
     """Hops in the largest part of a graph."""
     edges = np.load(losses._file("graphs", f"{name}.npz"))["edges"]
     n = int(edges.max()) + 1
-    graph = coo_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(n, n)).tocsr()
+    graph = coo_array(
+        (np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(n, n)
+    ).tocsr()
     part = connected_components(graph, directed=False)[1]
     ids = np.flatnonzero(part == np.argmax(np.bincount(part)))
     return shortest_path(graph[ids][:, ids], directed=False, unweighted=True)
@@ -50,7 +52,9 @@ def streets() -> Floats:
     """Shortest ways between all nodes of central Helsinki, in metres."""
     content = np.load(losses._file("networks", "helsinki.npz"))
     edges, nodes = content["edges"], content["xy"].shape[0]
-    graph = coo_array((content["length"], (edges[:, 0], edges[:, 1])), shape=(nodes, nodes))
+    graph = coo_array(
+        (content["length"], (edges[:, 0], edges[:, 1])), shape=(nodes, nodes)
+    )
     ways = dijkstra(graph.tocsr(), directed=False)
     return (ways + ways.T) / 2
 
@@ -60,8 +64,15 @@ def strings() -> Floats:
     from rapidfuzz.distance import Levenshtein
     from rapidfuzz.process import cdist
 
-    words = losses._file("strings", "nci_smiles.txt").read_text(encoding="utf-8").split()
-    words = [words[i] for i in np.random.default_rng(0).permutation(len(words))[:2000]]
+    words = (
+        losses._file("strings", "nci_smiles.txt")
+        .read_text(encoding="utf-8")
+        .split()
+    )
+    words = [
+        words[i]
+        for i in np.random.default_rng(0).permutation(len(words))[:2000]
+    ]
     return losses._hollow(cdist(words, words, scorer=Levenshtein.distance))
 
 
@@ -101,7 +112,9 @@ CASES: dict[str, tuple[Callable[[], Floats], tuple[int, ...]]] = {
 TRUE = {"sphere": (sphere, (3, 0), 1.0), "disc": (disc, (2, 1), -1.0)}
 
 
-def row(D: Floats, k: int, curvature: float | str, device: str) -> dict[str, Any]:
+def row(
+    D: Floats, k: int, curvature: float | str, device: str
+) -> dict[str, Any]:
     """Fit, and measure on all pairs."""
     data: Any = D
     if device != "cpu":
@@ -143,17 +156,28 @@ def true_row(name: str) -> dict[str, Any]:
     found = neuc_mds(D, 3, loss="relative", curvature="auto")
     off = ~np.eye(len(D), dtype=bool)
     given_error, error = (
-        float(np.mean(np.abs(one.dissimilarities()[off] / D[off] - 1))) for one in (given, found)
+        float(np.mean(np.abs(one.dissimilarities()[off] / D[off] - 1)))
+        for one in (given, found)
     )
-    own = {"given_error": given_error, "auto_error": error, "signature": found.signature}
-    return {"n": len(D), **own, "auto_over_true": found.curvature / (kappa * unit**2)}
+    own = {
+        "given_error": given_error,
+        "auto_error": error,
+        "signature": found.signature,
+    }
+    return {
+        "n": len(D),
+        **own,
+        "auto_over_true": found.curvature / (kappa * unit**2),
+    }
 
 
 def floor_times(n: int = 8000, k: int = 16) -> dict[str, Any]:
     """CPU seconds of fits of street distances, with both floors."""
     content = np.load(losses._file("networks", "jinan.npz"))
     edges, nodes = content["edges"], int(content["edges"].max()) + 1
-    graph = coo_array((content["length"], (edges[:, 0], edges[:, 1])), shape=(nodes, nodes))
+    graph = coo_array(
+        (content["length"], (edges[:, 0], edges[:, 1])), shape=(nodes, nodes)
+    )
     part = connected_components(graph, directed=False)[1]
     largest = np.flatnonzero(part == np.argmax(np.bincount(part)))
     drawn = np.sort(np.random.default_rng(0).permutation(largest)[:n])
@@ -166,7 +190,9 @@ def floor_times(n: int = 8000, k: int = 16) -> dict[str, Any]:
         fit = neuc_mds(ways, k, loss=loss)
         seconds = time.process_time() - start
         some = fit.dissimilarities(slice(300))
-        near = (ways[:300] > 0) & (ways[:300] <= np.partition(ways[:300], 10, axis=1)[:, 10:11])
+        near = (ways[:300] > 0) & (
+            ways[:300] <= np.partition(ways[:300], 10, axis=1)[:, 10:11]
+        )
         errors = np.abs(some[near] / ways[:300][near] - 1)
         own = {
             "floor": fit.floor,
@@ -184,23 +210,40 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    facts = {"machine": measure.machine(), "versions": measure.versions("neucmds", "numpy")}
-    for name, make in [*((one, lambda a=one: true_row(a)) for one in TRUE), ("floor", floor_times)]:
+    facts = {
+        "machine": measure.machine(),
+        "versions": measure.versions("neucmds", "numpy"),
+    }
+    for name, make in [
+        *((one, lambda a=one: true_row(a)) for one in TRUE),
+        ("floor", floor_times),
+    ]:
         if given.word in name:
             record = json.loads(RECORD.read_text(encoding="utf-8"))
             record[name] = {**make(), **facts}
             print(name, record[name], flush=True)
             measure.write_record(RECORD, record)
-    record = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {"rows": []}
+    record = (
+        json.loads(RECORD.read_text(encoding="utf-8"))
+        if RECORD.exists()
+        else {"rows": []}
+    )
     rows = record["rows"]
     for name, (load, ks) in CASES.items():
         if given.word not in name:
             continue
         D = load()
         for k in ks:
-            made = [row(D, k, curvature, given.device) for curvature in (0, "auto")]
-            own = [{"set": name, "n": len(D), "device": given.device, **one} for one in made]
-            rows = [one for one in rows if (one["set"], one["k"]) != (name, k)] + own
+            made = [
+                row(D, k, curvature, given.device) for curvature in (0, "auto")
+            ]
+            own = [
+                {"set": name, "n": len(D), "device": given.device, **one}
+                for one in made
+            ]
+            rows = [
+                one for one in rows if (one["set"], one["k"]) != (name, k)
+            ] + own
             print(*own, sep="\n", flush=True)
             measure.write_record(RECORD, {**record, **facts, "rows": rows})
 

@@ -40,9 +40,13 @@ def draw(n: int, d: int = 64, seed: int = 0) -> np.ndarray:
     """Draw points of 50 clusters on a curved sheet of five dimensions, with a little noise."""
     rng = np.random.default_rng(seed)
     centers = rng.standard_normal((50, 5))
-    inner = centers[rng.integers(50, size=n)] + 0.6 * rng.standard_normal((n, 5))
+    inner = centers[rng.integers(50, size=n)] + 0.6 * rng.standard_normal(
+        (n, 5)
+    )
     into = rng.standard_normal((5, d)) / np.sqrt(5)
-    bent = np.tanh(inner @ into) + 0.3 * np.sin(2 * inner @ rng.standard_normal((5, d)))
+    bent = np.tanh(inner @ into) + 0.3 * np.sin(
+        2 * inner @ rng.standard_normal((5, d))
+    )
     return (bent + 0.01 * rng.standard_normal((n, d))).astype(np.float32)
 
 
@@ -58,14 +62,20 @@ def truth(X: np.ndarray, queries: np.ndarray) -> np.ndarray:
     return np.concatenate(found)
 
 
-def quality(x: np.ndarray, signs: np.ndarray, queries: np.ndarray, nearest: np.ndarray) -> Any:
+def quality(
+    x: np.ndarray, signs: np.ndarray, queries: np.ndarray, nearest: np.ndarray
+) -> Any:
     """Share of the ten nearest kept, and how many candidates hold nine in ten of them."""
     kept, ranks = [], []
-    for some, near in zip(np.array_split(queries, 20), np.array_split(nearest, 20), strict=True):
+    for some, near in zip(
+        np.array_split(queries, 20), np.array_split(nearest, 20), strict=True
+    ):
         d_hat = Form(signs).sq(x[some], x)
         d_hat[np.arange(some.size), some] = np.inf
         order = np.sort(d_hat, axis=1)
-        for own, all_sorted in zip(np.take_along_axis(d_hat, near, axis=1), order, strict=True):
+        for own, all_sorted in zip(
+            np.take_along_axis(d_hat, near, axis=1), order, strict=True
+        ):
             rank = np.searchsorted(all_sorted, own)
             kept.append(np.mean(rank < 10))
             ranks.append(rank)
@@ -96,12 +106,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=100_000)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--iterations", type=int, help="at most; by default as many as it takes")
-    parser.add_argument("--cases", nargs="*", default=["pairs", "landmarks", "two levels"])
+    parser.add_argument(
+        "--iterations",
+        type=int,
+        help="at most; by default as many as it takes",
+    )
+    parser.add_argument(
+        "--cases", nargs="*", default=["pairs", "landmarks", "two levels"]
+    )
     parser.add_argument("--record", type=Path)
     arguments = parser.parse_args()
     before, host = machine(), draw(arguments.n)
-    queries = np.random.default_rng(1).choice(arguments.n, QUERIES, replace=False)
+    queries = np.random.default_rng(1).choice(
+        arguments.n, QUERIES, replace=False
+    )
     nearest, X = truth(host, queries), host
     if arguments.device != "cpu":
         import torch
@@ -118,18 +136,27 @@ def main() -> None:
     print(f"nearest {sizes.n_near} of all: {alone:.1f} s", flush=True)
     cases = {
         "pairs, relative": NeucMDS(K, loss="relative", **sampled),
-        "pairs, relative, from landmarks": NeucMDS(K, loss="relative", **sampled),
+        "pairs, relative, from landmarks": NeucMDS(
+            K, loss="relative", **sampled
+        ),
         "pairs, squared": NeucMDS(K, loss="squared", **sampled),
         "landmarks, squared": LandmarkNeucMDS(K, 1000, **common),
-        "landmarks, relative": LandmarkNeucMDS(K, 1000, loss="relative", **common),
-        "two levels, relative": LandmarkNeucMDS(K, 0.2, n_near=None, loss="relative", **common),
+        "landmarks, relative": LandmarkNeucMDS(
+            K, 1000, loss="relative", **common
+        ),
+        "two levels, relative": LandmarkNeucMDS(
+            K, 0.2, n_near=None, loss="relative", **common
+        ),
     }
     rows = []
     for name, estimator in cases.items():
         if not name.startswith(tuple(arguments.cases)):
             continue
         start, processor = time.perf_counter(), time.process_time()
-        with warnings.catch_warnings(), before_two_levels(name.endswith("from landmarks")):
+        with (
+            warnings.catch_warnings(),
+            before_two_levels(name.endswith("from landmarks")),
+        ):
             warnings.simplefilter("ignore")
             placed = to_numpy(estimator.fit_transform(X)).astype(np.float64)
         seconds = time.perf_counter() - start
@@ -140,7 +167,9 @@ def main() -> None:
             "over_neighbours": round(seconds / alone, 2),
             "signature": np.asarray(estimator.signs_).astype(int).tolist(),
             **quality(placed, to_numpy(estimator.signs_), queries, nearest),
-            "random_median": random_error(host, placed, to_numpy(estimator.signs_)),
+            "random_median": random_error(
+                host, placed, to_numpy(estimator.signs_)
+            ),
         }
         rows.append(row)
         print(row, flush=True)

@@ -44,22 +44,39 @@ def main() -> None:
     """Run one part for some time, and add it to the record."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", choices=("files", "matrices"))
-    parser.add_argument("--seconds", type=float, default=300, help="stop after so long")
-    parser.add_argument("--start", type=int, help="first seed; default: go on after the last run")
+    parser.add_argument(
+        "--seconds", type=float, default=300, help="stop after so long"
+    )
+    parser.add_argument(
+        "--start",
+        type=int,
+        help="first seed; default: go on after the last run",
+    )
     parser.add_argument("--record", type=Path, default=RECORD)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
-    record = json.loads(args.record.read_text()) if args.record.exists() else {}
-    part = record.setdefault(args.part, {"next_seed": 0, "seconds": 0.0, "sums": {}})
+    record = (
+        json.loads(args.record.read_text()) if args.record.exists() else {}
+    )
+    part = record.setdefault(
+        args.part, {"next_seed": 0, "seconds": 0.0, "sums": {}}
+    )
     start = seed = part["next_seed"] if args.start is None else args.start
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         while time.monotonic() - begun < args.seconds:
             found = trial(args.part, seed, Path(folder))
-            print(*found["findings"], sep="\n", end="\n" * bool(found["findings"]), flush=True)
+            print(
+                *found["findings"],
+                sep="\n",
+                end="\n" * bool(found["findings"]),
+                flush=True,
+            )
             for name, count in found.items():
-                part["sums"][name] = part["sums"].get(name, type(count)()) + count
+                part["sums"][name] = (
+                    part["sums"].get(name, type(count)()) + count
+                )
             seed += 1
     part["next_seed"] = max(seed, part["next_seed"])
     part["seconds"] = round(part["seconds"] + time.monotonic() - begun, 1)

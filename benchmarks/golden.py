@@ -101,7 +101,9 @@ def sq_between(emb: Any, a: Any, b: Any) -> Any:
     return emb.between(a, b, squared=True)
 
 
-def sq_neighbors(emb: Any, k: int, queries: Any = None, **options: Any) -> tuple[Any, Any]:
+def sq_neighbors(
+    emb: Any, k: int, queries: Any = None, **options: Any
+) -> tuple[Any, Any]:
     return emb.neighbors(k, queries, squared=True, **options)
 
 
@@ -150,12 +152,16 @@ def pairs(features: Any, metric: str) -> Any:
 
 
 def species(name: str) -> Any:
-    return pd.read_csv(FIXTURES / f"{name}_species.csv", index_col=0).rename(index=str)
+    return pd.read_csv(FIXTURES / f"{name}_species.csv", index_col=0).rename(
+        index=str
+    )
 
 
 def metadata(name: str) -> Any:
     categories = {"dune": ("Moisture", "Manure"), "mite": ()}[name]
-    return ecology.read_metadata(FIXTURES / f"{name}_env.csv", categories=categories)
+    return ecology.read_metadata(
+        FIXTURES / f"{name}_env.csv", categories=categories
+    )
 
 
 @cache
@@ -170,16 +176,25 @@ def data(name: str) -> Data:
     if kind == "hops":
         # From dissimilarities: the search among features depends on threads where two are as near.
         return Data(
-            datasets.hop_distances(data(f"digits-{n}").values, 5, precomputed=True, connect=True)
+            datasets.hop_distances(
+                data(f"digits-{n}").values, 5, precomputed=True, connect=True
+            )
         )
     if kind == "wine":
         return Data(pairs(wine(n), "chebyshev"))
     if kind == "iris":
-        return Data(pairs(np.unique(load_iris().data, axis=0)[:n], "cityblock"))
+        return Data(
+            pairs(np.unique(load_iris().data, axis=0)[:n], "cityblock")
+        )
     if kind == "simplex":
-        return Data(datasets.random_simplex(n, dim=200, random_state=SEED), squared=True)
+        return Data(
+            datasets.random_simplex(n, dim=200, random_state=SEED),
+            squared=True,
+        )
     if kind == "ball":
-        return Data(datasets.euclidean_ball(n, dim=3, random_state=SEED), squared=True)
+        return Data(
+            datasets.euclidean_ball(n, dim=3, random_state=SEED), squared=True
+        )
     raise KeyError(name)
 
 
@@ -195,7 +210,9 @@ def named(name: str) -> Any:
 def gappy(name: str, share: float) -> Any:
     """Return a set with a share of its pairs unknown."""
     values = data(name).values.copy()
-    lost = np.triu(np.random.default_rng(SEED).uniform(size=values.shape) < share, 1)
+    lost = np.triu(
+        np.random.default_rng(SEED).uniform(size=values.shape) < share, 1
+    )
     values[lost | lost.T] = np.nan
     return values
 
@@ -214,7 +231,12 @@ def listed(name: str, share: float) -> Any:
 def weights(name: str) -> Any:
     """Weights of the pairs of a set: some are zero."""
     n = len(data(name).values)
-    drawn = np.triu(np.random.default_rng(SEED + 1).integers(0, 4, size=(n, n)).astype(float), 1)
+    drawn = np.triu(
+        np.random.default_rng(SEED + 1)
+        .integers(0, 4, size=(n, n))
+        .astype(float),
+        1,
+    )
     return drawn + drawn.T
 
 
@@ -247,7 +269,9 @@ def edits(a: str, b: str) -> int:
         last = row
         row = [i]
         for j, other in enumerate(b, 1):
-            row.append(min(last[j] + 1, row[-1] + 1, last[j - 1] + (one != other)))
+            row.append(
+                min(last[j] + 1, row[-1] + 1, last[j - 1] + (one != other))
+            )
     return row[-1]
 
 
@@ -299,7 +323,9 @@ def error(d_hat: Any, sq_d: Any, loss: str) -> float:
     fitted = np.asarray(d_hat, dtype=np.float64)[known]
     given = np.asarray(sq_d, dtype=np.float64)[known]
     if loss == "distance":
-        return float(np.sum((np.sqrt(np.maximum(fitted, 0.0)) - np.sqrt(given)) ** 2))
+        return float(
+            np.sum((np.sqrt(np.maximum(fitted, 0.0)) - np.sqrt(given)) ** 2)
+        )
     if loss == "relative":
         return float(np.sum((fitted / given - 1) ** 2))
     return float(np.sum((fitted - given) ** 2))
@@ -307,7 +333,11 @@ def error(d_hat: Any, sq_d: Any, loss: str) -> float:
 
 def against(emb: Any, sq_d: Any) -> Figures:
     """Figures of an embedding by all pairs, where its own are of some of them only."""
-    fitted = fitted_distances(emb) ** 2 if emb.curvature else sq_dissimilarities(emb)
+    fitted = (
+        fitted_distances(emb) ** 2
+        if emb.curvature
+        else sq_dissimilarities(emb)
+    )
     positive, negative = emb.signature
     return {
         "loss": error(over_pairs(fitted), over_pairs(sq_d), emb.loss),
@@ -322,7 +352,9 @@ def against(emb: Any, sq_d: Any) -> Figures:
 
 def digest(array: Any) -> str:
     """Hash of whole numbers."""
-    return hashlib.sha256(np.ascontiguousarray(array, dtype=np.int64)).hexdigest()[:16]
+    return hashlib.sha256(
+        np.ascontiguousarray(array, dtype=np.int64)
+    ).hexdigest()[:16]
 
 
 def numbers(found: dict[str, Any], prefix: str = "") -> Figures:
@@ -333,7 +365,9 @@ def numbers(found: dict[str, Any], prefix: str = "") -> Figures:
         if isinstance(value, dict):
             flat |= numbers(value, f"{path}.")
         elif isinstance(value, (tuple, list)):
-            flat |= numbers({str(i): one for i, one in enumerate(value)}, f"{path}.")
+            flat |= numbers(
+                {str(i): one for i, one in enumerate(value)}, f"{path}."
+            )
         elif isinstance(value, (bool, int, float, np.number, np.bool_)):
             flat[path] = value
     return flat
@@ -359,34 +393,71 @@ def kind_of(method: str, loss: str = "squared") -> str:
     return "refined" if loss == "squared" else "loss"
 
 
-def embedded(name: str, k: Any, method: str = "refined", **options: Any) -> Figures:
+def embedded(
+    name: str, k: Any, method: str = "refined", **options: Any
+) -> Figures:
     given = data(name)
-    return figures(fit(given.values, k, method, squared=given.squared, **options))
+    return figures(
+        fit(given.values, k, method, squared=given.squared, **options)
+    )
 
 
 def methods() -> Iterator[Row]:
     """Every method on every set, by all ways to say how many coordinates."""
-    for name in ("dune", "mite", "digits-150", "hops-150", "wine-89", "simplex-60", "ball-60"):
+    for name in (
+        "dune",
+        "mite",
+        "digits-150",
+        "hops-150",
+        "wine-89",
+        "simplex-60",
+        "ball-60",
+    ):
         for k in (2, 7):
             for method in METHODS:
                 compute = partial(embedded, name, k, method)
                 quick = name in ("dune", "simplex-60")
-                yield Row(f"method/{name}/{k}/{method}", kind_of(method), compute, quick)
+                yield Row(
+                    f"method/{name}/{k}/{method}",
+                    kind_of(method),
+                    compute,
+                    quick,
+                )
     for name in ("mite", "digits-150"):
         for pair in ((3, 2), (2, 0)):
             # The other two keep positive eigenvalues only, and refuse the pair.
-            for method in METHODS if pair == (2, 0) else ("neuc", "neuc+", "exact", "refined"):
+            for method in (
+                METHODS
+                if pair == (2, 0)
+                else ("neuc", "neuc+", "exact", "refined")
+            ):
                 compute = partial(embedded, name, pair, method)
-                yield Row(f"pair/{name}/{pair}/{method}", kind_of(method), compute)
+                yield Row(
+                    f"pair/{name}/{pair}/{method}", kind_of(method), compute
+                )
     for goal in (0.9, "auto"):
         for method in METHODS:
             compute = partial(embedded, "mite", goal, method)
             yield Row(f"goal/mite/{goal}/{method}", kind_of(method), compute)
-    yield Row("goal/mite/0.97/neuc+", "closed", partial(embedded, "mite", 0.97, "neuc+"))
-    yield Row("goal/dune/19/neuc+", "closed", partial(embedded, "dune", 19, "neuc+"))
+    yield Row(
+        "goal/mite/0.97/neuc+",
+        "closed",
+        partial(embedded, "mite", 0.97, "neuc+"),
+    )
+    yield Row(
+        "goal/dune/19/neuc+", "closed", partial(embedded, "dune", 19, "neuc+")
+    )
     yield Row("goal/dune/19/refined", "refined", partial(embedded, "dune", 19))
-    yield Row("pair/mite/(0, 2)/exact", "closed", partial(embedded, "mite", (0, 2), "exact"))
-    yield Row("pair/mite/(0, 2)/refined", "refined", partial(embedded, "mite", (0, 2)))
+    yield Row(
+        "pair/mite/(0, 2)/exact",
+        "closed",
+        partial(embedded, "mite", (0, 2), "exact"),
+    )
+    yield Row(
+        "pair/mite/(0, 2)/refined",
+        "refined",
+        partial(embedded, "mite", (0, 2)),
+    )
 
 
 LOSSES = {
@@ -401,16 +472,28 @@ def losses() -> Iterator[Row]:
         for name in ("dune", "mite", "hops-100", "wine-60"):
             for k in (2, (2, 0), 4):
                 compute = partial(embedded, name, k, n_init=4, **options)
-                yield Row(f"loss/{label}/{name}/{k}", "loss", compute, name == "dune")
+                yield Row(
+                    f"loss/{label}/{name}/{k}", "loss", compute, name == "dune"
+                )
         yield Row(
-            f"loss/{label}/dune/default starts", "loss", partial(embedded, "dune", 2, **options)
+            f"loss/{label}/dune/default starts",
+            "loss",
+            partial(embedded, "dune", 2, **options),
         )
-        yield Row(f"loss/{label}/mite/12", "loss", partial(embedded, "mite", 12, **options))
         yield Row(
-            f"loss/{label}/ball-60/3", "loss", partial(embedded, "ball-60", 3, n_init=2, **options)
+            f"loss/{label}/mite/12",
+            "loss",
+            partial(embedded, "mite", 12, **options),
         )
         yield Row(
-            f"loss/{label}/mite/0.9", "loss", partial(embedded, "mite", 0.9, n_init=1, **options)
+            f"loss/{label}/ball-60/3",
+            "loss",
+            partial(embedded, "ball-60", 3, n_init=2, **options),
+        )
+        yield Row(
+            f"loss/{label}/mite/0.9",
+            "loss",
+            partial(embedded, "mite", 0.9, n_init=1, **options),
         )
         yield Row(
             f"loss/{label}/dune/auto",
@@ -419,15 +502,34 @@ def losses() -> Iterator[Row]:
         )
         for curvature in (-1.0, 0.5):
             for name in ("mite", "hops-100"):
-                compute = partial(embedded, name, 3, curvature=curvature, n_init=1, **options)
-                yield Row(f"curvature/{curvature}/{label}/{name}", "loss", compute, name == "mite")
+                compute = partial(
+                    embedded, name, 3, curvature=curvature, n_init=1, **options
+                )
+                yield Row(
+                    f"curvature/{curvature}/{label}/{name}",
+                    "loss",
+                    compute,
+                    name == "mite",
+                )
         for name in ("mite", "hops-100"):
-            compute = partial(embedded, name, 3, curvature="auto", n_init=1, **options)
+            compute = partial(
+                embedded, name, 3, curvature="auto", n_init=1, **options
+            )
             yield Row(f"curvature/auto/{label}/{name}", "loss", compute)
     for name, floor in (("dune", 0.4), ("mite", 0.3), ("hops-100", 2.0)):
-        compute = partial(embedded, name, 3, loss="relative", floor=floor, n_init=2)
+        compute = partial(
+            embedded, name, 3, loss="relative", floor=floor, n_init=2
+        )
         yield Row(f"floor/{floor}/{name}", "loss", compute, name == "dune")
-    compute = partial(embedded, "mite", 3, loss="relative", floor=0.3, curvature=-1.0, n_init=1)
+    compute = partial(
+        embedded,
+        "mite",
+        3,
+        loss="relative",
+        floor=0.3,
+        curvature=-1.0,
+        n_init=1,
+    )
     yield Row("floor/0.3/mite/curved", "loss", compute)
 
 
@@ -445,12 +547,16 @@ def from_file(suffix: str, **options: Any) -> Figures:
         else:
             named("mite").to_csv(path, sep="\t" if suffix == "tsv" else ",")
         emb = fit(path, 4, **options)
-    return figures(emb) | {"names": 0 if emb.labels is None else len(set(emb.labels))}
+    return figures(emb) | {
+        "names": 0 if emb.labels is None else len(set(emb.labels))
+    }
 
 
 def from_table(**options: Any) -> Figures:
     emb = fit(named("mite"), 4, **options)
-    return figures(emb) | {"pair": sq_dissimilarities(emb, "object 3", "object 5")[0, 0]}
+    return figures(emb) | {
+        "pair": sq_dissimilarities(emb, "object 3", "object 5")[0, 0]
+    }
 
 
 def from_dask(**options: Any) -> Figures:
@@ -458,7 +564,13 @@ def from_dask(**options: Any) -> Figures:
     import dask.array
 
     with dask.config.set(scheduler="synchronous"):
-        return figures(fit(dask.array.from_array(data("digits-150").values, 50), 4, **options))
+        return figures(
+            fit(
+                dask.array.from_array(data("digits-150").values, 50),
+                4,
+                **options,
+            )
+        )
 
 
 def of_dask_features(**options: Any) -> Figures:
@@ -480,7 +592,14 @@ def of_features(n: int, metric: Any, **options: Any) -> Figures:
 
 
 def of_sampled_features(n: int, n_pairs: int, **options: Any) -> Figures:
-    emb = fit(digits(n), 3, metric="cityblock", n_pairs=n_pairs, random_state=SEED, **options)
+    emb = fit(
+        digits(n),
+        3,
+        metric="cityblock",
+        n_pairs=n_pairs,
+        random_state=SEED,
+        **options,
+    )
     return against(emb, data(f"digits-{n}").sq_values)
 
 
@@ -489,7 +608,14 @@ def of_graph(n: int, **options: Any) -> Figures:
 
 
 def of_sampled_graph(n: int, n_pairs: int, **options: Any) -> Figures:
-    emb = fit(graph(n), 3, metric="shortest_path", n_pairs=n_pairs, random_state=SEED, **options)
+    emb = fit(
+        graph(n),
+        3,
+        metric="shortest_path",
+        n_pairs=n_pairs,
+        random_state=SEED,
+        **options,
+    )
     return against(emb, paths(n) ** 2)
 
 
@@ -509,13 +635,25 @@ def of_edges(**options: Any) -> Figures:
 def of_directed_graph(direction: str, **options: Any) -> Figures:
     edges = graph(100).tocoo()
     longer = edges.data * np.where(edges.row < edges.col, 1.2, 1.0)
-    directed = sparse.coo_array((longer, (edges.row, edges.col)), shape=edges.shape).tocsr()
+    directed = sparse.coo_array(
+        (longer, (edges.row, edges.col)), shape=edges.shape
+    ).tocsr()
     params = {"direction": direction}
-    return figures(fit(directed, 4, metric="shortest_path", metric_params=params, **options))
+    return figures(
+        fit(
+            directed,
+            4,
+            metric="shortest_path",
+            metric_params=params,
+            **options,
+        )
+    )
 
 
 def of_words(**options: Any) -> Figures:
-    return figures(fit(list(species("dune").columns), 4, metric=edits, **options))
+    return figures(
+        fit(list(species("dune").columns), 4, metric=edits, **options)
+    )
 
 
 def inputs() -> Iterator[Row]:
@@ -523,10 +661,18 @@ def inputs() -> Iterator[Row]:
     for method in ("neuc+", "refined"):
         kind = kind_of(method)
         calls = {
-            "float32": lambda **o: figures(fit(data("mite").values.astype(np.float32), 4, **o)),
-            "nested list": lambda **o: figures(fit(data("dune").values.tolist(), 4, **o)),
-            "condensed": lambda **o: figures(fit(squareform(data("mite").values), 4, **o)),
-            "squared": lambda **o: figures(fit(data("mite").sq_values, 4, squared=True, **o)),
+            "float32": lambda **o: figures(
+                fit(data("mite").values.astype(np.float32), 4, **o)
+            ),
+            "nested list": lambda **o: figures(
+                fit(data("dune").values.tolist(), 4, **o)
+            ),
+            "condensed": lambda **o: figures(
+                fit(squareform(data("mite").values), 4, **o)
+            ),
+            "squared": lambda **o: figures(
+                fit(data("mite").sq_values, 4, squared=True, **o)
+            ),
             "symmetrize": asymmetric,
             "table": from_table,
             "csv": partial(from_file, "csv"),
@@ -534,29 +680,61 @@ def inputs() -> Iterator[Row]:
             "npy": partial(from_file, "npy"),
             "dask": from_dask,
             "function": partial(of_features, 40, largest_gap),
-            "function, symmetrize": partial(of_features, 30, lopsided, symmetrize=True),
+            "function, symmetrize": partial(
+                of_features, 30, lopsided, symmetrize=True
+            ),
             "words": of_words,
             "graph": partial(of_graph, 150),
             "edges": of_edges,
         }
-        for metric in ("cityblock", "chebyshev", "cosine", "angular", "euclidean", "rbf"):
+        for metric in (
+            "cityblock",
+            "chebyshev",
+            "cosine",
+            "angular",
+            "euclidean",
+            "rbf",
+        ):
             calls[f"features, {metric}"] = partial(of_features, 120, metric)
         params = {"metric_params": {"p": 1.5}}
-        calls["features, minkowski"] = partial(of_features, 60, "minkowski", **params)
+        calls["features, minkowski"] = partial(
+            of_features, 60, "minkowski", **params
+        )
         for direction in ("mean", "min", "max"):
-            calls[f"graph, {direction}"] = partial(of_directed_graph, direction)
-        quick = ("float32", "squared", "symmetrize", "table", "csv", "npy", "words")
+            calls[f"graph, {direction}"] = partial(
+                of_directed_graph, direction
+            )
+        quick = (
+            "float32",
+            "squared",
+            "symmetrize",
+            "table",
+            "csv",
+            "npy",
+            "words",
+        )
         # float32 rounds at 6e-8, and dask adds up in the order of its chunks.
         loose = {"float32": 1e-5, "dask": 1e-6}
         for name, call in calls.items():
             compute = partial(call, method=method)
             tolerance = loose.get(name, 1e-10)
-            yield Row(f"input/{name}/{method}", kind, compute, name in quick, tolerance)
+            yield Row(
+                f"input/{name}/{method}",
+                kind,
+                compute,
+                name in quick,
+                tolerance,
+            )
     for loss in ("squared", "distance", "relative"):
         kind = kind_of("refined", loss)
         for share in (0.3, 0.6):
             compute = partial(of_pairs, share, loss=loss)
-            yield Row(f"input/listed pairs, {share} unknown/{loss}", kind, compute, share == 0.3)
+            yield Row(
+                f"input/listed pairs, {share} unknown/{loss}",
+                kind,
+                compute,
+                share == 0.3,
+            )
         compute = partial(of_sampled_features, 300, 60, loss=loss)
         yield Row(f"input/features, n_pairs/{loss}", kind, compute)
         compute = partial(of_sampled_graph, 300, 60, loss=loss)
@@ -570,8 +748,12 @@ def inputs() -> Iterator[Row]:
         partial(of_features, 120, "cityblock", **relative),
     )
     yield Row("input/words/relative", "loss", partial(of_words, **relative))
-    yield Row("input/graph/relative", "loss", partial(of_graph, 150, **relative))
-    compute = partial(of_sampled_graph, 300, 60, loss="relative", curvature=-1.0)
+    yield Row(
+        "input/graph/relative", "loss", partial(of_graph, 150, **relative)
+    )
+    compute = partial(
+        of_sampled_graph, 300, 60, loss="relative", curvature=-1.0
+    )
     yield Row("input/graph, n_pairs/relative, curved", "loss", compute)
     compute = partial(of_sampled_function, 60)
     yield Row("input/function, n_pairs/refined", "refined", compute)
@@ -589,7 +771,14 @@ def inputs() -> Iterator[Row]:
 
 
 def float32_loss() -> Figures:
-    return figures(fit(data("mite").values.astype(np.float32), 3, loss="relative", n_init=1))
+    return figures(
+        fit(
+            data("mite").values.astype(np.float32),
+            3,
+            loss="relative",
+            n_init=1,
+        )
+    )
 
 
 def of_sampled_function(n: int) -> Figures:
@@ -608,7 +797,9 @@ def weighted(name: str, **options: Any) -> Figures:
 def with_named_weights() -> Figures:
     table = named("mite")
     order = np.random.default_rng(SEED).permutation(len(table))
-    given = pd.DataFrame(weights("mite"), table.index, table.columns).iloc[order, order]
+    given = pd.DataFrame(weights("mite"), table.index, table.columns).iloc[
+        order, order
+    ]
     return figures(fit(table, 3, weights=given))
 
 
@@ -628,16 +819,25 @@ def fits() -> Iterator[Row]:
     """Gaps, weights, starts and limits of descents."""
     for loss in ("squared", "distance", "relative"):
         kind = kind_of("refined", loss)
-        options = {"loss": loss} if loss == "squared" else {"loss": loss, "n_init": 1}
+        options = (
+            {"loss": loss}
+            if loss == "squared"
+            else {"loss": loss, "n_init": 1}
+        )
         for share in (0.1, 0.4):
             compute = partial(with_gaps, "mite", share, **options)
             yield Row(f"gaps/mite/{share}/{loss}", kind, compute, share == 0.1)
         yield Row(
-            f"gaps/digits-100/0.2/{loss}", kind, partial(with_gaps, "digits-100", 0.2, **options)
+            f"gaps/digits-100/0.2/{loss}",
+            kind,
+            partial(with_gaps, "digits-100", 0.2, **options),
         )
         for name in ("dune", "mite"):
             yield Row(
-                f"weights/{name}/{loss}", kind, partial(weighted, name, **options), name == "dune"
+                f"weights/{name}/{loss}",
+                kind,
+                partial(weighted, name, **options),
+                name == "dune",
             )
         for start in ("embedding", "coordinates"):
             yield Row(
@@ -652,7 +852,14 @@ def fits() -> Iterator[Row]:
         yield Row(f"tol/{loss}", kind, compute)
     for loss in ("distance", "relative"):
         for n_init in (1, 3, 8):
-            compute = partial(embedded, "mite", 2, loss=loss, n_init=n_init, random_state=SEED)
+            compute = partial(
+                embedded,
+                "mite",
+                2,
+                loss=loss,
+                n_init=n_init,
+                random_state=SEED,
+            )
             yield Row(f"starts/{n_init}/{loss}", "loss", compute)
     yield Row("weights/mite/by name", "refined", with_named_weights)
 
@@ -669,7 +876,11 @@ def fitted_part(name: str, **options: Any) -> tuple[Any, Any, Any]:
 
 
 def placed(
-    name: str, method: str = "refined", k: Any = 4, gaps: bool = False, **options: Any
+    name: str,
+    method: str = "refined",
+    k: Any = 4,
+    gaps: bool = False,
+    **options: Any,
 ) -> Figures:
     if gaps:
         options["missing"] = "ignore"
@@ -679,16 +890,24 @@ def placed(
     place_weights = options.pop("place_weights", None)
     emb, new, sq_d = fitted_part(name, k=k, method=method, **options)
     if gaps:
-        new = np.where(np.random.default_rng(SEED).uniform(size=new.shape) < 0.2, np.nan, new)
+        new = np.where(
+            np.random.default_rng(SEED).uniform(size=new.shape) < 0.2,
+            np.nan,
+            new,
+        )
     given = {}
     if place_weights is not None:
-        given["weights"] = np.random.default_rng(SEED).uniform(0.1, 2.0, size=new.shape)
+        given["weights"] = np.random.default_rng(SEED).uniform(
+            0.1, 2.0, size=new.shape
+        )
     x = emb.transform(new, **given)
     d_hat = sq_between(emb, x, emb.coordinates)
     more = emb.append(x)
     fitted = d_hat
     if emb.curvature:
-        fitted = fitted_distances(more, slice(emb.n, None), slice(0, emb.n)) ** 2
+        fitted = (
+            fitted_distances(more, slice(emb.n, None), slice(0, emb.n)) ** 2
+        )
     known = np.where(np.isnan(new), np.nan, sq_d)
     return {
         "loss": error(fitted, known, emb.loss),
@@ -696,7 +915,11 @@ def placed(
         "n": more.n,
         **spread(d_hat),
         "among new": spread(
-            over_pairs(sq_dissimilarities(more, slice(emb.n, None), slice(emb.n, None)))
+            over_pairs(
+                sq_dissimilarities(
+                    more, slice(emb.n, None), slice(emb.n, None)
+                )
+            )
         )["mean"],
     }
 
@@ -708,22 +931,43 @@ def placements() -> Iterator[Row]:
             # Triangulation divides by small eigenvalues.
             compute = partial(placed, name, method)
             quick = name == "simplex-60"
-            yield Row(f"place/{name}/{method}", kind_of(method), compute, quick, tolerance=1e-9)
+            yield Row(
+                f"place/{name}/{method}",
+                kind_of(method),
+                compute,
+                quick,
+                tolerance=1e-9,
+            )
     for name in ("mite", "hops-100"):
         for loss in ("distance", "relative"):
             options = {"loss": loss, "n_init": 1}
             yield Row(
-                f"place/{name}/{loss}", "loss", partial(placed, name, **options), name == "mite"
+                f"place/{name}/{loss}",
+                "loss",
+                partial(placed, name, **options),
+                name == "mite",
             )
             for curvature in (-1.0, 0.5):
                 compute = partial(placed, name, curvature=curvature, **options)
-                yield Row(f"place/{name}/{loss}/curvature {curvature}", "loss", compute)
+                yield Row(
+                    f"place/{name}/{loss}/curvature {curvature}",
+                    "loss",
+                    compute,
+                )
     compute = partial(placed, "mite", loss="relative", floor=0.3, n_init=1)
     yield Row("place/mite/relative/floor", "loss", compute)
     for loss in ("squared", "distance", "relative"):
         kind = kind_of("refined", loss)
-        options = {"loss": loss} if loss == "squared" else {"loss": loss, "n_init": 1}
-        yield Row(f"place/mite/gaps/{loss}", kind, partial(placed, "mite", gaps=True, **options))
+        options = (
+            {"loss": loss}
+            if loss == "squared"
+            else {"loss": loss, "n_init": 1}
+        )
+        yield Row(
+            f"place/mite/gaps/{loss}",
+            kind,
+            partial(placed, "mite", gaps=True, **options),
+        )
         compute = partial(placed, "mite", place_weights=True, **options)
         yield Row(f"place/mite/weights/{loss}", kind, compute)
 
@@ -735,7 +979,11 @@ def nearest_numbers(name: str, method: str, k: int) -> Figures:
     np.fill_diagonal(order, np.inf)
     return {
         "indices": digest(indices),
-        "as sorted": bool(np.allclose(np.sort(order, axis=1)[:, :5], sq, rtol=1e-9, atol=1e-9)),
+        "as sorted": bool(
+            np.allclose(
+                np.sort(order, axis=1)[:, :5], sq, rtol=1e-9, atol=1e-9
+            )
+        ),
     }
 
 
@@ -747,8 +995,16 @@ def nearest_sorted(loss: str) -> Figures:
     np.fill_diagonal(order, np.inf)
     return {
         "shape": list(indices.shape),
-        "sorted": bool(np.allclose(np.sort(order, axis=1)[:, :5], sq, rtol=1e-9, atol=1e-9)),
-        "own": bool(np.allclose(np.take_along_axis(order, indices, axis=1), sq, atol=1e-9)),
+        "sorted": bool(
+            np.allclose(
+                np.sort(order, axis=1)[:, :5], sq, rtol=1e-9, atol=1e-9
+            )
+        ),
+        "own": bool(
+            np.allclose(
+                np.take_along_axis(order, indices, axis=1), sq, atol=1e-9
+            )
+        ),
     }
 
 
@@ -763,8 +1019,13 @@ def kneighbors(new: bool) -> Figures:
     given = data("mite").values
     n = N_FITTED["mite"]
     est = estimator("NeucMDS", 4, method="classical").fit(given[:n, :n])
-    distances, indices = est.kneighbors(given[n:, :n] if new else None, n_neighbors=4)
-    return {"indices": digest(indices), "distances": round(float(distances.sum()), 8)}
+    distances, indices = est.kneighbors(
+        given[n:, :n] if new else None, n_neighbors=4
+    )
+    return {
+        "indices": digest(indices),
+        "distances": round(float(distances.sum()), 8),
+    }
 
 
 def kneighbors_graph(mode: str, symmetric: bool) -> Figures:
@@ -774,10 +1035,17 @@ def kneighbors_graph(mode: str, symmetric: bool) -> Figures:
 
 
 def graph_step() -> Figures:
-    step = KNeighborsGraph(estimator("NeucMDS", 4, method="classical", metric="cityblock"), 4)
+    step = KNeighborsGraph(
+        estimator("NeucMDS", 4, method="classical", metric="cityblock"), 4
+    )
     fitted = step.fit_transform(digits(100))
     new = step.transform(digits(150)[100:])
-    return {"stored": fitted.nnz, "sum": fitted.sum(), "new stored": new.nnz, "new sum": new.sum()}
+    return {
+        "stored": fitted.nnz,
+        "sum": fitted.sum(),
+        "new stored": new.nnz,
+        "new sum": new.sum(),
+    }
 
 
 def round_trip(**options: Any) -> Figures:
@@ -796,8 +1064,12 @@ def round_trip(**options: Any) -> Figures:
         "loss": emb.loss_value == held.loss_value,
         "r2": emb.r2 == held.r2,
         "curvature": emb.curvature == held.curvature,
-        "eigenvalues": bool(np.array_equal(emb.info.eigenvalues, held.info.eigenvalues)),
-        "transform": bool(np.array_equal(emb.transform(new), held.transform(new))),
+        "eigenvalues": bool(
+            np.array_equal(emb.info.eigenvalues, held.info.eigenvalues)
+        ),
+        "transform": bool(
+            np.array_equal(emb.transform(new), held.transform(new))
+        ),
     }
 
 
@@ -807,7 +1079,11 @@ def inner_product(unit: bool) -> Figures:
     scores = index.queries(emb.coordinates) @ index.vectors.T
     lengths = np.linalg.norm(index.vectors, axis=1)
     found = spread(over_pairs(sq_from_scores(index, scores, emb.coordinates)))
-    return {**found, "columns": index.vectors.shape[1], "longest": lengths.max()}
+    return {
+        **found,
+        "columns": index.vectors.shape[1],
+        "longest": lengths.max(),
+    }
 
 
 def distances_of_pairs(**options: Any) -> Figures:
@@ -823,7 +1099,11 @@ def distances_of_pairs(**options: Any) -> Figures:
         "sum": float(np.sum(emb.distance(i, j))),
         "sum of squared": float(np.sum(emb.distance(i, j, squared=True))),
         "matrix": float(np.sum(fitted_distances(emb))),
-        "part": float(np.sum(fitted_distances(emb, ["object 2", "object 7"], slice(0, 9)))),
+        "part": float(
+            np.sum(
+                fitted_distances(emb, ["object 2", "object 7"], slice(0, 9))
+            )
+        ),
     }
 
 
@@ -846,7 +1126,9 @@ def parts() -> Figures:
     return {
         "part": sq_dissimilarities(part).sum(),
         "columns": list(table.columns),
-        "rows": digest(np.array([int(name.split()[1]) for name in table.index])),
+        "rows": digest(
+            np.array([int(name.split()[1]) for name in table.index])
+        ),
         "complex": bool(np.isclose(dots, emb.distance(0, 1, squared=True))),
         "axes": list(emb.axis_names),
     }
@@ -856,16 +1138,30 @@ def embeddings() -> Iterator[Row]:
     """Ask an embedding all that it can tell."""
     for method in CLOSED_FORMS:
         yield Row(
-            f"neighbors/mite/{method}", "same", partial(nearest_numbers, "mite", method, 4), True
+            f"neighbors/mite/{method}",
+            "same",
+            partial(nearest_numbers, "mite", method, 4),
+            True,
         )
     yield Row(
-        "neighbors/digits-150/neuc+", "same", partial(nearest_numbers, "digits-150", "neuc+", 8)
+        "neighbors/digits-150/neuc+",
+        "same",
+        partial(nearest_numbers, "digits-150", "neuc+", 8),
     )
     for loss in ("squared", "relative"):
-        yield Row(f"neighbors/mite/refined/{loss}", "same", partial(nearest_sorted, loss))
+        yield Row(
+            f"neighbors/mite/refined/{loss}",
+            "same",
+            partial(nearest_sorted, loss),
+        )
     for among in (False, True):
         label = "among some" if among else "all"
-        yield Row(f"neighbors/new/{label}", "same", partial(nearest_of_new, among), True)
+        yield Row(
+            f"neighbors/new/{label}",
+            "same",
+            partial(nearest_of_new, among),
+            True,
+        )
     yield Row("kneighbors/fitted", "same", partial(kneighbors, False), True)
     yield Row("kneighbors/new", "same", partial(kneighbors, True), True)
     for mode in ("connectivity", "distance"):
@@ -876,7 +1172,10 @@ def embeddings() -> Iterator[Row]:
     yield Row("kneighbors graph/step", "closed", graph_step)
     for method in METHODS:
         yield Row(
-            f"round trip/{method}", "same", partial(round_trip, method=method), method == "exact"
+            f"round trip/{method}",
+            "same",
+            partial(round_trip, method=method),
+            method == "exact",
         )
     for loss in ("distance", "relative"):
         options = {"loss": loss, "curvature": -1.0, "n_init": 1}
@@ -889,9 +1188,18 @@ def embeddings() -> Iterator[Row]:
             True,
         )
     for method in ("classical", "neuc+"):
-        yield Row(f"distance/{method}", "closed", partial(distances_of_pairs, method=method), True)
+        yield Row(
+            f"distance/{method}",
+            "closed",
+            partial(distances_of_pairs, method=method),
+            True,
+        )
     options = {"loss": "relative", "curvature": -1.0, "n_init": 1}
-    yield Row("distance/relative, curved", "loss", partial(distances_of_pairs, **options))
+    yield Row(
+        "distance/relative, curved",
+        "loss",
+        partial(distances_of_pairs, **options),
+    )
     for method in ("classical", "neuc", "neuc+", "exact"):
         yield Row(f"explained/{method}", "closed", partial(explained, method))
     yield Row("parts/classical", "closed", parts)
@@ -907,7 +1215,9 @@ def estimated(kind: str, X: Any, new: Any, k: Any, **options: Any) -> Figures:
     found["shape"] = list(coordinates.shape)
     if new is not None:
         x = est.transform(new)
-        found["new mean"] = sq_between(est.result_, x, est.result_.coordinates).mean()
+        found["new mean"] = sq_between(
+            est.result_, x, est.result_.coordinates
+        ).mean()
         found["score"] = est.score(new)
     return found
 
@@ -917,36 +1227,85 @@ def estimators() -> Iterator[Row]:
     X = digits(120)
     new = digits(150)[120:]
     for method in METHODS:
-        compute = partial(estimated, "NeucMDS", X, new, 4, method=method, metric="cityblock")
-        yield Row(f"NeucMDS/features/{method}", kind_of(method), compute, tolerance=1e-9)
+        compute = partial(
+            estimated, "NeucMDS", X, new, 4, method=method, metric="cityblock"
+        )
+        yield Row(
+            f"NeucMDS/features/{method}",
+            kind_of(method),
+            compute,
+            tolerance=1e-9,
+        )
     for loss in ("distance", "relative"):
         options = {"loss": loss, "metric": "cityblock", "n_init": 1}
         yield Row(
-            f"NeucMDS/features/{loss}", "loss", partial(estimated, "NeucMDS", X, new, 4, **options)
+            f"NeucMDS/features/{loss}",
+            "loss",
+            partial(estimated, "NeucMDS", X, new, 4, **options),
         )
     given = data("mite").values
     n = N_FITTED["mite"]
     for method in ("neuc+", "refined"):
-        compute = partial(estimated, "NeucMDS", given[:n, :n], given[n:, :n], (3, 1), method=method)
-        yield Row(f"NeucMDS/precomputed/{method}", kind_of(method), compute, True, tolerance=1e-9)
-    compute = partial(estimated, "NeucMDS", X, new, 3, metric="cityblock", n_pairs=60)
+        compute = partial(
+            estimated,
+            "NeucMDS",
+            given[:n, :n],
+            given[n:, :n],
+            (3, 1),
+            method=method,
+        )
+        yield Row(
+            f"NeucMDS/precomputed/{method}",
+            kind_of(method),
+            compute,
+            True,
+            tolerance=1e-9,
+        )
+    compute = partial(
+        estimated, "NeucMDS", X, new, 3, metric="cityblock", n_pairs=60
+    )
     yield Row("NeucMDS/features, n_pairs", "refined", compute)
-    compute = partial(estimated, "NeucMDS", digits(40), digits(50)[40:], 3, metric=largest_gap)
+    compute = partial(
+        estimated,
+        "NeucMDS",
+        digits(40),
+        digits(50)[40:],
+        3,
+        metric=largest_gap,
+    )
     yield Row("NeucMDS/function", "refined", compute)
     for method in ("classical", "neuc", "refined"):
-        compute = partial(estimated, "NeucIsomap", wine(80), wine(89)[80:], 3, method=method)
-        yield Row(f"NeucIsomap/{method}", kind_of(method), compute, tolerance=1e-9)
+        compute = partial(
+            estimated, "NeucIsomap", wine(80), wine(89)[80:], 3, method=method
+        )
+        yield Row(
+            f"NeucIsomap/{method}", kind_of(method), compute, tolerance=1e-9
+        )
     for loss in ("distance", "relative"):
-        compute = partial(estimated, "NeucIsomap", wine(80), wine(89)[80:], 3, loss=loss)
+        compute = partial(
+            estimated, "NeucIsomap", wine(80), wine(89)[80:], 3, loss=loss
+        )
         yield Row(f"NeucIsomap/{loss}", "loss", compute)
     compute = partial(
-        estimated, "NeucIsomap", wine(80), wine(89)[80:], 3, loss="relative", curvature=-1.0
+        estimated,
+        "NeucIsomap",
+        wine(80),
+        wine(89)[80:],
+        3,
+        loss="relative",
+        curvature=-1.0,
     )
     yield Row("NeucIsomap/relative, curved", "loss", compute)
 
 
 def by_landmarks(landmarks: Any, **options: Any) -> Figures:
-    emb = fit(data("digits-300").values, 4, landmarks=landmarks, random_state=SEED, **options)
+    emb = fit(
+        data("digits-300").values,
+        4,
+        landmarks=landmarks,
+        random_state=SEED,
+        **options,
+    )
     found = against(emb, data("digits-300").sq_values)
     return found | {"landmarks": digest(np.sort(emb.landmarks))}
 
@@ -958,15 +1317,27 @@ def by_landmark_columns(**options: Any) -> Figures:
     return against(emb, data("digits-300").sq_values)
 
 
-def by_estimator(n: int, n_landmarks: Any, k: Any = 4, **options: Any) -> Figures:
-    est = estimator("LandmarkNeucMDS", k, n_landmarks=n_landmarks, random_state=SEED, **options)
-    est.fit_transform(digits(n) if "metric" in options else data(f"digits-{n}").values)
+def by_estimator(
+    n: int, n_landmarks: Any, k: Any = 4, **options: Any
+) -> Figures:
+    est = estimator(
+        "LandmarkNeucMDS",
+        k,
+        n_landmarks=n_landmarks,
+        random_state=SEED,
+        **options,
+    )
+    est.fit_transform(
+        digits(n) if "metric" in options else data(f"digits-{n}").values
+    )
     found = against(est.result_, data(f"digits-{n}").sq_values)
     found["landmarks"] = digest(np.sort(est.landmarks_))
     if "metric" in options:
         new = digits(n + 30)[n:]
         x = est.transform(new)
-        found["new mean"] = sq_between(est.result_, x, est.result_.coordinates).mean()
+        found["new mean"] = sq_between(
+            est.result_, x, est.result_.coordinates
+        ).mean()
         found["score"] = est.score(new) if not options.get("n_near") else 0.0
         indices, sq = sq_neighbors(est.result_, 5, x)
         found["neighbours"] = float(sq.mean())
@@ -975,7 +1346,11 @@ def by_estimator(n: int, n_landmarks: Any, k: Any = 4, **options: Any) -> Figure
 
 
 def by_weighted_landmarks() -> Figures:
-    options = {"n_landmarks": 80, "random_state": SEED, "placement": "least_squares"}
+    options = {
+        "n_landmarks": 80,
+        "random_state": SEED,
+        "placement": "least_squares",
+    }
     est = estimator("LandmarkNeucMDS", 4, method="neuc", **options)
     given = data("digits-300").values
     est.fit(given)
@@ -986,7 +1361,13 @@ def by_weighted_landmarks() -> Figures:
 
 
 def by_graph_estimator(**options: Any) -> Figures:
-    est = estimator("LandmarkNeucMDS", 3, metric="shortest_path", random_state=SEED, **options)
+    est = estimator(
+        "LandmarkNeucMDS",
+        3,
+        metric="shortest_path",
+        random_state=SEED,
+        **options,
+    )
     est.fit_transform(graph(300))
     return against(est.result_, paths(300) ** 2)
 
@@ -995,32 +1376,77 @@ def landmark_fits() -> Iterator[Row]:
     """Landmarks: `neuc_mds` with some, `LandmarkNeucMDS`, one level and two."""
     for method in METHODS:
         compute = partial(by_landmarks, 80, method=method)
-        yield Row(f"landmarks/80/{method}", kind_of(method), compute, tolerance=1e-9)
-        compute = partial(by_estimator, 300, 80, method=method, metric="cityblock")
-        yield Row(f"LandmarkNeucMDS/80/{method}", kind_of(method), compute, tolerance=1e-9)
+        yield Row(
+            f"landmarks/80/{method}", kind_of(method), compute, tolerance=1e-9
+        )
+        compute = partial(
+            by_estimator, 300, 80, method=method, metric="cityblock"
+        )
+        yield Row(
+            f"LandmarkNeucMDS/80/{method}",
+            kind_of(method),
+            compute,
+            tolerance=1e-9,
+        )
     for loss in ("distance", "relative"):
         options = {"loss": loss, "n_init": 1}
-        yield Row(f"landmarks/80/{loss}", "loss", partial(by_landmarks, 80, **options))
+        yield Row(
+            f"landmarks/80/{loss}",
+            "loss",
+            partial(by_landmarks, 80, **options),
+        )
         compute = partial(by_estimator, 300, 80, metric="cityblock", **options)
         yield Row(f"LandmarkNeucMDS/80/{loss}", "loss", compute)
     for chosen in (0.3, "maxmin", list(range(0, 300, 4))):
         label = chosen if not isinstance(chosen, list) else "listed"
         compute = partial(by_landmarks, chosen, method="neuc+")
-        yield Row(f"landmarks/{label}/neuc+", "closed", compute, tolerance=1e-9)
+        yield Row(
+            f"landmarks/{label}/neuc+", "closed", compute, tolerance=1e-9
+        )
     for method in ("neuc+", "refined"):
         compute = partial(by_landmark_columns, method=method)
-        yield Row(f"landmarks/columns/{method}", kind_of(method), compute, tolerance=1e-9)
+        yield Row(
+            f"landmarks/columns/{method}",
+            kind_of(method),
+            compute,
+            tolerance=1e-9,
+        )
     for placement in ("least_squares", "linear"):
-        compute = partial(by_estimator, 300, 80, method="neuc", placement=placement)
-        yield Row(f"LandmarkNeucMDS/{placement}", "closed", compute, tolerance=1e-9)
-    yield Row("LandmarkNeucMDS/weights", "closed", by_weighted_landmarks, tolerance=1e-9)
-    compute = partial(by_estimator, 300, 80, method="neuc+", landmarks="maxmin")
+        compute = partial(
+            by_estimator, 300, 80, method="neuc", placement=placement
+        )
+        yield Row(
+            f"LandmarkNeucMDS/{placement}", "closed", compute, tolerance=1e-9
+        )
+    yield Row(
+        "LandmarkNeucMDS/weights",
+        "closed",
+        by_weighted_landmarks,
+        tolerance=1e-9,
+    )
+    compute = partial(
+        by_estimator, 300, 80, method="neuc+", landmarks="maxmin"
+    )
     yield Row("LandmarkNeucMDS/maxmin", "closed", compute, tolerance=1e-9)
-    compute = partial(by_estimator, 300, 80, loss="relative", curvature=-1.0, n_init=1)
+    compute = partial(
+        by_estimator, 300, 80, loss="relative", curvature=-1.0, n_init=1
+    )
     yield Row("LandmarkNeucMDS/relative, curved", "loss", compute)
     for loss in ("squared", "distance", "relative"):
-        compute = partial(by_estimator, 500, 150, k=3, loss=loss, n_near=12, metric="cityblock")
-        yield Row(f"LandmarkNeucMDS/two levels/{loss}", kind_of("refined", loss), compute)
+        compute = partial(
+            by_estimator,
+            500,
+            150,
+            k=3,
+            loss=loss,
+            n_near=12,
+            metric="cityblock",
+        )
+        yield Row(
+            f"LandmarkNeucMDS/two levels/{loss}",
+            kind_of("refined", loss),
+            compute,
+        )
     for loss in ("squared", "relative"):
         kind = kind_of("refined", loss)
         yield Row(
@@ -1028,7 +1454,9 @@ def landmark_fits() -> Iterator[Row]:
             kind,
             partial(by_graph_estimator, n_landmarks=80, loss=loss),
         )
-        compute = partial(by_graph_estimator, n_landmarks=120, n_near=12, loss=loss)
+        compute = partial(
+            by_graph_estimator, n_landmarks=120, n_near=12, loss=loss
+        )
         yield Row(f"LandmarkNeucMDS/graph, two levels/{loss}", kind, compute)
 
 
@@ -1037,12 +1465,19 @@ def large() -> Iterator[Row]:
     for method in CLOSED_FORMS:
         for n in (700, 1200):
             compute = partial(embedded, f"digits-{n}", 10, method)
-            yield Row(f"large/digits-{n}/{method}", "closed", compute, tolerance=1e-6)
+            yield Row(
+                f"large/digits-{n}/{method}", "closed", compute, tolerance=1e-6
+            )
     yield Row(
-        "large/hops-700/neuc+", "closed", partial(embedded, "hops-700", 10, "neuc+"), tolerance=1e-6
+        "large/hops-700/neuc+",
+        "closed",
+        partial(embedded, "hops-700", 10, "neuc+"),
+        tolerance=1e-6,
     )
     for name in ("digits-700", "digits-1200", "hops-700"):
-        yield Row(f"large/{name}/refined", "refined", partial(embedded, name, 10))
+        yield Row(
+            f"large/{name}/refined", "refined", partial(embedded, name, 10)
+        )
     for loss in ("distance", "relative"):
         yield Row(
             f"large/digits-700/{loss}",
@@ -1050,16 +1485,22 @@ def large() -> Iterator[Row]:
             partial(embedded, "digits-700", 10, loss=loss, n_init=1),
         )
     yield Row(
-        "large/digits-700/relative, 3", "loss", partial(embedded, "digits-700", 3, loss="relative")
+        "large/digits-700/relative, 3",
+        "loss",
+        partial(embedded, "digits-700", 3, loss="relative"),
     )
     options = {"loss": "relative", "curvature": -1.0, "n_init": 1}
     yield Row(
-        "large/hops-700/relative, curved", "loss", partial(embedded, "hops-700", 5, **options)
+        "large/hops-700/relative, curved",
+        "loss",
+        partial(embedded, "hops-700", 5, **options),
     )
 
 
 def compared(name: str, k: Any, names: Any, **options: Any) -> Figures:
-    found = neucmds.compare(data(name).values, k, names, squared=data(name).squared, **options)
+    found = neucmds.compare(
+        data(name).values, k, names, squared=data(name).squared, **options
+    )
     flat: Figures = {"sq_norm": float(np.sum(data(name).sq_values ** 2))}
     for one in found.methods:
         key = "loss" if one.method.startswith("refined") else "stress"
@@ -1075,32 +1516,45 @@ def compared(name: str, k: Any, names: Any, **options: Any) -> Figures:
 def measured(name: str, method: str, k: Any = 4, **options: Any) -> Figures:
     given = data(name)
     emb = fit(given.values, k, method, squared=given.squared)
-    return neucmds.evaluate(emb, given.values, **options).as_dict() | {"sq_norm": emb.info.sq_norm}
+    return neucmds.evaluate(emb, given.values, **options).as_dict() | {
+        "sq_norm": emb.info.sq_norm
+    }
 
 
 def measured_descent(loss: str, curvature: float = 0.0) -> Figures:
     emb = fit(data("mite").values, 3, loss=loss, curvature=curvature, n_init=1)
-    return neucmds.evaluate(emb, data("mite").values).as_dict() | {"loss": emb.loss_value}
+    return neucmds.evaluate(emb, data("mite").values).as_dict() | {
+        "loss": emb.loss_value
+    }
 
 
 def curved_stress(name: str, names: Any, **options: Any) -> Figures:
     ks = (1, 2, 5, 10)
-    found = stress_curve(data(name).values, ks, names, squared=data(name).squared, **options)
+    found = stress_curve(
+        data(name).values, ks, names, squared=data(name).squared, **options
+    )
     flat: Figures = {"sq_norm": found.sq_norm}
     for method in names:
         key = "loss" if method.startswith("refined") else "stress"
         flat |= {
-            f"{key} {method} {k}": value for k, value in zip(ks, found.stress[method], strict=True)
+            f"{key} {method} {k}": value
+            for k, value in zip(ks, found.stress[method], strict=True)
         }
     return flat | numbers(found.as_dict()["classical"], "turn.")
 
 
 def diagnosed(name: str) -> Figures:
-    return numbers(diagnose(data(name).values, squared=data(name).squared, random_state=SEED))
+    return numbers(
+        diagnose(
+            data(name).values, squared=data(name).squared, random_state=SEED
+        )
+    )
 
 
 def resampled(name: str, n_boot: int, **options: Any) -> Figures:
-    found = bootstrap(data(name).values, 3, n_boot, random_state=SEED, **options)
+    found = bootstrap(
+        data(name).values, 3, n_boot, random_state=SEED, **options
+    )
     return {
         "loss": found.embedding.loss_value,
         "sq_norm": found.embedding.info.sq_norm,
@@ -1114,14 +1568,24 @@ def resampled(name: str, n_boot: int, **options: Any) -> Figures:
 def resampled_by_user() -> Figures:
     counts = species("mite").to_numpy(float)
     rng = np.random.default_rng(SEED)
-    drawn = [rng.integers(counts.shape[1], size=counts.shape[1]) for _ in range(4)]
-    replicates = [pairs(counts[:, columns] + 1e-3, "braycurtis") for columns in drawn]
+    drawn = [
+        rng.integers(counts.shape[1], size=counts.shape[1]) for _ in range(4)
+    ]
+    replicates = [
+        pairs(counts[:, columns] + 1e-3, "braycurtis") for columns in drawn
+    ]
     return resampled("mite", 4, resample=replicates, method="neuc+")
 
 
 def permuted_stress(method: str) -> Figures:
-    found = stress_test(data("dune").values, 2, 19, method=method, random_state=SEED)
-    return {"statistic": found.statistic, "p": found.p, "permuted": found.permuted.mean()}
+    found = stress_test(
+        data("dune").values, 2, 19, method=method, random_state=SEED
+    )
+    return {
+        "statistic": found.statistic,
+        "p": found.p,
+        "permuted": found.permuted.mean(),
+    }
 
 
 # Errors of held-out objects, some of them thousandths of the whole, moved by 1e-10 with threads.
@@ -1133,35 +1597,75 @@ def explorations() -> Iterator[Row]:
     for name in ("dune", "mite", "simplex-60"):
         compute = partial(compared, name, 4, CLOSED_FORMS)
         yield Row(f"compare/{name}/closed forms", "closed", compute, True)
-        yield Row(f"compare/{name}/refined", "refined", partial(compared, name, 4, ("refined",)))
-        yield Row(f"curve/{name}", "closed", partial(curved_stress, name, CLOSED_FORMS), True)
-        yield Row(f"inspect/{name}", "closed", partial(diagnosed, name), name == "dune", INSPECTED)
+        yield Row(
+            f"compare/{name}/refined",
+            "refined",
+            partial(compared, name, 4, ("refined",)),
+        )
+        yield Row(
+            f"curve/{name}",
+            "closed",
+            partial(curved_stress, name, CLOSED_FORMS),
+            True,
+        )
+        yield Row(
+            f"inspect/{name}",
+            "closed",
+            partial(diagnosed, name),
+            name == "dune",
+            INSPECTED,
+        )
     for name in ("digits-150", "hops-150", "digits-700"):
-        yield Row(f"inspect/{name}", "closed", partial(diagnosed, name), tolerance=INSPECTED)
-        yield Row(f"curve/{name}", "closed", partial(curved_stress, name, CLOSED_FORMS))
+        yield Row(
+            f"inspect/{name}",
+            "closed",
+            partial(diagnosed, name),
+            tolerance=INSPECTED,
+        )
+        yield Row(
+            f"curve/{name}",
+            "closed",
+            partial(curved_stress, name, CLOSED_FORMS),
+        )
     yield Row(
         "compare/mite/corrections",
         "closed",
         partial(compared, "mite", 4, ("cailliez", "lingoes")),
         tolerance=1e-8,
     )
-    yield Row("compare/mite/auto", "closed", partial(compared, "mite", "auto", ("neuc", "neuc+")))
-    others = ("refined/distance", "refined/relative")
-    yield Row("compare/dune/losses", "loss", partial(compared, "dune", 2, others))
     yield Row(
-        "compare/dune/losses, curved", "loss", partial(compared, "dune", 2, others, curvature=-1.0)
+        "compare/mite/auto",
+        "closed",
+        partial(compared, "mite", "auto", ("neuc", "neuc+")),
+    )
+    others = ("refined/distance", "refined/relative")
+    yield Row(
+        "compare/dune/losses", "loss", partial(compared, "dune", 2, others)
+    )
+    yield Row(
+        "compare/dune/losses, curved",
+        "loss",
+        partial(compared, "dune", 2, others, curvature=-1.0),
     )
     yield Row(
         "compare/dune/weights",
         "refined",
-        partial(compared, "dune", 2, ("neuc", "refined"), weights=weights("dune")),
+        partial(
+            compared, "dune", 2, ("neuc", "refined"), weights=weights("dune")
+        ),
     )
     yield Row("compare/dune/smacof", "loss", smacof_row)
-    yield Row("curve/dune/refined", "refined", partial(curved_stress, "dune", ("refined",)))
+    yield Row(
+        "curve/dune/refined",
+        "refined",
+        partial(curved_stress, "dune", ("refined",)),
+    )
     for name in ("mite", "simplex-60", "digits-150"):
         for method in ("classical", "neuc+"):
             compute = partial(measured, name, method)
-            yield Row(f"evaluate/{name}/{method}", "closed", compute, name == "mite")
+            yield Row(
+                f"evaluate/{name}/{method}", "closed", compute, name == "mite"
+            )
     yield Row(
         "evaluate/mite/weights",
         "closed",
@@ -1175,7 +1679,11 @@ def explorations() -> Iterator[Row]:
     ):
         if loss != "squared":
             label = f"{loss}, curved" if curvature else loss
-            yield Row(f"evaluate/mite/{label}", "loss", partial(measured_descent, loss, curvature))
+            yield Row(
+                f"evaluate/mite/{label}",
+                "loss",
+                partial(measured_descent, loss, curvature),
+            )
     yield Row(
         "stability/dune/bootstrap/neuc+",
         "closed",
@@ -1189,15 +1697,28 @@ def explorations() -> Iterator[Row]:
         partial(resampled, "dune", 0, resample="jackknife", method="neuc+"),
         tolerance=1e-9,
     )
-    yield Row("stability/mite/replicates/neuc+", "closed", resampled_by_user, tolerance=1e-9)
-    yield Row("stability/mite/bootstrap/refined", "refined", partial(resampled, "mite", 4))
+    yield Row(
+        "stability/mite/replicates/neuc+",
+        "closed",
+        resampled_by_user,
+        tolerance=1e-9,
+    )
+    yield Row(
+        "stability/mite/bootstrap/refined",
+        "refined",
+        partial(resampled, "mite", 4),
+    )
     yield Row(
         "stability/dune/bootstrap/relative",
         "loss",
         partial(resampled, "dune", 4, loss="relative", n_init=2),
     )
     for method in ("classical", "neuc+"):
-        yield Row(f"stress test/dune/{method}", "closed", partial(permuted_stress, method))
+        yield Row(
+            f"stress test/dune/{method}",
+            "closed",
+            partial(permuted_stress, method),
+        )
 
 
 def smacof_row() -> Figures:
@@ -1207,7 +1728,9 @@ def smacof_row() -> Figures:
 
 def fitted_variables(name: str, axes: Any, k: int = 3) -> Figures:
     emb = fit(data(name).values, k, "classical")
-    found = ecology.envfit(emb, metadata(name), axes=axes, permutations=99, random_state=SEED)
+    found = ecology.envfit(
+        emb, metadata(name), axes=axes, permutations=99, random_state=SEED
+    )
     flat: Figures = {}
     for one in found.fits:
         flat[f"r2 {one.name}"] = one.r2
@@ -1215,7 +1738,10 @@ def fitted_variables(name: str, axes: Any, k: int = 3) -> Figures:
         flat[f"n {one.name}"] = one.n
     for one in found.vectors:
         # Axes have no orientation.
-        flat |= {f"direction {one.name} {a}": abs(v) for a, v in enumerate(one.direction)}
+        flat |= {
+            f"direction {one.name} {a}": abs(v)
+            for a, v in enumerate(one.direction)
+        }
     for one in found.factors:
         flat[f"centroids {one.name}"] = float(np.sum(one.centroids**2))
     return flat
@@ -1224,17 +1750,30 @@ def fitted_variables(name: str, axes: Any, k: int = 3) -> Figures:
 def dispersed(name: str, variable: str, center: str) -> Figures:
     groups = list(metadata(name)[variable])
     found = ecology.dispersion(
-        data(name).values, groups, center=center, permutations=99, random_state=SEED
+        data(name).values,
+        groups,
+        center=center,
+        permutations=99,
+        random_state=SEED,
     )
-    flat = {f"distance {g}": d for g, d in zip(found.groups, found.group_distances, strict=True)}
+    flat = {
+        f"distance {g}": d
+        for g, d in zip(found.groups, found.group_distances, strict=True)
+    }
     return {"statistic": found.statistic, "p": found.p, **flat}
 
 
-def agreement(name: str, first: str, second: str, k: Any, permutations: int = 99) -> Figures:
+def agreement(
+    name: str, first: str, second: str, k: Any, permutations: int = 99
+) -> Figures:
     a = fit(data(name).values, k, first)
     b = fit(data(name).values, k, second)
     test = ecology.protest(a, b, permutations=permutations, random_state=SEED)
-    return {"statistic": test.statistic, "p": test.p, "permuted": test.permuted.mean()}
+    return {
+        "statistic": test.statistic,
+        "p": test.p,
+        "permuted": test.permuted.mean(),
+    }
 
 
 def alignment(name: str, first: Any, second: Any, scaling: bool) -> Figures:
@@ -1251,14 +1790,19 @@ def alignment(name: str, first: Any, second: Any, scaling: bool) -> Figures:
 def scores(name: str) -> Figures:
     emb = fit(data(name).values, 3, "classical")
     found = ecology.species_scores(emb, species(name).reset_index(drop=True))
-    return {f"{axis}": float(np.nansum(found[axis] ** 2)) for axis in found.columns}
+    return {
+        f"{axis}": float(np.nansum(found[axis] ** 2)) for axis in found.columns
+    }
 
 
 def correction(name: str, kind: str) -> Figures:
     given = data(name)
     sq_d, constant = corrected(kind, given.values, squared=given.squared)
     emb = fit(sq_d, 4, "classical", squared=True)
-    return figures(emb) | {"constant": constant, "lowest": float(over_pairs(sq_d).min())}
+    return figures(emb) | {
+        "constant": constant,
+        "lowest": float(over_pairs(sq_d).min()),
+    }
 
 
 def synthetic(kind: str) -> Figures:
@@ -1267,7 +1811,9 @@ def synthetic(kind: str) -> Figures:
 
 def hops(connect: bool, precomputed: bool) -> Figures:
     given = data("iris-100").values if precomputed else wine(89)
-    found = datasets.hop_distances(given, 5, precomputed=precomputed, connect=connect)
+    found = datasets.hop_distances(
+        given, 5, precomputed=precomputed, connect=connect
+    )
     return {"digest": digest(found), "sum": int(found.sum())}
 
 
@@ -1276,30 +1822,71 @@ def statistics() -> Iterator[Row]:
     for name in ("dune", "mite"):
         for axes in (None, (1, 3)):
             compute = partial(fitted_variables, name, axes)
-            yield Row(f"envfit/{name}/{axes}", "closed", compute, name == "dune")
-        yield Row(f"species scores/{name}", "closed", partial(scores, name), True)
-    for name, variable in (("dune", "Management"), ("mite", "Topo"), ("mite", "Shrub")):
+            yield Row(
+                f"envfit/{name}/{axes}", "closed", compute, name == "dune"
+            )
+        yield Row(
+            f"species scores/{name}", "closed", partial(scores, name), True
+        )
+    for name, variable in (
+        ("dune", "Management"),
+        ("mite", "Topo"),
+        ("mite", "Shrub"),
+    ):
         compute = partial(dispersed, name, variable, "centroid")
-        yield Row(f"dispersion/{name}/{variable}/centroid", "closed", compute, name == "dune")
+        yield Row(
+            f"dispersion/{name}/{variable}/centroid",
+            "closed",
+            compute,
+            name == "dune",
+        )
         # The median is found by a descent.
         compute = partial(dispersed, name, variable, "median")
-        yield Row(f"dispersion/{name}/{variable}/median", "closed", compute, tolerance=1e-6)
+        yield Row(
+            f"dispersion/{name}/{variable}/median",
+            "closed",
+            compute,
+            tolerance=1e-6,
+        )
     for name in ("dune", "mite"):
         compute = partial(agreement, name, "classical", "lower", 2)
-        yield Row(f"protest/{name}/positive", "closed", compute, tolerance=1e-8)
+        yield Row(
+            f"protest/{name}/positive", "closed", compute, tolerance=1e-8
+        )
     compute = partial(agreement, "dune", "neuc", "neuc+", (2, 1), 9)
     yield Row("protest/dune/both signs", "closed", compute, tolerance=1e-6)
     for scaling in (True, False):
         label = "scaled" if scaling else "as it is"
-        compute = partial(alignment, "dune", (3, "classical"), ((3, 0), "exact"), scaling)
-        yield Row(f"procrustes/dune/positive/{label}", "closed", compute, True, tolerance=1e-8)
-        compute = partial(alignment, "mite", ((3, 2), "neuc"), ((3, 2), "exact"), scaling)
-        yield Row(f"procrustes/mite/both signs/{label}", "closed", compute, tolerance=1e-6)
+        compute = partial(
+            alignment, "dune", (3, "classical"), ((3, 0), "exact"), scaling
+        )
+        yield Row(
+            f"procrustes/dune/positive/{label}",
+            "closed",
+            compute,
+            True,
+            tolerance=1e-8,
+        )
+        compute = partial(
+            alignment, "mite", ((3, 2), "neuc"), ((3, 2), "exact"), scaling
+        )
+        yield Row(
+            f"procrustes/mite/both signs/{label}",
+            "closed",
+            compute,
+            tolerance=1e-6,
+        )
     for kind in ("cailliez", "lingoes"):
         for name in ("dune", "mite", "digits-150", "hops-100", "ball-60"):
             tolerance = 1e-8 if kind == "cailliez" else 1e-10
             compute = partial(correction, name, kind)
-            yield Row(f"correction/{kind}/{name}", "closed", compute, name == "dune", tolerance)
+            yield Row(
+                f"correction/{kind}/{name}",
+                "closed",
+                compute,
+                name == "dune",
+                tolerance,
+            )
     yield Row(
         "correction/cailliez/digits-300",
         "closed",
@@ -1307,7 +1894,9 @@ def statistics() -> Iterator[Row]:
         tolerance=1e-8,
     )
     yield Row(
-        "correction/lingoes/simplex-60", "closed", partial(correction, "simplex-60", "lingoes")
+        "correction/lingoes/simplex-60",
+        "closed",
+        partial(correction, "simplex-60", "lingoes"),
     )
     for kind in ("simplex", "ball"):
         yield Row(f"dataset/{kind}", "closed", partial(synthetic, kind), True)
@@ -1340,7 +1929,13 @@ def all_rows() -> list[Row]:
 # --- Comparison -----------------------------------------------------------------------------------
 
 # Figure → the figure of the same row whose size a difference is measured by.
-SCALES = {"mean": "size", "q10": "size", "q50": "size", "q90": "size", "among new": "size"}
+SCALES = {
+    "mean": "size",
+    "q10": "size",
+    "q50": "size",
+    "q90": "size",
+    "among new": "size",
+}
 SHARES = ("r2", "own r2", "normalized_stress", "score")
 WORSE = 1e-3
 INFORMATIVE = 0.02
@@ -1370,15 +1965,21 @@ def scale_of(name: str, held: Figures) -> float:
     if name in SHARES or name.startswith(("r2 ", "turn.", "p ")):
         return max(1.0, abs(held[name]))
     known = "size" if name in SCALES else "sq_norm"
-    summed = name in SCALES or name.startswith(("stress", "loss", "term", "own loss"))
+    summed = name in SCALES or name.startswith(
+        ("stress", "loss", "term", "own loss")
+    )
     other = held.get(known) if summed else None
     return max(abs(held[name]), abs(other or 0.0))
 
 
-def differences(row: Row, found: Figures, held: Figures) -> tuple[list[str], list[str]]:
+def differences(
+    row: Row, found: Figures, held: Figures
+) -> tuple[list[str], list[str]]:
     """Return what is wrong with the figures of a row, and what is worth a note."""
     wrong = [f"{name} is missing" for name in held if name not in found]
-    wrong += [f"{name} is not in the record" for name in found if name not in held]
+    wrong += [
+        f"{name} is not in the record" for name in found if name not in held
+    ]
     notes = []
     for name, value in found.items():
         if name not in held or value == held[name]:
@@ -1386,7 +1987,8 @@ def differences(row: Row, found: Figures, held: Figures) -> tuple[list[str], lis
         before = held[name]
         text = f"{name}: {before} → {value}"
         is_number = all(
-            isinstance(x, (int, float)) and not isinstance(x, bool) for x in (before, value)
+            isinstance(x, (int, float)) and not isinstance(x, bool)
+            for x in (before, value)
         )
         if row.kind == "same" or not is_number:
             (notes if row.kind in ("refined", "loss") else wrong).append(text)
@@ -1397,11 +1999,21 @@ def differences(row: Row, found: Figures, held: Figures) -> tuple[list[str], lis
         else:
             # Where a fit is perfect, its loss is rounding.
             slack = 1e-12 * abs(held.get("sq_norm", 0.0))
-            size = scale_of(name, held) if not name.startswith("loss") else abs(before)
+            size = (
+                scale_of(name, held)
+                if not name.startswith("loss")
+                else abs(before)
+            )
             gap = (value - before) / (size or 1.0)
-            if name.startswith("loss") and value - before > WORSE * size + slack:
+            if (
+                name.startswith("loss")
+                and value - before > WORSE * size + slack
+            ):
                 wrong.append(f"{text} ({gap:+.2%})")
-            elif name.startswith("loss") and before - value > WORSE * size + slack:
+            elif (
+                name.startswith("loss")
+                and before - value > WORSE * size + slack
+            ):
                 notes.append(f"{text} ({gap:+.2%}), lower")
             elif not name.startswith("loss") and abs(gap) > INFORMATIVE:
                 notes.append(f"{text} ({gap:+.2%})")
@@ -1412,7 +2024,9 @@ def written(results: dict[str, Figures], kinds: dict[str, str]) -> str:
     """Return the record as text: one row per line, sorted by name."""
     lines = [
         f"{json.dumps(name, ensure_ascii=False)}: "
-        + json.dumps({"kind": kinds[name], **results[name]}, ensure_ascii=False)
+        + json.dumps(
+            {"kind": kinds[name], **results[name]}, ensure_ascii=False
+        )
         for name in sorted(results)
     ]
     return "{\n" + ",\n".join(lines) + "\n}\n"
@@ -1420,18 +2034,31 @@ def written(results: dict[str, Figures], kinds: dict[str, str]) -> str:
 
 def record() -> dict[str, Figures]:
     held = json.loads(RECORD.read_text(encoding="utf-8"))
-    return {name: {k: v for k, v in row.items() if k != "kind"} for name, row in held.items()}
+    return {
+        name: {k: v for k, v in row.items() if k != "kind"}
+        for name, row in held.items()
+    }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="write the record")
-    parser.add_argument("--only", metavar="PATTERN", help="rows whose name matches")
+    parser.add_argument(
+        "--write", action="store_true", help="write the record"
+    )
+    parser.add_argument(
+        "--only", metavar="PATTERN", help="rows whose name matches"
+    )
     parser.add_argument("--quick", action="store_true", help="quick rows only")
-    parser.add_argument("--times", action="store_true", help="print the slowest rows")
+    parser.add_argument(
+        "--times", action="store_true", help="print the slowest rows"
+    )
     asked = parser.parse_args()
     rows = all_rows()
-    chosen = [row for row in rows if not asked.only or re.search(asked.only, row.name)]
+    chosen = [
+        row
+        for row in rows
+        if not asked.only or re.search(asked.only, row.name)
+    ]
     chosen = [row for row in chosen if row.quick or not asked.quick]
     held = record() if RECORD.exists() else {}
     results: dict[str, Figures] = {}

@@ -35,7 +35,9 @@ def lakes(n: int = 20_500, degree: float = 20.0, seed: int = 0) -> Any:
     points = np.random.default_rng(seed).random((n, 2))
     for center, radius in (((0.3, 0.35), 0.16), ((0.68, 0.65), 0.12)):
         points = points[np.hypot(*(points - center).T) > radius]
-    ends = cKDTree(points).query_pairs(np.sqrt(degree / (np.pi * n)), output_type="ndarray")
+    ends = cKDTree(points).query_pairs(
+        np.sqrt(degree / (np.pi * n)), output_type="ndarray"
+    )
     length = np.linalg.norm(points[ends[:, 0]] - points[ends[:, 1]], axis=1)
     graph = sparse.csr_array((length, ends.T), shape=(len(points),) * 2)
     part = csgraph.connected_components(graph, directed=False)[1]
@@ -47,7 +49,9 @@ def streets(folder: Path, name: str) -> Any:
     """Read the streets of a town."""
     with np.load(folder / "networks" / f"{name}.npz") as stored:
         ends, length = stored["edges"], stored["length"].astype(np.float64)
-        return sparse.coo_array((length, ends.T), shape=(len(stored["xy"]),) * 2)
+        return sparse.coo_array(
+            (length, ends.T), shape=(len(stored["xy"]),) * 2
+        )
 
 
 def errors(x: Any, signs: Any, rows: Any, sources: Any) -> dict[str, float]:
@@ -59,9 +63,13 @@ def errors(x: Any, signs: Any, rows: Any, sources: Any) -> dict[str, float]:
     relative = np.full_like(d, np.nan)
     counted = np.isfinite(d) & (d > 0)
     relative[counted] = np.abs(d_hat[counted] / d[counted] - 1)
-    near = np.take_along_axis(relative, np.argpartition(d, NEAR - 1, axis=1)[:, :NEAR], axis=1)
+    near = np.take_along_axis(
+        relative, np.argpartition(d, NEAR - 1, axis=1)[:, :NEAR], axis=1
+    )
     tenth = np.partition(d, 9, axis=1)[:, 9:10]
-    found = np.take_along_axis(d, np.argpartition(d_hat, 9, axis=1)[:, :10], axis=1)
+    found = np.take_along_axis(
+        d, np.argpartition(d_hat, 9, axis=1)[:, :10], axis=1
+    )
     kept = {"recall10": float(np.mean(found <= tenth * (1 + 1e-12)))}
     for kind, some in (("all", relative), ("near", near)):
         kept[f"{kind}_median"] = float(np.nanmedian(some))
@@ -72,9 +80,15 @@ def errors(x: Any, signs: Any, rows: Any, sources: Any) -> dict[str, float]:
 def study(name: str, graph: Any) -> list[dict[str, Any]]:
     """Embed a graph in every way that is made for its size."""
     n = int(graph.shape[0])
-    common: dict[str, Any] = {"metric": "shortest_path", "loss": "relative", "random_state": 0}
+    common: dict[str, Any] = {
+        "metric": "shortest_path",
+        "loss": "relative",
+        "random_state": 0,
+    }
     ways: dict[str, Any] = {
-        "all pairs": NeucMDS(K, **common) if n <= MOST_WITH_ALL_PAIRS else None,
+        "all pairs": NeucMDS(K, **common)
+        if n <= MOST_WITH_ALL_PAIRS
+        else None,
         "sampled pairs": NeucMDS(K, n_pairs=16 * K, **common),
         "two levels": LandmarkNeucMDS(K, n_near=None, **common),
         "landmarks": LandmarkNeucMDS(K, 256, **common),
@@ -98,11 +112,23 @@ def study(name: str, graph: Any) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     shared = Path(__file__).resolve().parents[2] / "shared" / "data"
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("NEUCMDS_DATA", shared)))
-    parser.add_argument("--only", nargs="+", default=["helsinki", "jinan", "lakes"])
-    parser.add_argument("--record", type=Path, default=RECORDS / "graph_pairs.json")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path(os.environ.get("NEUCMDS_DATA", shared)),
+    )
+    parser.add_argument(
+        "--only", nargs="+", default=["helsinki", "jinan", "lakes"]
+    )
+    parser.add_argument(
+        "--record", type=Path, default=RECORDS / "graph_pairs.json"
+    )
     arguments = parser.parse_args()
-    record: dict[str, Any] = {"machine": machine(), "versions": versions("numpy", "scipy"), "k": K}
+    record: dict[str, Any] = {
+        "machine": machine(),
+        "versions": versions("numpy", "scipy"),
+        "k": K,
+    }
     record["rows"] = []
     for name in arguments.only:
         graph = lakes() if name == "lakes" else streets(arguments.data, name)

@@ -31,8 +31,14 @@ ALL_UP_TO, SAMPLED_UP_TO = 20_000, 200_000
 
 def ways(n: int) -> dict[str, Any]:
     """Return what is fitted to n objects."""
-    common: dict[str, Any] = {"metric": "cityblock", "loss": "relative", "random_state": 0}
-    found: dict[str, Any] = {"two levels": LandmarkNeucMDS(K, n_near=None, **common)}
+    common: dict[str, Any] = {
+        "metric": "cityblock",
+        "loss": "relative",
+        "random_state": 0,
+    }
+    found: dict[str, Any] = {
+        "two levels": LandmarkNeucMDS(K, n_near=None, **common)
+    }
     if n <= SAMPLED_UP_TO:
         found["sampled pairs"] = NeucMDS(K, n_pairs=PAIRS, **common)
     if n <= ALL_UP_TO:
@@ -40,7 +46,9 @@ def ways(n: int) -> dict[str, Any]:
     return found
 
 
-def measured(n: int, what: str, estimator: Any, X: Any) -> tuple[dict[str, Any], Any]:
+def measured(
+    n: int, what: str, estimator: Any, X: Any
+) -> tuple[dict[str, Any], Any]:
     """Fit n objects; return the row of the record, and their coordinates."""
     forget_peak()
     start, processor = time.perf_counter(), time.process_time()
@@ -80,7 +88,11 @@ def main() -> None:
     sizes = [5000, 20_000, 100_000, 300_000, 1_000_000]
     parser.add_argument("--n", type=int, nargs="+", default=sizes)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--ways", nargs="+", default=["all pairs", "sampled pairs", "two levels"])
+    parser.add_argument(
+        "--ways",
+        nargs="+",
+        default=["all pairs", "sampled pairs", "two levels"],
+    )
     parser.add_argument("--record", type=Path)
     arguments = parser.parse_args()
     record: dict[str, Any] = {
@@ -92,7 +104,9 @@ def main() -> None:
     }
     for n in arguments.n:
         host = draw(n)
-        queries = np.random.default_rng(1).choice(n, min(1000, 10**8 // n), replace=False)
+        queries = np.random.default_rng(1).choice(
+            n, min(1000, 10**8 // n), replace=False
+        )
         nearest, X = truth(host, queries), host
         if arguments.device != "cpu":
             import torch

@@ -29,14 +29,19 @@ from neucmds.spectrum.operators.dense import DenseGram
 
 RECORD = measure.RECORDS / "isomap.json"
 CASES = {
-    "swiss roll with a hole": (lambda: make_swiss_roll(1500, hole=True, random_state=0)[0], 8),
+    "swiss roll with a hole": (
+        lambda: make_swiss_roll(1500, hole=True, random_state=0)[0],
+        8,
+    ),
     "digits": (lambda: load_digits().data, 5),
 }
 KS = (2, 5, 10, 20)
 FITS: dict[str, Any] = {
     "Isomap": lambda k, m: Isomap(n_neighbors=m, n_components=k),
     "NeucIsomap": lambda k, m: NeucIsomap(k, m, random_state=0),
-    "NeucIsomap, relative": lambda k, m: NeucIsomap(k, m, loss="relative", random_state=0),
+    "NeucIsomap, relative": lambda k, m: NeucIsomap(
+        k, m, loss="relative", random_state=0
+    ),
 }
 
 
@@ -48,7 +53,9 @@ def study(name: str) -> list[dict[str, Any]]:
     geodesics = Isomap(n_neighbors=m).fit(fitted).dist_matrix_
     geodesics = (geodesics + geodesics.T) / 2
     gram = DenseGram(geodesics**2)
-    to_fitted = np.sqrt(NeucIsomap(1, m, method="classical").fit(fitted)._measured(new))
+    to_fitted = np.sqrt(
+        NeucIsomap(1, m, method="classical").fit(fitted)._measured(new)
+    )
     rows = []
     for k in KS:
         for method, make in FITS.items():
@@ -60,14 +67,23 @@ def study(name: str) -> list[dict[str, Any]]:
             found = quality_of(Dense(gram), x, signs)
             placed = est.transform(new)
             sq = (placed**2) @ signs
-            d_hat = sq[:, None] + ((x**2) @ signs)[None, :] - 2 * (placed * signs) @ x.T
-            errors = np.abs(np.sqrt(np.maximum(d_hat, 0)) - to_fitted) / to_fitted
+            d_hat = (
+                sq[:, None]
+                + ((x**2) @ signs)[None, :]
+                - 2 * (placed * signs) @ x.T
+            )
+            errors = (
+                np.abs(np.sqrt(np.maximum(d_hat, 0)) - to_fitted) / to_fitted
+            )
             rows.append(
                 {
                     "data": name,
                     "k": k,
                     "method": method,
-                    "signature": [int(np.sum(signs > 0)), int(np.sum(signs < 0))],
+                    "signature": [
+                        int(np.sum(signs > 0)),
+                        int(np.sum(signs < 0)),
+                    ],
                     "normalized_stress": found.normalized_stress,
                     "geodesic_error": found.relative_error_mean,
                     "neighbors_kept": found.neighbors_kept,
@@ -75,7 +91,12 @@ def study(name: str) -> list[dict[str, Any]]:
                     "seconds": seconds,
                 }
             )
-            print({a: round(v, 5) if isinstance(v, float) else v for a, v in rows[-1].items()})
+            print(
+                {
+                    a: round(v, 5) if isinstance(v, float) else v
+                    for a, v in rows[-1].items()
+                }
+            )
     return rows
 
 

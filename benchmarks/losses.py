@@ -51,7 +51,12 @@ PAGES = (ROOT / "docs" / "guide" / "losses.md",)
 SEED = 0
 CURVED = "relative, κ chosen"
 # Eight starts, each much tighter than scikit-learn's default (300 iterations, 1e-6).
-SMACOF = {"n_init": 8, "max_iter": 1000, "eps": 1e-8, "normalized_stress": False}
+SMACOF = {
+    "n_init": 8,
+    "max_iter": 1000,
+    "eps": 1e-8,
+    "normalized_stress": False,
+}
 MOST_SMACOF = 500
 SHORT_SMACOF = {**SMACOF, "n_init": 1, "max_iter": 300}
 MAX_ITER = 500  # the default
@@ -80,7 +85,9 @@ def stored(quick: bool) -> Iterator[Case]:
         D = real_data.load_dissimilarity(name).dissimilarity
         return _hollow((D + D.T) / 2)
 
-    sizes = {name: load(name).shape[0] for name in real_data.list_dissimilarities()}
+    sizes = {
+        name: load(name).shape[0] for name in real_data.list_dissimilarities()
+    }
     for name in sorted(sizes, key=lambda one: sizes[one]):
         if not quick:
             yield Case(name, lambda a=name: load(a), (2, 3, 5, 10), "shared")
@@ -103,9 +110,21 @@ def others() -> Iterator[Case]:
 
 
 def synthetic() -> Iterator[tuple[str, Callable[[], np.ndarray], int]]:
-    yield "random-simplex", lambda: datasets.random_simplex(1000, random_state=SEED), 100
-    yield "euclidean-ball", lambda: datasets.euclidean_ball(1000, random_state=SEED), 100
-    yield "euclidean-ball k=20", lambda: datasets.euclidean_ball(1000, random_state=SEED), 20
+    yield (
+        "random-simplex",
+        lambda: datasets.random_simplex(1000, random_state=SEED),
+        100,
+    )
+    yield (
+        "euclidean-ball",
+        lambda: datasets.euclidean_ball(1000, random_state=SEED),
+        100,
+    )
+    yield (
+        "euclidean-ball k=20",
+        lambda: datasets.euclidean_ball(1000, random_state=SEED),
+        20,
+    )
 
 
 def images() -> Iterator[tuple[str, Callable[[], np.ndarray], int]]:
@@ -115,12 +134,21 @@ def images() -> Iterator[tuple[str, Callable[[], np.ndarray], int]]:
 
     for name in ("mnist", "fashion_mnist", "cifar10"):
         for neighbors in (2, 10):
-            yield f"{name} {neighbors}-NN", lambda a=name, b=neighbors: hops(a, b), 100
+            yield (
+                f"{name} {neighbors}-NN",
+                lambda a=name, b=neighbors: hops(a, b),
+                100,
+            )
 
 
 def genomics() -> Iterator[tuple[str, Callable[[], np.ndarray], int]]:
     def affinities(name: str) -> np.ndarray:
-        return real_data.entropic_affinities(real_data.load_genomics(name).values, 30) ** 2
+        return (
+            real_data.entropic_affinities(
+                real_data.load_genomics(name).values, 30
+            )
+            ** 2
+        )
 
     for name in (
         "breast_colon_chowdary",
@@ -133,20 +161,28 @@ def genomics() -> Iterator[tuple[str, Callable[[], np.ndarray], int]]:
 
 
 def _digits() -> np.ndarray:
-    return datasets.hop_distances(load_digits().data, n_neighbors=5, connect=True).astype(float)
+    return datasets.hop_distances(
+        load_digits().data, n_neighbors=5, connect=True
+    ).astype(float)
 
 
 def _latency() -> np.ndarray:
-    return _hollow(np.load(_file("latency", "planetlab490.npz"))["D"].astype(float))
+    return _hollow(
+        np.load(_file("latency", "planetlab490.npz"))["D"].astype(float)
+    )
 
 
 def _streets() -> np.ndarray:
     """Shortest ways between all crossings of central Helsinki, in metres."""
     content = np.load(_file("networks", "helsinki.npz"))
     edges, nodes = content["edges"], content["xy"].shape[0]
-    graph = coo_array((content["length"], (edges[:, 0], edges[:, 1])), shape=(nodes, nodes))
+    graph = coo_array(
+        (content["length"], (edges[:, 0], edges[:, 1])), shape=(nodes, nodes)
+    )
     crossings = content["crossings"]
-    ways = dijkstra(graph.tocsr(), directed=False, indices=crossings)[:, crossings]
+    ways = dijkstra(graph.tocsr(), directed=False, indices=crossings)[
+        :, crossings
+    ]
     return _hollow((ways + ways.T) / 2)
 
 
@@ -190,7 +226,9 @@ def nearest_kept(D: np.ndarray, fitted: np.ndarray, m: int) -> float:
     np.fill_diagonal(fitted, np.inf)
     farthest = np.partition(D, m - 1, axis=1)[:, m - 1 : m]
     chosen = np.argpartition(fitted, m - 1, axis=1)[:, :m]
-    return float(np.mean(np.take_along_axis(D, chosen, 1) <= farthest * (1 + 1e-9)))
+    return float(
+        np.mean(np.take_along_axis(D, chosen, 1) <= farthest * (1 + 1e-9))
+    )
 
 
 Fitted = tuple[np.ndarray, np.ndarray, dict[str, Any]]
@@ -217,8 +255,15 @@ def fit_closed(method: str, D: np.ndarray, k: int) -> Fitted:
     return emb.coordinates, emb.signs, {}
 
 
-def fit_corrected(correct: Callable[..., Any], D: np.ndarray, k: int) -> Fitted:
-    emb = neuc_mds(correct(D**2, squared=True).sq_dissimilarity, k, "classical", squared=True)
+def fit_corrected(
+    correct: Callable[..., Any], D: np.ndarray, k: int
+) -> Fitted:
+    emb = neuc_mds(
+        correct(D**2, squared=True).sq_dissimilarity,
+        k,
+        "classical",
+        squared=True,
+    )
     return emb.coordinates, emb.signs, {}
 
 
@@ -237,7 +282,9 @@ def fit_loss(loss: str) -> Callable[[np.ndarray, int], Fitted]:
 
 
 def fit_curved(D: np.ndarray, k: int) -> Fitted:
-    found = neuc_mds(D, k, loss="relative", curvature="auto", random_state=SEED)
+    found = neuc_mds(
+        D, k, loss="relative", curvature="auto", random_state=SEED
+    )
     facts = {"curvature": found.curvature, "kappa": found.kappa}
     return found.coordinates, found.signs, facts
 
@@ -251,17 +298,24 @@ METHODS: dict[str, Callable[[np.ndarray, int], Fitted]] = {
 }
 # What docs/quality.md has beside them, with one k of each set.
 ON_PAGE: dict[str, Callable[[np.ndarray, int], Fitted]] = {
-    **{name: partial(fit_closed, name) for name in ("lower", "neuc", "neuc+", "exact")},
+    **{
+        name: partial(fit_closed, name)
+        for name in ("lower", "neuc", "neuc+", "exact")
+    },
     "lingoes": partial(fit_corrected, ecology.lingoes),
     "cailliez": partial(fit_corrected, ecology.cailliez),
     CURVED: fit_curved,
 }
 
 
-def rows_of(case: Case, D: np.ndarray, k: int, methods: set[str]) -> Iterator[dict[str, Any]]:
+def rows_of(
+    case: Case, D: np.ndarray, k: int, methods: set[str]
+) -> Iterator[dict[str, Any]]:
     gram, shown = DenseGram(D**2), case.on_page(D.shape[0]) == k
     for name, fit in (METHODS | ON_PAGE).items():
-        beside = name in ON_PAGE or (name == "smacof" and D.shape[0] > MOST_SMACOF)
+        beside = name in ON_PAGE or (
+            name == "smacof" and D.shape[0] > MOST_SMACOF
+        )
         if name not in methods or (beside and not shown):
             continue
         wall, cpu = time.perf_counter(), time.process_time()
@@ -270,7 +324,13 @@ def rows_of(case: Case, D: np.ndarray, k: int, methods: set[str]) -> Iterator[di
         negatives = int(np.sum(signs < 0))
         form = Form(signs, facts.get("kappa", 0.0))
         yield {
-            **{"data": case.name, "group": case.group, "n": D.shape[0], "k": k, "method": name},
+            **{
+                "data": case.name,
+                "group": case.group,
+                "n": D.shape[0],
+                "k": k,
+                "method": name,
+            },
             "signature": [int(signs.size) - negatives, negatives],
             **measures(D, form.to_sq_distance(form.sq(x, x))),
             "distortion": quality_of(Dense(gram), x, form).distortion,
@@ -278,7 +338,12 @@ def rows_of(case: Case, D: np.ndarray, k: int, methods: set[str]) -> Iterator[di
         }
     if case.group == "latency" and methods >= {*METHODS}:
         yield {
-            **{"data": case.name, "group": case.group, "n": D.shape[0], "k": k},
+            **{
+                "data": case.name,
+                "group": case.group,
+                "n": D.shape[0],
+                "k": k,
+            },
             **{"method": "rank k of D", **measures(D, rank_k(D, k))},
         }
 
@@ -297,25 +362,40 @@ def results(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _against_smacof(table)
     for k in (10, 20):
         if row := table.get(("digits 5-NN hops", k, "relative")):
-            yield f'digits, `"relative"`, k = {k}: recall@10', f"{row['recall_10']:.4f}"
+            yield (
+                f'digits, `"relative"`, k = {k}: recall@10',
+                f"{row['recall_10']:.4f}",
+            )
     for k in (8, 16, 32, 64):
         if row := table.get(("Helsinki streets", k, "relative")):
-            mean, p99, kept = (row[name] for name in ("mean_error", "p99_error", "recall_10"))
-            what = f'Helsinki, `"relative"`, k = {k}: mean error, p99, recall@10'
+            mean, p99, kept = (
+                row[name] for name in ("mean_error", "p99_error", "recall_10")
+            )
+            what = (
+                f'Helsinki, `"relative"`, k = {k}: mean error, p99, recall@10'
+            )
             yield what, f"{mean:.2%}, {p99:.1%}, {kept:.4f}"
 
 
-def _against_smacof(table: dict[tuple[str, int, str], dict[str, Any]]) -> Iterator[tuple[str, str]]:
+def _against_smacof(
+    table: dict[tuple[str, int, str], dict[str, Any]],
+) -> Iterator[tuple[str, str]]:
     raw, distortion = [], []
     ours = theirs = 0.0
     for (data, k, method), row in table.items():
         if method != "smacof" or row["group"] != "shared":
             continue
-        distance, relative = table[data, k, "distance"], table[data, k, "relative"]
+        distance, relative = (
+            table[data, k, "distance"],
+            table[data, k, "relative"],
+        )
         raw.append(distance["raw_stress"] / row["raw_stress"])
         least = min(distance["distortion"], relative["distortion"])
         distortion.append(least / row["distortion"])
-        ours, theirs = ours + distance["cpu_seconds"], theirs + row["cpu_seconds"]
+        ours, theirs = (
+            ours + distance["cpu_seconds"],
+            theirs + row["cpu_seconds"],
+        )
     if not raw:
         return
     over = f"over {len(raw)} cases"
@@ -323,11 +403,17 @@ def _against_smacof(table: dict[tuple[str, int, str], dict[str, Any]]) -> Iterat
         f'largest ratio {over} of the raw stress of `"distance"` to the best of 8 SMACOF starts',
         (f"{max(raw):.4f}"),
     )
-    yield f'CPU seconds {over}: `"distance"`, 8 SMACOF starts', f"{ours:.0f}, {theirs:.0f}"
+    yield (
+        f'CPU seconds {over}: `"distance"`, 8 SMACOF starts',
+        f"{ours:.0f}, {theirs:.0f}",
+    )
     lower = sum(ratio < 1 for ratio in distortion) / len(raw)
     better = 'the better of `"distance"` and `"relative"` has less distortion than SMACOF'
     yield f"share of {len(raw)} cases in which {better}", f"{lower:.1%}"
-    yield f"largest ratio {over} of that distortion to SMACOF's", f"{max(distortion):.4f}"
+    yield (
+        f"largest ratio {over} of that distortion to SMACOF's",
+        f"{max(distortion):.4f}",
+    )
 
 
 COLUMNS = (
@@ -345,12 +431,22 @@ COLUMNS = (
 
 
 def render(record: dict[str, Any]) -> str:
-    names = ["data", "n", "k", "method", "signs", *(name for name, _ in COLUMNS)]
+    names = [
+        "data",
+        "n",
+        "k",
+        "method",
+        "signs",
+        *(name for name, _ in COLUMNS),
+    ]
     lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
     for row in record["rows"]:
         signs = ", ".join(str(count) for count in row.get("signature", []))
         cells = [row["data"], row["n"], row["k"], row["method"], signs]
-        cells += [format(row[name], how) if name in row else "" for name, how in COLUMNS]
+        cells += [
+            format(row[name], how) if name in row else ""
+            for name, how in COLUMNS
+        ]
         lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
     return "\n".join([*lines, "", *_result_lines(record)])
 
@@ -363,7 +459,11 @@ def _result_lines(record: dict[str, Any]) -> Iterator[str]:
 
 LOSSES = ("squared", "distance", "relative")
 BESIDE = ("classical", "smacof")
-NAMES = {"classical": "classical MDS", "smacof": "SMACOF", "rank k of D": "rank k of D"}
+NAMES = {
+    "classical": "classical MDS",
+    "smacof": "SMACOF",
+    "rank k of D": "rank k of D",
+}
 # What a page says of a measure, its name in the record, how it is written, and which end is good.
 MEASURES = (
     ("STRESS", "stress", ".3g", min),
@@ -398,36 +498,59 @@ def _best_of_rows(table: dict[tuple[str, int, str], dict[str, Any]]) -> str:
     lines = [f"{head} " + " | ".join(_code(LOSSES)) + " |"]
     lines.append("|---|" + "---|" * len(LOSSES))
 
-    def add(title: str, name: str, good: Callable[..., float], cases: Iterable[Any]) -> None:
-        values = [[table[*case, loss][name] for loss in LOSSES] for case in cases]
-        shares = [np.mean([good(row) == row[i] for row in values]) for i in range(len(LOSSES))]
-        lines.append(f"| {title} | " + " | ".join(_bold(shares, max, ".0%")) + " |")
+    def add(
+        title: str, name: str, good: Callable[..., float], cases: Iterable[Any]
+    ) -> None:
+        values = [
+            [table[*case, loss][name] for loss in LOSSES] for case in cases
+        ]
+        shares = [
+            np.mean([good(row) == row[i] for row in values])
+            for i in range(len(LOSSES))
+        ]
+        lines.append(
+            f"| {title} | " + " | ".join(_bold(shares, max, ".0%")) + " |"
+        )
 
     for title, name, _, good in MEASURES:
         add(title, name, good, sizes)
-    add(f"the same, {len(large)} cases with n ≥ {LARGE}", "recall_10", max, large)
+    add(
+        f"the same, {len(large)} cases with n ≥ {LARGE}",
+        "recall_10",
+        max,
+        large,
+    )
     return "\n".join(lines)
 
 
 def _medians(table: dict[tuple[str, int, str], dict[str, Any]], k: int) -> str:
     """Medians over the shared sets, STRESS and raw stress against the best of eight SMACOF."""
-    names = [data for data, at, method in table if at == k and method == "smacof"]
+    names = [
+        data for data, at, method in table if at == k and method == "smacof"
+    ]
     methods = (*LOSSES, *BESIDE)
-    lines = [f"| median of {len(names)} sets, k = {k} | " + " | ".join(_code(methods)) + " |"]
+    lines = [
+        f"| median of {len(names)} sets, k = {k} | "
+        + " | ".join(_code(methods))
+        + " |"
+    ]
     lines.append("|---|" + "---|" * len(methods))
     for title, name, how, good in MEASURES:
         ratio = name in ("stress", "raw_stress")
         medians = [
             np.median(
                 [
-                    table[data, k, method][name] / (table[data, k, "smacof"][name] if ratio else 1)
+                    table[data, k, method][name]
+                    / (table[data, k, "smacof"][name] if ratio else 1)
                     for data in names
                 ]
             )
             for method in methods
         ]
         cells = _bold(medians, good, ".3f" if ratio else how)
-        lines.append(f"| {title}{' / SMACOF' * ratio} | " + " | ".join(cells) + " |")
+        lines.append(
+            f"| {title}{' / SMACOF' * ratio} | " + " | ".join(cells) + " |"
+        )
     return "\n".join(lines)
 
 
@@ -436,7 +559,11 @@ def _one_set(
     data: str,
     k: int,
 ) -> str:
-    methods = [name for name in (*BESIDE, "rank k of D", *LOSSES) if (data, k, name) in table]
+    methods = [
+        name
+        for name in (*BESIDE, "rank k of D", *LOSSES)
+        if (data, k, name) in table
+    ]
     if not methods:
         return "not measured yet"
     lines = ["| | " + " | ".join(title for title, *_ in MEASURES) + " |"]
@@ -450,7 +577,9 @@ def _one_set(
     return "\n".join(lines)
 
 
-def _bold(values: Sequence[float | None], good: Callable[..., float], how: str) -> list[str]:
+def _bold(
+    values: Sequence[float | None], good: Callable[..., float], how: str
+) -> list[str]:
     """Write numbers, the best of them bold; nothing where there is none."""
     best = format(good(value for value in values if value is not None), how)
     cells = ["" if value is None else format(value, how) for value in values]
@@ -467,18 +596,33 @@ def filled(text: str, tables: dict[str, str]) -> str:
     def table(place: re.Match[str]) -> str:
         return f"{place[1]}\n{tables[place[2]]}\n{place[3]}"
 
-    return re.sub(r"(<!-- losses: ([\w-]+) -->)\n.*?(<!-- end -->)", table, text, flags=re.DOTALL)
+    return re.sub(
+        r"(<!-- losses: ([\w-]+) -->)\n.*?(<!-- end -->)",
+        table,
+        text,
+        flags=re.DOTALL,
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument(
-        "words", nargs="*", help="only these methods, and sets whose name contains one"
+        "words",
+        nargs="*",
+        help="only these methods, and sets whose name contains one",
     )
-    parser.add_argument("--k", nargs="+", type=int, help="only these numbers of coordinates")
-    parser.add_argument("--quick", action="store_true", help="small sets only, no record")
-    parser.add_argument("--render", action="store_true", help="print the record's tables")
-    parser.add_argument("--pages", action="store_true", help="write the pages' tables")
+    parser.add_argument(
+        "--k", nargs="+", type=int, help="only these numbers of coordinates"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="small sets only, no record"
+    )
+    parser.add_argument(
+        "--render", action="store_true", help="print the record's tables"
+    )
+    parser.add_argument(
+        "--pages", action="store_true", help="write the pages' tables"
+    )
     arguments = parser.parse_args()
     if arguments.pages:
         tables = page_tables(json.loads(RECORD.read_text()))
@@ -493,17 +637,27 @@ def main() -> None:
     words = [word for word in arguments.words if word not in known]
     cases = [*stored(arguments.quick), *([] if arguments.quick else others())]
     if words:
-        cases = [case for case in cases if any(word in case.name for word in words)]
+        cases = [
+            case for case in cases if any(word in case.name for word in words)
+        ]
     target = None if arguments.quick else RECORD
     record = _record(target)
     for case in cases:
         D = case.load()
-        fit_squared(D, 2)  # so that no method pays for what the first call imports
+        fit_squared(
+            D, 2
+        )  # so that no method pays for what the first call imports
         for k in arguments.k or case.ks:
             rows = []
             for row in rows_of(case, D, k, methods):
                 rows.append(row)
-                print(row["data"], k, row["method"], f"{row.get('seconds', 0):.2f} s", flush=True)
+                print(
+                    row["data"],
+                    k,
+                    row["method"],
+                    f"{row.get('seconds', 0):.2f} s",
+                    flush=True,
+                )
             record = _with_rows(_record(target) if target else record, rows)
             if target:
                 measure.write_record(target, record)
@@ -522,7 +676,9 @@ def _record(path: Path | None) -> dict[str, Any]:
     }
 
 
-def _with_rows(record: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _with_rows(
+    record: dict[str, Any], rows: list[dict[str, Any]]
+) -> dict[str, Any]:
     """Put rows in the place of those that are there, sorted as the cases and methods."""
 
     def key(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -534,7 +690,10 @@ def _with_rows(record: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, 
     order = {"shared": 0, "latency": 2, "digits": 3, "streets": 4}
 
     def place(row: dict[str, Any]) -> tuple[Any, ...]:
-        group, method = order.get(row["group"], 1), methods.index(row["method"])
+        group, method = (
+            order.get(row["group"], 1),
+            methods.index(row["method"]),
+        )
         return group, row["n"], row["data"], row["k"], method
 
     return {**record, "rows": sorted([*kept, *rows], key=place)}

@@ -49,7 +49,9 @@ FAMILIES: dict[str, Callable[[int], np.ndarray]] = {
 
 def machine() -> dict[str, Any]:
     """Name the processor and say how much of it there is; nothing that names its owner."""
-    found: dict[str, Any] = {"processor": platform.processor() or platform.machine()}
+    found: dict[str, Any] = {
+        "processor": platform.processor() or platform.machine()
+    }
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
@@ -82,7 +84,10 @@ def versions(*packages: str) -> dict[str, str]:
 
 def resident() -> int:
     """Bytes that this process holds in memory now."""
-    return _status("VmRSS") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return (
+        _status("VmRSS")
+        or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    )
 
 
 def forget_peak() -> None:
@@ -93,7 +98,10 @@ def forget_peak() -> None:
 
 def peak() -> int:
     """Most bytes that this process has held since `forget_peak`."""
-    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return (
+        _status("VmHWM")
+        or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    )
 
 
 @contextlib.contextmanager
@@ -103,7 +111,9 @@ def peak_with_children(every: float = 1.0) -> Iterator[list[int]]:
 
     def watch() -> None:
         while not done.wait(every):
-            most[0] = max(most[0], sum(map(_own_bytes, [os.getpid(), *_children()])))
+            most[0] = max(
+                most[0], sum(map(_own_bytes, [os.getpid(), *_children()]))
+            )
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
@@ -126,7 +136,9 @@ def _children() -> list[int]:
 def _own_bytes(process: int) -> int:
     """Proportional set size: a page that n processes share counts 1/n for each."""
     with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
+        for line in (
+            Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+        ):
             if line.startswith("Pss:"):
                 return int(line.split()[1]) * 1024
     return 0

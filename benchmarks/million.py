@@ -54,7 +54,9 @@ def ns_per_pair(features, n_threads, n=20_000, n_landmarks=1000):
 
 def sampled_stress(features, coordinates, signs, size=2000, seed=1):
     """Normalised STRESS among objects drawn anew."""
-    ids = np.sort(np.random.default_rng(seed).choice(len(features), size, replace=False))
+    ids = np.sort(
+        np.random.default_rng(seed).choice(len(features), size, replace=False)
+    )
     d = cdist(features[ids], features[ids], "cityblock") ** 2
     x = np.asarray(coordinates[ids])
     d_hat = Form(signs).sq(x, x)
@@ -74,11 +76,18 @@ def main():
     features = make(args.n)
     threads = thread_count(None)
     est = LandmarkNeucMDS(
-        20, 1000, metric="cityblock", method=args.method, random_state=0, verbose=1
+        20,
+        1000,
+        metric="cityblock",
+        method=args.method,
+        random_state=0,
+        verbose=1,
     )
     with tempfile.TemporaryDirectory() as folder:
         start, cpu = time.perf_counter(), time.process_time()
-        coordinates = est.fit_transform(features, out=Path(folder) / "coordinates.npy")
+        coordinates = est.fit_transform(
+            features, out=Path(folder) / "coordinates.npy"
+        )
         end = time.perf_counter()
         cpu = time.process_time() - cpu
         peak = peak_gb()

@@ -25,7 +25,14 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from measure import forget_peak, machine, peak, peak_with_children, versions, write_record
+from measure import (
+    forget_peak,
+    machine,
+    peak,
+    peak_with_children,
+    versions,
+    write_record,
+)
 from neucmds import LandmarkNeucMDS
 from neucmds.backend.arrays import to_numpy
 from neucmds.form import Form
@@ -58,7 +65,10 @@ def walled_grid(side: int, walls: int = 3000, seed: int = 0) -> Any:
     number = np.cumsum(free.ravel()).reshape(free.shape) - 1
     i, j, far = [], [], []
     for down, right in ((0, 1), (1, 0), (1, 1), (1, -1)):
-        here = (slice(0, side - down), slice(max(0, -right), side - max(0, right)))
+        here = (
+            slice(0, side - down),
+            slice(max(0, -right), side - max(0, right)),
+        )
         there = (slice(down, side), slice(max(0, right), side + min(0, right)))
         both = free[here] & free[there]
         i.append(number[here][both])
@@ -66,7 +76,9 @@ def walled_grid(side: int, walls: int = 3000, seed: int = 0) -> Any:
         far.append(np.full(int(both.sum()), np.hypot(down, right)))
     length = np.concatenate(far) * rng.uniform(1, 1.5, size=sum(map(len, far)))
     n = int(free.sum())
-    graph = sparse.csr_array((length, (np.concatenate(i), np.concatenate(j))), shape=(n, n))
+    graph = sparse.csr_array(
+        (length, (np.concatenate(i), np.concatenate(j))), shape=(n, n)
+    )
     part = csgraph.connected_components(graph, directed=False)[1]
     kept = np.flatnonzero(part == np.argmax(np.bincount(part)))
     return graph[kept][:, kept]
@@ -94,7 +106,10 @@ def true_pairs(graph: Any) -> dict[str, Any]:
             j = rng.choice(among, 100_000 // SOURCES)
             j = j[j != source]
             drawn[kind].append((np.full(j.size, source), j, row[j]))
-    return {kind: tuple(map(np.concatenate, zip(*v, strict=True))) for kind, v in drawn.items()}
+    return {
+        kind: tuple(map(np.concatenate, zip(*v, strict=True)))
+        for kind, v in drawn.items()
+    }
 
 
 class Study:
@@ -119,7 +134,9 @@ class Study:
         self.searches += time.perf_counter() - start
         return found
 
-    def add(self, what: str, x: Any, signs: Any, seconds: float, **more: Any) -> None:
+    def add(
+        self, what: str, x: Any, signs: Any, seconds: float, **more: Any
+    ) -> None:
         """Measure coordinates."""
 
         def estimate(i: Any, j: Any) -> Any:
@@ -143,11 +160,18 @@ class Study:
         large_landmarks.nearest_landmarks = self.timed_nearest
         self.searches, start = 0.0, time.perf_counter()
         est = LandmarkNeucMDS(
-            K, n_near=None, metric="shortest_path", loss="relative", random_state=0
+            K,
+            n_near=None,
+            metric="shortest_path",
+            loss="relative",
+            random_state=0,
         )
         with peak_with_children() as most:
             x = to_numpy(est.fit_transform(graph))
-        taken, more = time.perf_counter() - start, {"searches_seconds": round(self.searches, 1)}
+        taken, more = (
+            time.perf_counter() - start,
+            {"searches_seconds": round(self.searches, 1)},
+        )
         more["fit_and_place_seconds"] = round(taken - self.searches, 1)
         more["landmarks"] = int(est.landmarks_.size)
         more["peak_with_processes_gb"] = round(most[0] / 1e9, 2)
@@ -157,26 +181,42 @@ class Study:
         """Fit landmarks and place all nodes, by both losses from the same searches."""
         large_landmarks.shortest_path_rows = self.timed_paths
         self.searches, start = 0.0, time.perf_counter()
-        fitted = LandmarkNeucMDS(K, count, metric="shortest_path", loss="relative", random_state=0)
+        fitted = LandmarkNeucMDS(
+            K, count, metric="shortest_path", loss="relative", random_state=0
+        )
         x = fitted.fit_transform(self.graph).astype(np.float64)
         taken = time.perf_counter() - start
-        self.add("landmarks, relative", x, fitted.signs_, taken, landmarks=count)
+        self.add(
+            "landmarks, relative", x, fitted.signs_, taken, landmarks=count
+        )
         start = time.perf_counter()
-        other = LandmarkNeucMDS(K, landmarks=fitted.landmarks_, symmetrize=True, random_state=0)
-        squared = other.fit_transform(fitted._fitted.nodes.paths.T).astype(np.float64)
+        other = LandmarkNeucMDS(
+            K, landmarks=fitted.landmarks_, symmetrize=True, random_state=0
+        )
+        squared = other.fit_transform(fitted._fitted.nodes.paths.T).astype(
+            np.float64
+        )
         taken = time.perf_counter() - start + self.searches
-        self.add("landmarks, squared", squared, other.signs_, taken, landmarks=count)
+        self.add(
+            "landmarks, squared", squared, other.signs_, taken, landmarks=count
+        )
         return x, fitted.signs_
 
     def refined(self, x: Any, signs: Any, iterations: int) -> None:
         """Go on from coordinates with near pairs, few rings and 32 of the landmarks' kind."""
         start = time.perf_counter()
         sizes = {"n_far": 32, "n_near": 16, "n_ring": 4}
-        sample = graph_pairs(self.graph, Sizes(**sizes), n_landmarks=0, random_state=0)
+        sample = graph_pairs(
+            self.graph, Sizes(**sizes), n_landmarks=0, random_state=0
+        )
         drawn = time.perf_counter() - start
         # Counted by the inverse of their share, near pairs are nothing beside all others.
         drawn_pairs = replace(sample.pairs, weight=sample.pairs.weight**0.5)
-        end = refine_pairs(drawn_pairs, Start(x, Form(np.asarray(signs))), Limits(iterations, 2e-3))
+        end = refine_pairs(
+            drawn_pairs,
+            Start(x, Form(np.asarray(signs))),
+            Limits(iterations, 2e-3),
+        )
         self.add(
             "then pairs, relative",
             end.coordinates,
@@ -199,7 +239,9 @@ class Study:
         rows = shortest_path_rows(self.graph, chosen, dtype=np.float32)
         to = np.ascontiguousarray(rows.T)
         row: dict[str, Any] = {"what": "ALT", "landmarks": K}
-        row |= errors(lambda i, j: np.abs(to[i] - to[j]).max(axis=1), self.pairs)
+        row |= errors(
+            lambda i, j: np.abs(to[i] - to[j]).max(axis=1), self.pairs
+        )
         self.rows.append(row)
         print(row, flush=True)
 
@@ -209,11 +251,15 @@ def main() -> None:
     parser.add_argument("--side", type=int, default=1090)
     parser.add_argument("--landmarks", type=int, default=256)
     parser.add_argument("--two-levels-only", action="store_true")
-    parser.add_argument("--iterations", type=int, default=0, help="that go on with near pairs")
+    parser.add_argument(
+        "--iterations", type=int, default=0, help="that go on with near pairs"
+    )
     parser.add_argument("--record", type=Path)
     arguments = parser.parse_args()
     before = machine()
-    graph = as_graph(walled_grid(arguments.side, walls=arguments.side**2 // 400))
+    graph = as_graph(
+        walled_grid(arguments.side, walls=arguments.side**2 // 400)
+    )
     print(f"{graph.shape[0]} nodes, {graph.nnz // 2} edges", flush=True)
     study = Study(graph)
     forget_peak()

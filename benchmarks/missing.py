@@ -38,11 +38,20 @@ def data() -> dict[str, tuple[np.ndarray, int]]:
     return {
         "euclidean-ball": (datasets.euclidean_ball(1000, random_state=0), 20),
         "enterotype": (
-            real_data.load_dissimilarity("enterotype280_braycurtis").dissimilarity ** 2,
+            real_data.load_dissimilarity(
+                "enterotype280_braycurtis"
+            ).dissimilarity
+            ** 2,
             20,
         ),
-        "protein": (real_data.load_dissimilarity("protein213").dissimilarity ** 2, 20),
-        "lung (entropic affinities)": (real_data.entropic_affinities(lung, 30) ** 2, 20),
+        "protein": (
+            real_data.load_dissimilarity("protein213").dissimilarity ** 2,
+            20,
+        ),
+        "lung (entropic affinities)": (
+            real_data.entropic_affinities(lung, 30) ** 2,
+            20,
+        ),
         "cifar10 2-NN": (real_data.wrapped_hops(pixels, 2) ** 2.0, 100),
     }
 
@@ -55,15 +64,25 @@ def measure(D: np.ndarray, k: int, seed: int) -> dict[str, object]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         holed = np.where(hidden, np.nan, D)
-        ours = neuc_mds(holed, k, squared=True, missing="ignore", random_state=seed)
-    seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - busy
+        ours = neuc_mds(
+            holed, k, squared=True, missing="ignore", random_state=seed
+        )
+    seconds, cpu_seconds = (
+        time.perf_counter() - started,
+        time.process_time() - busy,
+    )
     observed = D[~hidden & ~np.eye(n, dtype=bool)]
     filled = np.where(hidden, observed.mean(), D)
     imputed = neuc_mds(filled, k, "exact", squared=True)
     spread = np.linalg.norm((D - D[hidden].mean())[hidden])
 
     def error(embedding) -> float:
-        return float(np.linalg.norm((embedding.dissimilarities(squared=True) - D)[hidden]) / spread)
+        return float(
+            np.linalg.norm(
+                (embedding.dissimilarities(squared=True) - D)[hidden]
+            )
+            / spread
+        )
 
     return {
         "seed": seed,
@@ -76,7 +95,9 @@ def measure(D: np.ndarray, k: int, seed: int) -> dict[str, object]:
     }
 
 
-def planted(n: int, signs: tuple[int, ...], noise: float, seed: int) -> np.ndarray:
+def planted(
+    n: int, signs: tuple[int, ...], noise: float, seed: int
+) -> np.ndarray:
     """Squared dissimilarities of normal coordinates, with noise in units of their spread."""
     random, a = np.random.default_rng(seed), np.array(signs, dtype=float)
     x = random.normal(size=(n, a.size)) * np.where(a > 0, 1.0, 0.5)
@@ -87,19 +108,30 @@ def planted(n: int, signs: tuple[int, ...], noise: float, seed: int) -> np.ndarr
     return D
 
 
-def hidden_error(D: np.ndarray, share: float, k: int, seed: int) -> dict[str, object]:
+def hidden_error(
+    D: np.ndarray, share: float, k: int, seed: int
+) -> dict[str, object]:
     upper = np.triu(np.random.default_rng(seed).random(D.shape) < share, 1)
     hidden = upper | upper.T
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         holed = np.where(hidden, np.nan, D)
-        found = neuc_mds(holed, k, squared=True, missing="ignore", random_state=seed)
+        found = neuc_mds(
+            holed, k, squared=True, missing="ignore", random_state=seed
+        )
     spread = np.linalg.norm((D - D[hidden].mean())[hidden])
     return {
         "k": k,
         "returned": found.k,
-        "error": float(np.linalg.norm((found.dissimilarities(squared=True) - D)[hidden]) / spread),
-        "warnings": [str(w.message) for w in caught if issubclass(w.category, OverfitWarning)],
+        "error": float(
+            np.linalg.norm((found.dissimilarities(squared=True) - D)[hidden])
+            / spread
+        ),
+        "warnings": [
+            str(w.message)
+            for w in caught
+            if issubclass(w.category, OverfitWarning)
+        ],
     }
 
 
@@ -126,7 +158,15 @@ def few_objects() -> list[dict[str, float]]:
             wrong += bool(right["warnings"])
             silent += not many["warnings"]
             bad += many["error"] > 2 * right["error"]
-        rows.append({"n": n, "draws": DRAWS, "wrong": wrong, "silent": silent, "bad": bad})
+        rows.append(
+            {
+                "n": n,
+                "draws": DRAWS,
+                "wrong": wrong,
+                "silent": silent,
+                "bad": bad,
+            }
+        )
         print(
             f"n = {n}, a quarter hidden, {DRAWS} draws: the planted k is warned of {wrong} times "
             f"(bar 0); n/2 coordinates are not warned of {silent} times, and end with more than "

@@ -30,7 +30,14 @@ from pathlib import Path
 from typing import Any
 
 PACKAGES = ("form.py", "large", "place", "problem", "refine", "spectrum")
-IGNORED = ("tools", "fuzz", "reproduction", "test_docs.py", "test_guide.py", "test_examples.py")
+IGNORED = (
+    "tools",
+    "fuzz",
+    "reproduction",
+    "test_docs.py",
+    "test_guide.py",
+    "test_examples.py",
+)
 FLAGS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist")
 SECONDS = 60  # of one test; a mutant that loops for ever is killed as well
 BUDGET = 60  # seconds of the tests of one mutant
@@ -38,10 +45,25 @@ SAME_ANSWER = {"copy=False", "deep=False", "strict=True", "stacklevel=2"}
 
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     **{ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt},
-    **{ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is},
+    **{
+        ast.Eq: ast.NotEq,
+        ast.NotEq: ast.Eq,
+        ast.Is: ast.IsNot,
+        ast.IsNot: ast.Is,
+    },
     **{ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And},
-    **{ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult},
-    **{ast.Pow: ast.Mult, ast.FloorDiv: ast.Mult, ast.MatMult: ast.Mult, ast.BitAnd: ast.BitOr},
+    **{
+        ast.Add: ast.Sub,
+        ast.Sub: ast.Add,
+        ast.Mult: ast.Div,
+        ast.Div: ast.Mult,
+    },
+    **{
+        ast.Pow: ast.Mult,
+        ast.FloorDiv: ast.Mult,
+        ast.MatMult: ast.Mult,
+        ast.BitAnd: ast.BitOr,
+    },
     **{ast.BitOr: ast.BitAnd, ast.Mod: ast.Mult},
 }
 
@@ -63,14 +85,20 @@ def sites(tree: ast.Module) -> Iterator[ast.expr]:
             continue
         if isinstance(node, ast.AnnAssign):
             skipped.append(node.annotation)
-        todo += [(child, inside) for child in ast.iter_child_nodes(node) if child not in skipped]
+        todo += [
+            (child, inside)
+            for child in ast.iter_child_nodes(node)
+            if child not in skipped
+        ]
 
 
 def changed(node: ast.expr) -> ast.expr | None:
     """Return the expression with one fault, or None where none is known."""
     match node:
         case ast.Compare(ops=[op]) if type(op) in SWAPS:
-            return ast.Compare(node.left, [SWAPS[type(op)]()], node.comparators)  # type: ignore[list-item]
+            return ast.Compare(
+                node.left, [SWAPS[type(op)]()], node.comparators
+            )  # type: ignore[list-item]
         case ast.BoolOp(op=op):
             return ast.BoolOp(SWAPS[type(op)](), node.values)  # type: ignore[arg-type]
         case ast.BinOp(op=op) if type(op) in SWAPS:
@@ -97,7 +125,9 @@ def mutate(source: str, node: ast.expr) -> str:
     first = starts[node.lineno - 1] + node.col_offset
     last = starts[node.end_lineno - 1] + node.end_col_offset
     text = b"".join(lines)
-    return (text[:first] + f"({ast.unparse(fault)})".encode() + text[last:]).decode()
+    return (
+        text[:first] + f"({ast.unparse(fault)})".encode() + text[last:]
+    ).decode()
 
 
 class Reached:
@@ -120,7 +150,9 @@ class Reached:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Note how long a test takes, and whether it passes."""
-        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
+        self.seconds[report.nodeid] = (
+            self.seconds.get(report.nodeid, 0.0) + report.duration
+        )
         if report.failed:
             self.failed.add(report.nodeid)
 
@@ -128,7 +160,11 @@ class Reached:
         """Return the passing tests that reach each line of a file."""
         lines = self.coverage.get_data().contexts_by_lineno(str(path))
         return {
-            line: [test for test in tests if test in self.seconds and test not in self.failed]
+            line: [
+                test
+                for test in tests
+                if test in self.seconds and test not in self.failed
+            ]
             for line, tests in lines.items()
         }
 
@@ -162,11 +198,17 @@ def in_fork(root: Path, work: Callable[[], int]) -> int:
 def modules(home: Path) -> list[Path]:
     """Return the modules that are mutated."""
     paths = [home / package for package in PACKAGES]
-    files = [file for path in paths for file in ([path] if path.is_file() else path.rglob("*.py"))]
+    files = [
+        file
+        for path in paths
+        for file in ([path] if path.is_file() else path.rglob("*.py"))
+    ]
     return sorted(files)
 
 
-def reached(root: Path) -> tuple[dict[str, dict[int, list[str]]], dict[str, float]]:
+def reached(
+    root: Path,
+) -> tuple[dict[str, dict[int, list[str]]], dict[str, float]]:
     """Run the tests once; return who reaches each line of each module, and how long tests take."""
     home = root / "src" / "neucmds"
     notes_file = root / "reached.json"
@@ -178,8 +220,13 @@ def reached(root: Path) -> tuple[dict[str, dict[int, list[str]]], dict[str, floa
         ignored = [f"--ignore=tests/{name}" for name in IGNORED]
         pytest.main([*FLAGS, "tests", *ignored], plugins=[notes])
         notes.coverage.stop()
-        tests = {str(path.relative_to(home)): notes.tests_of(path) for path in modules(home)}
-        notes_file.write_text(json.dumps({"tests": tests, "seconds": notes.seconds}))
+        tests = {
+            str(path.relative_to(home)): notes.tests_of(path)
+            for path in modules(home)
+        }
+        notes_file.write_text(
+            json.dumps({"tests": tests, "seconds": notes.seconds})
+        )
         return 0
 
     in_fork(root, work)
@@ -195,7 +242,11 @@ def affordable(tests: set[str], seconds: dict[str, float]) -> list[str]:
     """Return the fastest tests, as many as take `BUDGET` seconds."""
     ordered = sorted(tests, key=lambda test: (seconds[test], test))
     elapsed = itertools.accumulate(seconds[test] for test in ordered)
-    return [test for test, total in zip(ordered, elapsed, strict=True) if total <= BUDGET]
+    return [
+        test
+        for test, total in zip(ordered, elapsed, strict=True)
+        if total <= BUDGET
+    ]
 
 
 def killed(root: Path, tests: list[str]) -> bool:
@@ -213,12 +264,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--part", default="1/1", help="the i-th of j parts, for several processes")
+    parser.add_argument(
+        "--part",
+        default="1/1",
+        help="the i-th of j parts, for several processes",
+    )
     parser.add_argument("--root", type=Path, default=Path(__file__).parents[1])
     parser.add_argument(
-        "--record", type=Path, help="written after each; what it holds is not redone"
+        "--record",
+        type=Path,
+        help="written after each; what it holds is not redone",
     )
-    parser.add_argument("--again", action="store_true", help="only the survivors of the record")
+    parser.add_argument(
+        "--again", action="store_true", help="only the survivors of the record"
+    )
     given = parser.parse_args()
     # Imported once, and shared by all forks; the package itself is not.
     import hypothesis, numpy, pandas, pytest, scipy.spatial, sklearn.manifold  # noqa: E401, F401, I001
@@ -231,9 +290,13 @@ def main() -> None:
         shutil.copy(given.root / "pyproject.toml", root)
         home = root / "src" / "neucmds"
         every = [
-            (path, node) for path in modules(home) for node in sites(ast.parse(path.read_text()))
+            (path, node)
+            for path in modules(home)
+            for node in sites(ast.parse(path.read_text()))
         ]
-        chosen = random.Random(given.seed).sample(every, min(given.count, len(every)))
+        chosen = random.Random(given.seed).sample(
+            every, min(given.count, len(every))
+        )
         part, parts = map(int, given.part.split("/"))
         chosen = chosen[part - 1 :: parts]
         known: dict[str, Any] = {}
@@ -244,21 +307,36 @@ def main() -> None:
         tests, seconds = reached(root)
         for path, node in chosen:
             module = str(path.relative_to(home))
-            name = f"{module}:{node.lineno}:{node.col_offset} {ast.unparse(node)}"
+            name = (
+                f"{module}:{node.lineno}:{node.col_offset} {ast.unparse(node)}"
+            )
             if name in done and not (given.again and not done[name]):
                 continue
             source = path.read_text()
             path.write_text(mutate(source, node))
             lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
-            near = {test for line in lines for test in tests[module].get(line, ())}
+            near = {
+                test for line in lines for test in tests[module].get(line, ())
+            }
             done[name] = killed(root, affordable(near, seconds))
             path.write_text(source)
             print("killed" if done[name] else "SURVIVED", name, flush=True)
             if given.record:
-                share = {"mutants": len(done), "dead": sum(done.values()), "sites": len(every)}
-                given.record.write_text(json.dumps({**known, **share, "killed": done}, indent=1))
-    for count, what in ((len(done), ""), (len(done) - len(same), " that can alter an answer")):
-        print(f"{sum(done.values())} of {count}{what} killed: {sum(done.values()) / count:.1%}")
+                share = {
+                    "mutants": len(done),
+                    "dead": sum(done.values()),
+                    "sites": len(every),
+                }
+                given.record.write_text(
+                    json.dumps({**known, **share, "killed": done}, indent=1)
+                )
+    for count, what in (
+        (len(done), ""),
+        (len(done) - len(same), " that can alter an answer"),
+    ):
+        print(
+            f"{sum(done.values())} of {count}{what} killed: {sum(done.values()) / count:.1%}"
+        )
 
 
 if __name__ == "__main__":

@@ -23,7 +23,15 @@ from unittest.mock import patch
 
 import numpy as np
 
-from measure import RECORDS, SEED, forget_peak, machine, peak, versions, write_record
+from measure import (
+    RECORDS,
+    SEED,
+    forget_peak,
+    machine,
+    peak,
+    versions,
+    write_record,
+)
 from neucmds import neuc_mds
 from neucmds.spectrum.operators.features import FeatureGram
 
@@ -31,7 +39,9 @@ from neucmds.spectrum.operators.features import FeatureGram
 def write_matrix(path: Path, n: int) -> None:
     """Write distances between balls, a block of rows at a time."""
     rng = np.random.default_rng(SEED)
-    features = np.hstack([rng.uniform(0, 100, (n, 10)), rng.uniform(0, 5, (n, 1))])
+    features = np.hstack(
+        [rng.uniform(0, 100, (n, 10)), rng.uniform(0, 5, (n, 1))]
+    )
     features[rng.uniform(size=n) < 0.1, -1] *= 4
     space = FeatureGram(features, "balls")
     header = {"descr": "<f8", "fortran_order": False, "shape": (n, n)}
@@ -41,7 +51,9 @@ def write_matrix(path: Path, n: int) -> None:
             np.sqrt(space.rows(slice(start, min(start + 256, n)))).tofile(file)
 
 
-def work(path: Path, k: int, tol: float, max_memory: int | None) -> dict[str, Any]:
+def work(
+    path: Path, k: int, tol: float, max_memory: int | None
+) -> dict[str, Any]:
     """Fit once, from disk if there is a bound (in MB) and in memory if there is none."""
     warnings.simplefilter("ignore")
     passes: set[str] = set()
@@ -52,9 +64,16 @@ def work(path: Path, k: int, tol: float, max_memory: int | None) -> dict[str, An
     if max_memory is None:
         embedding = neuc_mds(np.load(path), k, "neuc+", **settings)
     else:
-        with patch("neucmds.backend.memory.available_memory", return_value=max_memory * 10**6):
+        with patch(
+            "neucmds.backend.memory.available_memory",
+            return_value=max_memory * 10**6,
+        ):
             embedding = neuc_mds(
-                path, k, "neuc+", callback=lambda *step: passes.add(str(step[2])), **settings
+                path,
+                k,
+                "neuc+",
+                callback=lambda *step: passes.add(str(step[2])),
+                **settings,
             )
     return {
         "seconds": time.perf_counter() - started,
@@ -68,20 +87,33 @@ def work(path: Path, k: int, tol: float, max_memory: int | None) -> dict[str, An
     }
 
 
-def launch(path: Path, arguments: argparse.Namespace, max_memory: int | None) -> dict[str, Any]:
+def launch(
+    path: Path, arguments: argparse.Namespace, max_memory: int | None
+) -> dict[str, Any]:
     command = [sys.executable, __file__, "--worker", str(path)]
     command += ["--k", str(arguments.k), "--tol", str(arguments.tol)]
     command += [] if max_memory is None else ["--max-memory", str(max_memory)]
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": str(arguments.threads)}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    environment = {
+        **os.environ,
+        "OPENBLAS_NUM_THREADS": str(arguments.threads),
+    }
+    done = subprocess.run(
+        command, env=environment, stdout=subprocess.PIPE, text=True, check=True
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def compare(chunked: dict[str, Any], memory: dict[str, Any]) -> dict[str, float]:
+def compare(
+    chunked: dict[str, Any], memory: dict[str, Any]
+) -> dict[str, float]:
     """Return how far the kept eigenvalues and the STRESS of the two fits are apart."""
-    a, b = (np.asarray(found.pop("eigenvalues")) for found in (chunked, memory))
+    a, b = (
+        np.asarray(found.pop("eigenvalues")) for found in (chunked, memory)
+    )
     return {
-        "eigenvalues": float(np.max(np.abs(a / b - 1))) if a.size == b.size else float("nan"),
+        "eigenvalues": float(np.max(np.abs(a / b - 1)))
+        if a.size == b.size
+        else float("nan"),
         "stress": abs(chunked["stress"] / memory["stress"] - 1),
     }
 
@@ -93,29 +125,51 @@ def main() -> None:
     parser.add_argument("--tol", type=float, default=1e-6)
     parser.add_argument("--max-memory", type=int, help="MB")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--folder", type=Path, help="where the file is written and deleted")
+    parser.add_argument(
+        "--folder", type=Path, help="where the file is written and deleted"
+    )
     parser.add_argument("--record", type=Path)
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
-        print(json.dumps(work(arguments.worker, arguments.k, arguments.tol, arguments.max_memory)))
+        print(
+            json.dumps(
+                work(
+                    arguments.worker,
+                    arguments.k,
+                    arguments.tol,
+                    arguments.max_memory,
+                )
+            )
+        )
         return
     bound = arguments.max_memory or 2000
     record: dict[str, Any] = {
         "machine": machine(),
         "versions": versions("numpy", "scipy"),
-        "settings": {name: getattr(arguments, name) for name in ("n", "k", "tol", "threads")}
-        | {"max_memory": f"{bound / 1000:g}GB", "seed": SEED, "file_gb": 8e-9 * arguments.n**2},
+        "settings": {
+            name: getattr(arguments, name)
+            for name in ("n", "k", "tol", "threads")
+        }
+        | {
+            "max_memory": f"{bound / 1000:g}GB",
+            "seed": SEED,
+            "file_gb": 8e-9 * arguments.n**2,
+        },
     }
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         path = Path(folder) / "D.npy"
         write_matrix(path, arguments.n)
         record["from_disk"] = launch(path, arguments, bound)
         record["in_memory"] = launch(path, arguments, None)
-    record["relative_difference"] = compare(record["from_disk"], record["in_memory"])
+    record["relative_difference"] = compare(
+        record["from_disk"], record["in_memory"]
+    )
     print(json.dumps(record, indent=1))
     default = arguments.n == parser.get_default("n")
-    target = arguments.record or (RECORDS / "out_of_core.json" if default else None)
+    target = arguments.record or (
+        RECORDS / "out_of_core.json" if default else None
+    )
     if target is not None:
         write_record(target, record)
 

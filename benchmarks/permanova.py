@@ -38,15 +38,28 @@ def cases() -> dict[str, tuple[np.ndarray, list[str]]]:
     found = {}
     for name in ("moving_pictures_unifrac", "protein213"):
         stored = real_data.load_dissimilarity(name)
-        found[name] = (_symmetric(stored.dissimilarity), [str(a) for a in stored.labels])
+        found[name] = (
+            _symmetric(stored.dissimilarity),
+            [str(a) for a in stored.labels],
+        )
     stored = real_data.load_dissimilarity("GlobalPatterns26_braycurtis")
     kinds = [
-        next((kind for part, kind in SAMPLE_TYPES.items() if part in str(name)), "soil")
+        next(
+            (kind for part, kind in SAMPLE_TYPES.items() if part in str(name)),
+            "soil",
+        )
         for name in stored.names
     ]
-    found["GlobalPatterns26_braycurtis"] = (_symmetric(stored.dissimilarity), kinds)
-    dune = pd.read_csv(FIXTURES / "dune_braycurtis.csv", index_col=0).to_numpy()
-    moisture = pd.read_csv(FIXTURES / "dune_env.csv", index_col=0)["Moisture"].astype(str)
+    found["GlobalPatterns26_braycurtis"] = (
+        _symmetric(stored.dissimilarity),
+        kinds,
+    )
+    dune = pd.read_csv(
+        FIXTURES / "dune_braycurtis.csv", index_col=0
+    ).to_numpy()
+    moisture = pd.read_csv(FIXTURES / "dune_env.csv", index_col=0)[
+        "Moisture"
+    ].astype(str)
     found["dune, Moisture"] = (_symmetric(dune), list(moisture))
     return found
 
@@ -74,7 +87,9 @@ def vegan(d: np.ndarray, groups: list[str]) -> dict[str, Any]:
         np.savetxt(f"{folder}/d.csv", d, delimiter=",", fmt="%.17g")
         Path(f"{folder}/groups.txt").write_text("\n".join(groups) + "\n")
         call = ["Rscript", "-e", VEGAN]
-        done = subprocess.run(call, cwd=folder, check=True, capture_output=True, text=True)
+        done = subprocess.run(
+            call, cwd=folder, check=True, capture_output=True, text=True
+        )
     version, f, centroid, median = done.stdout.split()
     return {
         "vegan": version,
@@ -106,17 +121,38 @@ def statistics(d: np.ndarray, groups: list[str]) -> dict[str, Any]:
 def main() -> None:
     rows: list[dict[str, Any]] = []
     for name, (d, groups) in cases().items():
-        rows.append({"data": name, "n": len(d), "groups": len(set(groups)), "on": "D"})
+        rows.append(
+            {"data": name, "n": len(d), "groups": len(set(groups)), "on": "D"}
+        )
         rows[-1] |= statistics(d, groups)
         for k, method in (*((k, "refined") for k in KS), (6, "classical")):
             emb = neuc_mds(d, k, method)
             d_hat = emb.dissimilarities()
-            on = f"√D̂, k = {k}" + (", classical" if method == "classical" else "")
-            row = {"data": name, "n": len(d), "groups": len(set(groups)), "on": on}
-            rows.append(row | statistics(_symmetric(d_hat), groups) | {"fit_r2": emb.r2})
+            on = f"√D̂, k = {k}" + (
+                ", classical" if method == "classical" else ""
+            )
+            row = {
+                "data": name,
+                "n": len(d),
+                "groups": len(set(groups)),
+                "on": on,
+            }
+            rows.append(
+                row
+                | statistics(_symmetric(d_hat), groups)
+                | {"fit_r2": emb.r2}
+            )
     for row in rows:
-        print({key: round(v, 3) if isinstance(v, float) else v for key, v in row.items()})
-    record = {"versions": measure.versions("numpy", "scikit-bio"), "rows": rows}
+        print(
+            {
+                key: round(v, 3) if isinstance(v, float) else v
+                for key, v in row.items()
+            }
+        )
+    record = {
+        "versions": measure.versions("numpy", "scikit-bio"),
+        "rows": rows,
+    }
     measure.write_record(RECORD, record)
 
 

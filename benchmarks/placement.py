@@ -109,10 +109,14 @@ def one_fifth(D: np.ndarray, k: int) -> dict[str, dict[str, float]]:
         embedding = neuc_mds(among, k, method, squared=True, random_state=0)
         placed = embedding.transform(between)
         d_hat = Form(embedding.signs).sq(placed, embedding.coordinates)
-        moved = np.linalg.norm(embedding.transform(among) - embedding.coordinates)
+        moved = np.linalg.norm(
+            embedding.transform(among) - embedding.coordinates
+        )
         rows[method] = {
             "fitted": float(np.sqrt(embedding.normalized_stress)),
-            "new": float(np.linalg.norm(d_hat - between) / np.linalg.norm(between)),
+            "new": float(
+                np.linalg.norm(d_hat - between) / np.linalg.norm(between)
+            ),
             "moved": float(moved / np.linalg.norm(embedding.coordinates)),
         }
     return rows
@@ -124,7 +128,12 @@ def methods(names: Names) -> Rows:
             continue
         rows = one_fifth(D, k)
         for method, row in rows.items():
-            print(name, method, {a: f"{b:.3g}" for a, b in row.items()}, flush=True)
+            print(
+                name,
+                method,
+                {a: f"{b:.3g}" for a, b in row.items()},
+                flush=True,
+            )
         best = min(METHODS, key=lambda method, rows=rows: rows[method]["new"])
         print(f"{name}: lowest error on new objects: {best}", flush=True)
         yield name, {"n": D.shape[0], "k": k, "methods": rows}
@@ -133,12 +142,16 @@ def methods(names: Names) -> Rows:
 # pairs
 
 
-def new_to_new(D: np.ndarray, embed: Callable[[np.ndarray], Embedding]) -> dict[str, float]:
+def new_to_new(
+    D: np.ndarray, embed: Callable[[np.ndarray], Embedding]
+) -> dict[str, float]:
     """Errors between two new objects over those between a new and a fitted one."""
     to_new, to_old, farthest, repeats = [], [], 0.0, 0
 
     def ratio() -> float:
-        new, old = (np.sqrt(np.mean(np.concatenate(e) ** 2)) for e in (to_new, to_old))
+        new, old = (
+            np.sqrt(np.mean(np.concatenate(e) ** 2)) for e in (to_new, to_old)
+        )
         return float(new / old)
 
     def pairs() -> int:
@@ -151,10 +164,14 @@ def new_to_new(D: np.ndarray, embed: Callable[[np.ndarray], Embedding]) -> dict[
             x, signs = model.coordinates, model.signs
             among = Form(signs).sq(placed, placed) - D[np.ix_(new, new)]
             to_new.append(among[~np.eye(new.size, dtype=bool)])
-            to_old.append((Form(signs).sq(placed, x) - D[np.ix_(new, old)]).ravel())
+            to_old.append(
+                (Form(signs).sq(placed, x) - D[np.ix_(new, old)]).ravel()
+            )
             if model.k:
                 spread = np.sqrt(np.mean(x**2, axis=0))
-                farthest = max(farthest, float(np.max(np.abs(placed) / spread)))
+                farthest = max(
+                    farthest, float(np.max(np.abs(placed) / spread))
+                )
         repeats += 1
     return {"ratio": ratio(), "spreads": farthest, "pairs": pairs()}
 
@@ -166,7 +183,9 @@ def pairs(names: Names) -> Rows:
         rows = []
         for k in range(1, 5):
             for method in CLOSED_FORMS:
-                found = new_to_new(D, lambda d, k=k, m=method: neuc_mds(d, k, m, squared=True))
+                found = new_to_new(
+                    D, lambda d, k=k, m=method: neuc_mds(d, k, m, squared=True)
+                )
                 rows.append({"k": k, "method": method, **found})
         asked = [(k, TOLERANCES) for k in range(1, 5)]
         # A signature that comes back as a smaller one is measured as that.
@@ -178,9 +197,14 @@ def pairs(names: Names) -> Rows:
         for wanted, tolerances in asked:
             for tol in tolerances:
                 found = new_to_new(
-                    D, lambda d, k=wanted, t=tol: neuc_mds(d, k, squared=True, tol=t)
+                    D,
+                    lambda d, k=wanted, t=tol: neuc_mds(
+                        d, k, squared=True, tol=t
+                    ),
                 )
-                rows.append({"k": wanted, "method": "refined", "tol": tol, **found})
+                rows.append(
+                    {"k": wanted, "method": "refined", "tol": tol, **found}
+                )
         worst = max(rows, key=lambda row: row["ratio"])
         print(
             f"{name} (n = {D.shape[0]}): new to new at most {worst['ratio']:.2f} × new to fitted, "
@@ -207,7 +231,9 @@ def many_objects() -> dict[str, Callable[[], np.ndarray]]:
     found["planetlab490"] = loss_data._latency
     for name in ("mnist", "fashion_mnist", "cifar10"):
         for neighbors in (2, 10):
-            found[f"{name} {neighbors}-NN"] = lambda a=name, m=neighbors: hops(a, m)
+            found[f"{name} {neighbors}-NN"] = lambda a=name, m=neighbors: hops(
+                a, m
+            )
     found["digits 5-NN hops"] = loss_data._digits
     found["Helsinki streets"] = loss_data._streets
     return found
@@ -219,40 +245,65 @@ def held_out(
     """Error of new objects to fitted ones, over that among fitted ones, by the loss itself."""
     n = D.shape[0]
     one_start = {} if loss == "squared" else {"n_init": 1}
-    whole = neuc_mds(D, k, loss=loss, curvature=curvature, random_state=0, **one_start)
+    whole = neuc_mds(
+        D, k, loss=loss, curvature=curvature, random_state=0, **one_start
+    )
     form, kappa = whole.form, whole.kappa
     sq = form.to_sq(D**2)
     pair_loss = PairLoss(loss).floored(floor_of(form, sq), form)
 
-    def errors(left: np.ndarray, right: np.ndarray, signs: np.ndarray, d: np.ndarray) -> np.ndarray:
+    def errors(
+        left: np.ndarray, right: np.ndarray, signs: np.ndarray, d: np.ndarray
+    ) -> np.ndarray:
         d_hat = Form(signs).sq(left, right)
         if loss == "distance":
             return (np.sqrt(np.maximum(d_hat, 0)) - np.sqrt(d)) ** 2
         return pair_loss.terms(form, d, d_hat)[0] ** 2
 
-    def of_d(left: np.ndarray, right: np.ndarray, signs: np.ndarray, d: np.ndarray) -> np.ndarray:
+    def of_d(
+        left: np.ndarray, right: np.ndarray, signs: np.ndarray, d: np.ndarray
+    ) -> np.ndarray:
         true = form.to_distance(d)
         fitted = Form(signs, kappa).d(left, right)
         return ((fitted - true) / np.maximum(true, whole.floor)) ** 2
 
-    refit = errors(whole.coordinates, whole.coordinates, whole.signs, sq).sum() / (n * (n - 1))
+    refit = errors(
+        whole.coordinates, whole.coordinates, whole.signs, sq
+    ).sum() / (n * (n - 1))
     trained, placed_errors, least, converged, errors_of_d = [], [], [], [], []
     for new, old in folds(n, 0):
         known = D[np.ix_(old, old)]
         bend = kappa * (known.sum() / (old.size * (old.size - 1))) ** 2
-        model = neuc_mds(known, k, loss=loss, curvature=bend, random_state=0, **one_start)
+        model = neuc_mds(
+            known, k, loss=loss, curvature=bend, random_state=0, **one_start
+        )
         placed = model.transform(D[np.ix_(new, old)])
         x, signs = model.coordinates, model.signs
         among = errors(x, x, signs, sq[np.ix_(old, old)])
         trained.append(among.sum() / (old.size * (old.size - 1)))
-        placed_errors.append(errors(placed, x, signs, sq[np.ix_(new, old)]).mean(axis=1))
+        placed_errors.append(
+            errors(placed, x, signs, sq[np.ix_(new, old)]).mean(axis=1)
+        )
         converged.append(model.info.converged)
         if curvature:
-            of_all = of_d(x, x, signs, sq[np.ix_(old, old)]).sum() / (old.size * (old.size - 1))
-            errors_of_d.append((of_all, of_d(placed, x, signs, sq[np.ix_(new, old)]).mean(axis=1)))
+            of_all = of_d(x, x, signs, sq[np.ix_(old, old)]).sum() / (
+                old.size * (old.size - 1)
+            )
+            errors_of_d.append(
+                (
+                    of_all,
+                    of_d(placed, x, signs, sq[np.ix_(new, old)]).mean(axis=1),
+                )
+            )
         best = least_possible(model, D[np.ix_(new, old)] ** 2)
         least.append(
-            np.min([errors(y, x, signs, sq[np.ix_(new, old)]).mean(axis=1) for y in best], 0)
+            np.min(
+                [
+                    errors(y, x, signs, sq[np.ix_(new, old)]).mean(axis=1)
+                    for y in best
+                ],
+                0,
+            )
         )
     own = np.sort(np.concatenate(placed_errors))
     few = max(1, n // 100)
@@ -263,7 +314,9 @@ def held_out(
         "ratio": float(new_to_old / fitted),
         "least": float(np.sqrt(np.concatenate(least).mean()) / fitted),
         "refit": float(np.sqrt(refit) / fitted),
-        "ratio_without_worst_1_percent": float(np.sqrt(own[:-few].mean()) / fitted),
+        "ratio_without_worst_1_percent": float(
+            np.sqrt(own[:-few].mean()) / fitted
+        ),
         "share_of_worst_1_percent": float(own[-few:].sum() / own.sum()),
         **_ratios_of_d(errors_of_d, few),
         "curvature": whole.curvature,
@@ -272,14 +325,22 @@ def held_out(
     }
 
 
-def _ratios_of_d(errors: list[tuple[float, np.ndarray]], few: int) -> dict[str, float]:
+def _ratios_of_d(
+    errors: list[tuple[float, np.ndarray]], few: int
+) -> dict[str, float]:
     """Return both ratios of relative errors of d, where these were measured."""
     if not errors:
         return {}
     fitted = np.mean([of_all for of_all, _ in errors])
     own = np.sort(np.concatenate([of_new for _, of_new in errors]))
     ratios = np.sqrt(own.mean() / fitted), np.sqrt(own[:-few].mean() / fitted)
-    return dict(zip(("of_d", "of_d_without_worst_1_percent"), map(float, ratios), strict=True))
+    return dict(
+        zip(
+            ("of_d", "of_d_without_worst_1_percent"),
+            map(float, ratios),
+            strict=True,
+        )
+    )
 
 
 def least_possible(model: Embedding, delta: np.ndarray) -> list[np.ndarray]:
@@ -305,12 +366,18 @@ def least_possible(model: Embedding, delta: np.ndarray) -> list[np.ndarray]:
 
 def losses(names: Names) -> Rows:
     for name, D in loaded(names):
-        yield name, {loss: told(name, loss, held_out(D, loss)) for loss in LOSSES}
+        yield (
+            name,
+            {loss: told(name, loss, held_out(D, loss)) for loss in LOSSES},
+        )
 
 
 def curved(names: Names) -> Rows:
     for name, D in loaded(names):
-        yield name, told(name, "curved", held_out(D, "relative", curvature="auto"))
+        yield (
+            name,
+            told(name, "curved", held_out(D, "relative", curvature="auto")),
+        )
 
 
 def loaded(names: Names) -> Iterator[tuple[str, np.ndarray]]:
@@ -334,7 +401,12 @@ def told(name: str, what: str, row: dict[str, object]) -> dict[str, object]:
     return row
 
 
-PARTS = {"methods": methods, "pairs": pairs, "losses": losses, "curved": curved}
+PARTS = {
+    "methods": methods,
+    "pairs": pairs,
+    "losses": losses,
+    "curved": curved,
+}
 
 
 def main() -> None:
@@ -348,7 +420,14 @@ def main() -> None:
             record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
             record["machine"] = {**record.get("machine", {}), part: where}
             found = {**record.get(part, {}), name: rows}
-            write_record(RECORD, {**record, part: found, "versions": versions("numpy", "scipy")})
+            write_record(
+                RECORD,
+                {
+                    **record,
+                    part: found,
+                    "versions": versions("numpy", "scipy"),
+                },
+            )
 
 
 if __name__ == "__main__":

@@ -58,12 +58,17 @@ def trial(seed: int) -> dict[str, float]:
     n_pairs = int(rng.integers(30, 60))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        settings: dict[str, Any] = {"loss": loss, "metric": metric, "random_state": seed}
+        settings: dict[str, Any] = {
+            "loss": loss,
+            "metric": metric,
+            "random_state": seed,
+        }
         found = neuc_mds(data, k, n_pairs=n_pairs, **settings)
     true = evaluate(found, prepare(data, k, metric=metric))
     return {
         "r2_off": (found.r2 - true.r2) / found.info.r2_standard_error,
-        "stress_off": (found.stress - true.stress) / found.info.stress_standard_error,
+        "stress_off": (found.stress - true.stress)
+        / found.info.stress_standard_error,
     }
 
 
@@ -74,12 +79,22 @@ def main() -> None:
     arguments = parser.parse_args()
     before, graph = machine(), neighbour_graph(3100, 10, 0)
     rows = [row("8-NN graph", graph, "shortest_path", k) for k in (10, 20)]
-    rows += [row("digits", load_digits().data, "cityblock", k) for k in (10, 20)]
+    rows += [
+        row("digits", load_digits().data, "cityblock", k) for k in (10, 20)
+    ]
     trials = [trial(seed) for seed in range(arguments.trials)]
-    within = {name: sum(abs(one[name]) <= 3 for one in trials) for name in ("r2_off", "stress_off")}
+    within = {
+        name: sum(abs(one[name]) <= 3 for one in trials)
+        for name in ("r2_off", "stress_off")
+    }
     print(within, flush=True)
     known = versions("numpy", "scipy", "scikit-learn")
-    record = {"machine": before, "versions": known, "within_three": within, "rows": rows}
+    record = {
+        "machine": before,
+        "versions": known,
+        "within_three": within,
+        "rows": rows,
+    }
     write_record(arguments.out, record | {"trials": len(trials)})
 
 

@@ -42,7 +42,9 @@ def hops(n: int, rng: np.random.Generator) -> np.ndarray:
     i = np.r_[np.arange(1, n), more[:, 0]]
     j = np.r_[[int(rng.integers(0, a)) for a in range(1, n)], more[:, 1]]
     return shortest_path(
-        coo_array((np.ones(i.size), (i, j)), shape=(n, n)).tocsr(), directed=False, unweighted=True
+        coo_array((np.ones(i.size), (i, j)), shape=(n, n)).tocsr(),
+        directed=False,
+        unweighted=True,
     )
 
 
@@ -60,15 +62,24 @@ def constant(n: int, rng: np.random.Generator) -> np.ndarray:
 
 def ties(n: int, rng: np.random.Generator) -> np.ndarray:
     """Return a few whole numbers."""
-    upper = np.triu(rng.integers(1, int(rng.integers(3, 7)), size=(n, n)), 1).astype(float)
+    upper = np.triu(
+        rng.integers(1, int(rng.integers(3, 7)), size=(n, n)), 1
+    ).astype(float)
     return upper + upper.T
 
 
 def tree(n: int, rng: np.random.Generator) -> np.ndarray:
     """Lengths of the ways in a tree; half of the trees have edges of equal length."""
-    lengths = np.ones(n - 1) if rng.random() < 0.5 else rng.uniform(0.1, 1, n - 1)
-    parent = [(a - 1) // 2 if rng.random() < 0.5 else int(rng.integers(0, a)) for a in range(1, n)]
-    graph = coo_array((lengths, (np.arange(1, n), parent)), shape=(n, n)).tocsr()
+    lengths = (
+        np.ones(n - 1) if rng.random() < 0.5 else rng.uniform(0.1, 1, n - 1)
+    )
+    parent = [
+        (a - 1) // 2 if rng.random() < 0.5 else int(rng.integers(0, a))
+        for a in range(1, n)
+    ]
+    graph = coo_array(
+        (lengths, (np.arange(1, n), parent)), shape=(n, n)
+    ).tocsr()
     return shortest_path(graph, directed=False)
 
 
@@ -103,14 +114,26 @@ def loss_of(D: np.ndarray, k: Any, loss: str, **given: Any) -> float:
 
 def raw_stress(D: np.ndarray, k: int) -> float:
     """Return the best of eight SMACOF starts, both orders of a pair counted."""
-    starts = {"n_init": 8, "max_iter": 1000, "eps": 1e-8, "normalized_stress": False}
-    return 2 * float(smacof(D, n_components=k, init=None, random_state=0, **starts)[1])
+    starts = {
+        "n_init": 8,
+        "max_iter": 1000,
+        "eps": 1e-8,
+        "normalized_stress": False,
+    }
+    return 2 * float(
+        smacof(D, n_components=k, init=None, random_state=0, **starts)[1]
+    )
 
 
 def row(number: int) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     family, k, D = case(number)
-    found: dict[str, Any] = {"case": number, "family": family, "n": D.shape[0], "k": k}
+    found: dict[str, Any] = {
+        "case": number,
+        "family": family,
+        "n": D.shape[0],
+        "k": k,
+    }
     for loss in POWERS:
         beside = {"(k, 0)": loss_of(D, (k, 0), loss)}
         if loss == "squared":
@@ -122,7 +145,9 @@ def row(number: int) -> dict[str, Any]:
         # Below rounding of the sums every fit is perfect.
         rounding = 1e-9 * float(np.sum(D ** POWERS[loss]))
         here = loss_of(D, k, loss) + rounding
-        found[loss] = {name: here / (value + rounding) for name, value in beside.items()}
+        found[loss] = {
+            name: here / (value + rounding) for name, value in beside.items()
+        }
     return found
 
 
@@ -130,9 +155,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--processes", type=int, default=os.cpu_count())
-    parser.add_argument("--out", type=Path, default=RECORDS / "small_random.json")
+    parser.add_argument(
+        "--out", type=Path, default=RECORDS / "small_random.json"
+    )
     given = parser.parse_args()
-    record = {"cases": 0, "fits": 0, "at_most_1_percent_above": 0, "worst": 0.0, "above": []}
+    record = {
+        "cases": 0,
+        "fits": 0,
+        "at_most_1_percent_above": 0,
+        "worst": 0.0,
+        "above": [],
+    }
     if given.out.exists():
         record = json.loads(given.out.read_text(encoding="utf-8"))
     with ProcessPoolExecutor(given.processes) as pool:
@@ -140,16 +173,29 @@ def main() -> None:
             worst = {loss: max(one[loss].values()) for loss in POWERS}
             record["cases"] += 1
             record["fits"] += len(worst)
-            record["at_most_1_percent_above"] += sum(ratio <= 1.01 for ratio in worst.values())
+            record["at_most_1_percent_above"] += sum(
+                ratio <= 1.01 for ratio in worst.values()
+            )
             record["worst"] = max(record["worst"], *worst.values())
-            if record["worst"] == max(worst.values()) or max(worst.values()) > 1.01:
+            if (
+                record["worst"] == max(worst.values())
+                or max(worst.values()) > 1.01
+            ):
                 print(one, flush=True)
             if max(worst.values()) > 1.01:
                 record["above"].append(one)
             if not record["cases"] % 10 or record["cases"] == given.count:
-                record |= {"machine": machine(), "versions": versions("numpy", "scikit-learn")}
+                record |= {
+                    "machine": machine(),
+                    "versions": versions("numpy", "scikit-learn"),
+                }
                 write_record(given.out, record)
-    print({name: record[name] for name in ("cases", "fits", "at_most_1_percent_above", "worst")})
+    print(
+        {
+            name: record[name]
+            for name in ("cases", "fits", "at_most_1_percent_above", "worst")
+        }
+    )
 
 
 if __name__ == "__main__":

@@ -68,10 +68,16 @@ def walk(call: Callable[[], object]) -> Walk:
             made = made_by(frame)
             if made.startswith("neucmds."):
                 seen.types.setdefault(made)
-        named = code.co_flags & inspect.CO_OPTIMIZED and "<" not in code.co_name
+        named = (
+            code.co_flags & inspect.CO_OPTIMIZED and "<" not in code.co_name
+        )
         if named and is_ours(frame):
-            module = Path(code.co_filename).relative_to(PACKAGE).with_suffix("")
-            seen.functions.setdefault((".".join(module.parts), code.co_qualname))
+            module = (
+                Path(code.co_filename).relative_to(PACKAGE).with_suffix("")
+            )
+            seen.functions.setdefault(
+                (".".join(module.parts), code.co_qualname)
+            )
             seen.depth = max(seen.depth, depth_of(frame))
 
     threading.setprofile(note)
@@ -115,8 +121,19 @@ def command(folder: str) -> Callable[[], object]:
     def run() -> None:
         from neucmds.tools.cli import main
 
-        sys.argv = ["neucmds", "embed", f"{folder}/file.csv", "-k", "3", "-o", f"{folder}/out"]
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        sys.argv = [
+            "neucmds",
+            "embed",
+            f"{folder}/file.csv",
+            "-k",
+            "3",
+            "-o",
+            f"{folder}/out",
+        ]
+        with (
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
             code = main()
         assert code == 0, code
 
@@ -126,20 +143,24 @@ def command(folder: str) -> Callable[[], object]:
 def two_levels() -> object:
     """Place 4,000 rows of features among 400 landmarks in two levels."""
     rows = np.random.default_rng(0).normal(size=(N_ROWS, 8))
-    model = LandmarkNeucMDS(4, 400, n_near=None, loss="relative", metric="euclidean")
+    model = LandmarkNeucMDS(
+        4, 400, n_near=None, loss="relative", metric="euclidean"
+    )
     return model.fit_transform(rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--counts", action="store_true", help="no names, the numbers alone")
+    parser.add_argument(
+        "--counts", action="store_true", help="no names, the numbers alone"
+    )
     only_counts = parser.parse_args().counts
     warnings.simplefilter("ignore")
     D = np.sqrt(euclidean_ball(N, random_state=0))
     calls: dict[str, Callable[[], object]] = {
         f"neuc_mds(D, {K})": lambda: neuc_mds(D, K),
-        f'neuc_mds(D, {K}, loss="relative", curvature="auto")': lambda: neuc_mds(
-            D, K, loss="relative", curvature="auto"
+        f'neuc_mds(D, {K}, loss="relative", curvature="auto")': lambda: (
+            neuc_mds(D, K, loss="relative", curvature="auto")
         ),
         "two levels of features": two_levels,
     }
@@ -149,7 +170,13 @@ def main() -> None:
     for title, walked in walks.items():
         print(f"{title}: {walked.counts()}")
         if not only_counts:
-            print(*(f"  {module}: {function}" for module, function in walked.functions), sep="\n")
+            print(
+                *(
+                    f"  {module}: {function}"
+                    for module, function in walked.functions
+                ),
+                sep="\n",
+            )
             print(*(f"  {name}" for name in walked.types), sep="\n")
 
 

@@ -36,7 +36,13 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "gallery", "stories/**/*.ipynb", "stories/**/*.py", "_templates"]
+exclude_patterns = [
+    "_build",
+    "gallery",
+    "stories/**/*.ipynb",
+    "stories/**/*.py",
+    "_templates",
+]
 templates_path = ["_templates"]
 default_role = "code"
 highlight_language = "none"
@@ -71,7 +77,9 @@ sphinx_gallery_conf = {
 def mathjax_folder() -> Path:
     """Return where the package that ships MathJax keeps it."""
     files = importlib.metadata.files("sphinx-mathjax-offline") or []
-    return next(Path(f.locate()) for f in files if f.name == "tex-svg.js").parent
+    return next(
+        Path(f.locate()) for f in files if f.name == "tex-svg.js"
+    ).parent
 
 
 # One file that draws its own glyphs, so that formulas need neither fonts nor a network.
@@ -106,12 +114,16 @@ def copy_mathjax(app: Any, error: Exception | None) -> None:
         target.write_bytes((mathjax_folder() / mathjax_path).read_bytes())
 
 
-def escape_bars(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+def escape_bars(
+    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
     """Keep |λ| in a docstring from being read as a substitution of reStructuredText."""
     in_code_or_bar = re.compile(r"(``.*?``|`.*?`)|\|")
     for i, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):
-            lines[i] = in_code_or_bar.sub(lambda found: found[1] or r"\|", line)
+            lines[i] = in_code_or_bar.sub(
+                lambda found: found[1] or r"\|", line
+            )
 
 
 def skip_inherited(
@@ -119,7 +131,11 @@ def skip_inherited(
 ) -> bool | None:
     """Leave methods of scikit-learn to its own reference."""
     routing = name.startswith("set_") and name.endswith("_request")
-    return True if routing or str(getattr(obj, "__module__", "")).startswith("sklearn") else None
+    return (
+        True
+        if routing or str(getattr(obj, "__module__", "")).startswith("sklearn")
+        else None
+    )
 
 
 def setup(app: Any) -> None:

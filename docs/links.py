@@ -18,7 +18,9 @@ class Page(HTMLParser):
         self.anchors: set[str] = {"", "top"}
         self.feed(path.read_text(encoding="utf-8"))
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(
+        self, tag: str, attrs: list[tuple[str, str | None]]
+    ) -> None:
         """Collect what an element links to and what it is called."""
         for name, value in attrs:
             if name in ("id", "name") and value:
@@ -31,16 +33,23 @@ def broken(site: Path) -> list[str]:
     """Return one line per link that leads nowhere."""
     read = cache(Page)
     found = []
-    pages = (path for path in site.rglob("*.html") if "_static" not in path.parts)
+    pages = (
+        path for path in site.rglob("*.html") if "_static" not in path.parts
+    )
     for path in sorted(pages):
         for link in sorted(read(path).links):
             parts = urlsplit(link)
             # reStructuredText takes recall@10 for an address; the site has none.
             if parts.netloc or parts.scheme not in ("", "mailto"):
                 continue
-            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path.resolve()
+            target = (
+                (path.parent / unquote(parts.path)).resolve()
+                if parts.path
+                else path.resolve()
+            )
             exists = target.exists() and (
-                target.suffix != ".html" or unquote(parts.fragment) in read(target).anchors
+                target.suffix != ".html"
+                or unquote(parts.fragment) in read(target).anchors
             )
             if not exists:
                 found.append(f"{path.relative_to(site)}: {link}")

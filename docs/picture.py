@@ -33,21 +33,34 @@ def draw_paradox() -> Figure:
     ax = figure.add_subplot()
     ends = {}
     for method, (colour, label) in STYLES.items():
-        ax.plot(curves.ks, curves.normalized(method), color=colour, linewidth=2)
+        ax.plot(
+            curves.ks, curves.normalized(method), color=colour, linewidth=2
+        )
         ends[label] = (colour, curves.ks[-1], curves.normalized(method)[-1])
     refined = [neuc_mds(D, k).normalized_stress for k in REFINED_AT]
-    ax.plot(REFINED_AT, refined, "o-", color="#009e73", linewidth=2, markersize=4)
+    ax.plot(
+        REFINED_AT, refined, "o-", color="#009e73", linewidth=2, markersize=4
+    )
     ends["refined (the default)"] = ("#009e73", REFINED_AT[-1], refined[-1])
     for label, (colour, k, value) in ends.items():
         ax.annotate(
-            label, (k, value), (6, 0), textcoords="offset points", color=colour, va="center"
+            label,
+            (k, value),
+            (6, 0),
+            textcoords="offset points",
+            color=colour,
+            va="center",
         )
     ax.set(xscale="log", yscale="log", xlim=(1.8, 1.02 * curves.ks[-1]))
     ax.set_xticks(REFINED_AT, [str(k) for k in REFINED_AT])
     ax.minorticks_off()
     ax.set_yticks([0.001, 0.01, 0.1], ["0.1 %", "1 %", "10 %"])
     ax.set(xlabel="coordinates per object", ylabel="share of ‖D‖² unexplained")
-    ax.set_title("Hops between 1,797 digits: more coordinates, worse?", loc="left", fontsize=11)
+    ax.set_title(
+        "Hops between 1,797 digits: more coordinates, worse?",
+        loc="left",
+        fontsize=11,
+    )
     _tidy(ax)
     return figure
 
@@ -57,22 +70,39 @@ def draw_curvature() -> Figure:
     figure = Figure(figsize=(7.2, 3.2), layout="constrained")
     ax, beside = figure.subplots(1, 2)
     d = np.linspace(0, 2, 60)
-    for kappa, colour in ((-4, "#0072b2"), (-1, "#56b4e9"), (0, "#555555"), (1, "#e69f00")):
+    for kappa, colour in (
+        (-4, "#0072b2"),
+        (-1, "#56b4e9"),
+        (0, "#555555"),
+        (1, "#e69f00"),
+    ):
         c = np.sqrt(abs(kappa)) or 1.0
-        g = {-1: 4 * np.sinh(c * d / 2) ** 2 / c**2, 0: d**2, 1: 4 * np.sin(c * d / 2) ** 2 / c**2}
+        g = {
+            -1: 4 * np.sinh(c * d / 2) ** 2 / c**2,
+            0: d**2,
+            1: 4 * np.sin(c * d / 2) ** 2 / c**2,
+        }
         label = f"κ = {kappa}".replace("-", "−")
         ax.plot(d, g[np.sign(kappa)], color=colour, linewidth=2, label=label)
     ax.set(xlabel="d", ylabel="g(d)", ylim=(0, 8))
     ax.legend(frameon=False, fontsize=9)
-    roots = np.array([-6, -5, -4, -3, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.25, 1.5])
+    roots = np.array(
+        [-6, -5, -4, -3, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.25, 1.5]
+    )
     colours = ("#009e73", "#0072b2", "#e69f00")
-    for (name, (D, signature, sign)), colour in zip(_spaces().items(), colours, strict=True):
+    for (name, (D, signature, sign)), colour in zip(
+        _spaces().items(), colours, strict=True
+    ):
         mean = D.sum() / (len(D) * (len(D) - 1))
         shown = np.union1d(roots, sign * mean if sign else [])
         shown = shown[shown <= np.pi * mean / D.max()]
         errors = [100 * _error(D, signature, c * abs(c)) for c in shown]
-        beside.plot(shown, errors, "o-", color=colour, markersize=4, label=name)
-    beside.set(xlabel="±√|κ| · mean d", ylabel="mean error of d, %", ylim=(0, 32))
+        beside.plot(
+            shown, errors, "o-", color=colour, markersize=4, label=name
+        )
+    beside.set(
+        xlabel="±√|κ| · mean d", ylabel="mean error of d, %", ylim=(0, 32)
+    )
     beside.legend(frameon=False, fontsize=9, loc="upper right")
     for one in (ax, beside):
         _tidy(one)
@@ -83,14 +113,23 @@ def _spaces(n: int = 80) -> dict[str, tuple[Any, tuple[int, int], int]]:
     """Distances in a tree, a hyperbolic disc and a sphere, a signature, and κ where it is ±1/d²."""
     rng, hollow = np.random.default_rng(0), 1 - np.eye(n)
     child = np.arange(1, n)
-    edges = coo_array((np.ones(n - 1), (rng.integers(0, child), child)), shape=(n, n))
+    edges = coo_array(
+        (np.ones(n - 1), (rng.integers(0, child), child)), shape=(n, n)
+    )
     x = rng.normal(size=(n, 3))
     x /= np.linalg.norm(x, axis=1)[:, None]
-    r, t = np.arccosh(1 + rng.random(n) * (np.cosh(3) - 1)), rng.uniform(0, 2 * np.pi, n)
+    r, t = (
+        np.arccosh(1 + rng.random(n) * (np.cosh(3) - 1)),
+        rng.uniform(0, 2 * np.pi, n),
+    )
     y = np.c_[np.cosh(r), np.sinh(r) * np.cos(t), np.sinh(r) * np.sin(t)]
     return {
         "tree": (shortest_path(edges.tocsr(), directed=False), (2, 1), 0),
-        "hyperbolic disc": (np.arccosh(np.maximum(y * [1, -1, -1] @ y.T, 1)) * hollow, (2, 1), -1),
+        "hyperbolic disc": (
+            np.arccosh(np.maximum(y * [1, -1, -1] @ y.T, 1)) * hollow,
+            (2, 1),
+            -1,
+        ),
         "sphere": (np.arccos(np.clip(x @ x.T, -1, 1)) * hollow, (3, 0), 1),
     }
 
@@ -98,7 +137,9 @@ def _spaces(n: int = 80) -> dict[str, tuple[Any, tuple[int, int], int]]:
 def _error(D: Any, signature: tuple[int, int], curvature: float) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = neuc_mds(D, signature, loss="relative", curvature=curvature, n_init=4)
+        found = neuc_mds(
+            D, signature, loss="relative", curvature=curvature, n_init=4
+        )
     fitted, off = found.dissimilarities(), D > 0
     return float(np.mean(np.abs(fitted[off] / D[off] - 1)))
 
@@ -111,5 +152,12 @@ def _tidy(ax: Any) -> None:
 if __name__ == "__main__":
     # Text as text keeps the file small; a fixed salt and no date keep it the same from run to run.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "neucmds"}):
-        for name, draw in {"paradox": draw_paradox, "curvature": draw_curvature}.items():
-            draw().savefig(PICTURES / f"{name}.svg", metadata={"Date": None}, facecolor="white")
+        for name, draw in {
+            "paradox": draw_paradox,
+            "curvature": draw_curvature,
+        }.items():
+            draw().savefig(
+                PICTURES / f"{name}.svg",
+                metadata={"Date": None},
+                facecolor="white",
+            )

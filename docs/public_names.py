@@ -19,7 +19,9 @@ WITHOUT_NAMES = {"neucmds.tools.cli", "neucmds.__main__"}
 
 def public_modules() -> list[str]:
     """Return the modules and packages that export names: those with an `__all__`."""
-    modules = [m.name for m in pkgutil.walk_packages(neucmds.__path__, "neucmds.")]
+    modules = [
+        m.name for m in pkgutil.walk_packages(neucmds.__path__, "neucmds.")
+    ]
     return [name for name in modules if name not in WITHOUT_NAMES]
 
 
@@ -47,7 +49,9 @@ def page(module: str, names: list[str]) -> str:
 def write_reference(folder: Path) -> None:
     """Write one page a module into a folder, and leave pages that have not changed alone."""
     folder.mkdir(exist_ok=True)
-    pages = {module: page(module, names) for module, names in exported().items()}
+    pages = {
+        module: page(module, names) for module, names in exported().items()
+    }
     contents = "\n".join(f"   {module}" for module in pages)
     pages["index"] = (
         "Reference\n=========\n\nEvery public name; :doc:`the commands </guide/commands>` "

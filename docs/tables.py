@@ -19,14 +19,29 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "benchmarks" / "records"
-NAMES = ("choosing.md", "coordinates.md", "losses.md", "missing.md", "scale.md", "statistics.md")
+NAMES = (
+    "choosing.md",
+    "coordinates.md",
+    "losses.md",
+    "missing.md",
+    "scale.md",
+    "statistics.md",
+)
 PAGES = [ROOT / "docs" / "guide" / name for name in NAMES]
 PAGES += [
     ROOT / "docs" / name
-    for name in ("performance.md", "quality.md", "reliability.md", "scaling.md", "scoreboard.md")
+    for name in (
+        "performance.md",
+        "quality.md",
+        "reliability.md",
+        "scaling.md",
+        "scoreboard.md",
+    )
 ]
 PAGES += [ROOT / "README.md"]
-SLOT = re.compile(r"(<!-- table: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+SLOT = re.compile(
+    r"(<!-- table: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL
+)
 
 
 def record(name: str) -> Any:
@@ -49,7 +64,9 @@ def number(value: float) -> str:
 def of_quality() -> list[dict[str, Any]]:
     """Return the sets of docs/quality.md, each with its rows by method."""
     rows = record("losses")["rows"]
-    shown = {(row["data"], row["k"]): {} for row in rows if row["method"] == "exact"}
+    shown = {
+        (row["data"], row["k"]): {} for row in rows if row["method"] == "exact"
+    }
     for row in rows:
         if (row["data"], row["k"]) in shown:
             shown[row["data"], row["k"]][row["method"]] = row
@@ -60,23 +77,35 @@ def methods() -> str:
     """Return STRESS of every method, divided by that of classical MDS on the same data and k."""
     sets = of_quality()
     sizes = {
-        "fewer than 100 objects": [one for one in sets if one["exact"]["n"] < 100],
-        "100 to 1000 objects": [one for one in sets if one["exact"]["n"] >= 100],
+        "fewer than 100 objects": [
+            one for one in sets if one["exact"]["n"] < 100
+        ],
+        "100 to 1000 objects": [
+            one for one in sets if one["exact"]["n"] >= 100
+        ],
     }
 
     def cell(method: str, group: list[Any]) -> str:
         own = [one for one in group if method in one]
-        ratios = [one[method]["stress"] / one["classical"]["stress"] for one in own]
+        ratios = [
+            one[method]["stress"] / one["classical"]["stress"] for one in own
+        ]
         return f"{number(median(ratios))} ({number(min(ratios))} to {number(max(ratios))})"
 
     names = {name: name for name in ("lower", "neuc", "neuc+", "exact")}
-    names |= {"refined": "squared"} | {name: name for name in ("smacof", "lingoes", "cailliez")}
+    names |= {"refined": "squared"} | {
+        name: name for name in ("smacof", "lingoes", "cailliez")
+    }
     head = [
         "S-STRESS divided by that of `classical`",
         *(f"{size}: {len(g)} sets" for size, g in sizes.items()),
     ]
     return table(
-        head, ([f"`{m}`", *(cell(key, g) for g in sizes.values())] for m, key in names.items())
+        head,
+        (
+            [f"`{m}`", *(cell(key, g) for g in sizes.values())]
+            for m, key in names.items()
+        ),
     )
 
 
@@ -102,22 +131,43 @@ def of_sets(measure: str, form: str, names: Iterable[str]) -> str:
     names = list(names)
 
     def cells(one: Any) -> list[str]:
-        values = [one[name][measure] if name in one else None for name in names]
+        values = [
+            one[name][measure] if name in one else None for name in names
+        ]
         least = min(value for value in values if value is not None)
         bold = {value: "**" if value == least else "" for value in values}
-        return ["" if v is None else f"{bold[v]}{v:{form}}{bold[v]}" for v in values]
+        return [
+            "" if v is None else f"{bold[v]}{v:{form}}{bold[v]}"
+            for v in values
+        ]
 
     head = ["data", "n", "k", *(QUALITY[name] for name in names)]
     facts = ((one, one["exact"]) for one in of_quality())
-    return table(head, ([f["data"], f"{f['n']:,}", str(f["k"]), *cells(one)] for one, f in facts))
+    return table(
+        head,
+        (
+            [f["data"], f"{f['n']:,}", str(f["k"]), *cells(one)]
+            for one, f in facts
+        ),
+    )
 
 
 def quality_stress() -> str:
     """Return STRESS of every set by method."""
-    return of_sets("stress", ".4g", (name for name in QUALITY if "κ" not in name))
+    return of_sets(
+        "stress", ".4g", (name for name in QUALITY if "κ" not in name)
+    )
 
 
-LOSSES = ("classical", "exact", "squared", "distance", "relative", CURVED, "smacof")
+LOSSES = (
+    "classical",
+    "exact",
+    "squared",
+    "distance",
+    "relative",
+    CURVED,
+    "smacof",
+)
 
 
 def quality_distortion() -> str:
@@ -128,23 +178,48 @@ def quality_distortion() -> str:
 def quality_counts() -> str:
     """Return in how many sets the squared loss has the least STRESS, and losses beat SMACOF."""
     every = of_quality()
-    flat = [[row for name, row in one.items() if name != CURVED] for one in every]
+    flat = [
+        [row for name, row in one.items() if name != CURVED] for one in every
+    ]
     least = sum(
-        one["squared"]["stress"] <= min(row["stress"] for row in others) * (1 + 1e-6)
+        one["squared"]["stress"]
+        <= min(row["stress"] for row in others) * (1 + 1e-6)
         for one, others in zip(every, flat, strict=True)
     )
     most = f"{least} of {len(every)} sets"
-    lines = [f"- `refined` (squared): the least STRESS of all fits without curvature on {most}."]
-    groups = (("squared",), ("distance",), ("relative",), ("distance", "relative"), (CURVED,))
+    lines = [
+        f"- `refined` (squared): the least STRESS of all fits without curvature on {most}."
+    ]
+    groups = (
+        ("squared",),
+        ("distance",),
+        ("relative",),
+        ("distance", "relative"),
+        (CURVED,),
+    )
     for losses in groups:
         sets = [one for one in every if {"smacof", *losses} <= set(one)]
         # As printed: a loss and SMACOF often end in the same minimum.
-        own = [round(min(one[loss]["distortion"] for loss in losses), 4) for one in sets]
+        own = [
+            round(min(one[loss]["distortion"] for loss in losses), 4)
+            for one in sets
+        ]
         theirs = [round(one["smacof"]["distortion"], 4) for one in sets]
-        lower, same = (sum(map(how, own, theirs)) for how in (operator.lt, operator.eq))
-        name = losses[0] if len(losses) == 1 else f"the better of {' and '.join(losses)}"
-        counts = f"on {lower} of {len(sets)} sets" + f", equal on {same}" * bool(same)
-        lines.append(f"- `refined` ({name}): distortion lower than SMACOF's {counts}.")
+        lower, same = (
+            sum(map(how, own, theirs)) for how in (operator.lt, operator.eq)
+        )
+        name = (
+            losses[0]
+            if len(losses) == 1
+            else f"the better of {' and '.join(losses)}"
+        )
+        counts = (
+            f"on {lower} of {len(sets)} sets"
+            + f", equal on {same}" * bool(same)
+        )
+        lines.append(
+            f"- `refined` ({name}): distortion lower than SMACOF's {counts}."
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -154,11 +229,16 @@ def new_objects() -> str:
     rows = (
         [
             f"{data}, k = {r['k']}",
-            *(f"{r['methods'][m]['fitted']:.3f} → {r['methods'][m]['new']:.3f}" for m in names),
+            *(
+                f"{r['methods'][m]['fitted']:.3f} → {r['methods'][m]['new']:.3f}"
+                for m in names
+            ),
         ]
         for data, r in record("placement")["methods"].items()
     )
-    return table(["‖D̂ − D‖ / ‖D‖, fitted → new", *(f"`{m}`" for m in names)], rows)
+    return table(
+        ["‖D̂ − D‖ / ‖D‖, fitted → new", *(f"`{m}`" for m in names)], rows
+    )
 
 
 def gaps() -> str:
@@ -199,7 +279,15 @@ def isomap() -> str:
         if r["k"] != 20
     )
     return table(
-        ["data", "method", "signature", "mean relative error", "held out", "recall@10"], rows
+        [
+            "data",
+            "method",
+            "signature",
+            "mean relative error",
+            "held out",
+            "recall@10",
+        ],
+        rows,
     )
 
 
@@ -231,7 +319,14 @@ def permanova() -> str:
         ]
         for data, of in of_groups().items()
     )
-    head = ["data", "groups", "pseudo-F on D", "on √D̂, k = 2", "k = 6", "k = 12"]
+    head = [
+        "data",
+        "groups",
+        "pseudo-F on D",
+        "on √D̂, k = 2",
+        "k = 6",
+        "k = 12",
+    ]
     return table([*head, "R² of groups on D", "on √D̂, k = 6"], rows)
 
 
@@ -246,7 +341,10 @@ def permdisp() -> str:
         "vegan, centroid, on √D̂": ("√D̂, k = 6", "betadisper_centroid_f"),
     }
     rows = (
-        [TESTED[data], *(f"{of[on][key]:.3g}" for on, key in conventions.values())]
+        [
+            TESTED[data],
+            *(f"{of[on][key]:.3g}" for on, key in conventions.values()),
+        ]
         for data, of in of_groups().items()
     )
     return table(["data, groups", *conventions], rows)
@@ -260,7 +358,10 @@ def goes_with() -> str:
     paths = "ignored", "`metric_params={'direction': …}` decides"
     complete = "ignored", "a graph has no missing pairs"
     remarks = {
-        ("operator", "squared"): ("ignored", "a Gram records whether its entries are squared"),
+        ("operator", "squared"): (
+            "ignored",
+            "a Gram records whether its entries are squared",
+        ),
         ("features", "loss"): fits,
         ("features", "n_init"): fits,
         ("features", "checkpoint"): (
@@ -269,7 +370,10 @@ def goes_with() -> str:
         ),
         ("graph", "missing"): complete,
         ("graph", "symmetrize"): paths,
-        ("graph", "n_pairs"): ("yes", "then a sample of pairs is fitted; closed forms use all"),
+        ("graph", "n_pairs"): (
+            "yes",
+            "then a sample of pairs is fitted; closed forms use all",
+        ),
         ("large graph", "missing"): complete,
         ("large graph", "symmetrize"): paths,
         ("large graph", "method"): ("yes", "then the row above applies"),
@@ -286,11 +390,16 @@ def goes_with() -> str:
             notes.append(why)
         return f"{word} ({notes.index(why) + 1})"
 
-    rows = [[what, *(mark(kind, name) for name in OPTIONS)] for kind, what in INPUTS.items()]
+    rows = [
+        [what, *(mark(kind, name) for name in OPTIONS)]
+        for kind, what in INPUTS.items()
+    ]
     for kind, what in FITS.items():
         marks = [mark(kind, name) for name in OPTIONS]
         rows.append([what, *("" if one == "yes" else one for one in marks)])
-    below = "".join(f"({i}) {note}. " for i, note in enumerate(notes, 1)).strip()
+    below = "".join(
+        f"({i}) {note}. " for i, note in enumerate(notes, 1)
+    ).strip()
     return table(["", *OPTIONS.values()], rows) + f"\n{below}\n"
 
 
@@ -303,8 +412,23 @@ def defaults() -> str:
     for loss in LOSSES:
         many = Limits.of(loss, FEW_OBJECTS + 1)
         few = Limits.of(loss, FEW_OBJECTS)
-        rows.append([f'`"{loss}"`', str(many.max_iter), f"{many.tol:g}", f"{few.tol:g}"])
-    return table(["`loss`", "`max_iter`", "`tol`", f"`tol`, up to {FEW_OBJECTS} objects"], rows)
+        rows.append(
+            [
+                f'`"{loss}"`',
+                str(many.max_iter),
+                f"{many.tol:g}",
+                f"{few.tol:g}",
+            ]
+        )
+    return table(
+        [
+            "`loss`",
+            "`max_iter`",
+            "`tol`",
+            f"`tol`, up to {FEW_OBJECTS} objects",
+        ],
+        rows,
+    )
 
 
 def curvature() -> str:
@@ -348,7 +472,11 @@ def curved_spaces() -> str:
     sets = list(dict.fromkeys(row["set"] for row in rows))
 
     def cell(data: str, prefix: tuple[str, ...]) -> str:
-        own = [row for row in rows if row["set"] == data and row["method"].startswith(prefix)]
+        own = [
+            row
+            for row in rows
+            if row["set"] == data and row["method"].startswith(prefix)
+        ]
         best = min(own, key=lambda row: row["mean"])
         ranked = "" if best["mAP"] is None else f", {best['mAP']:.2f}"
         return f"{100 * best['mean']:.1f} %, {100 * best['p99']:.0f} %{ranked}"
@@ -364,8 +492,14 @@ def curved_spaces() -> str:
         "hydra": ("hydra",),
     }
     sizes = {row["set"]: f"{row['set']}, k = {row['numbers']}" for row in rows}
-    lines = ([name, *(cell(data, prefix) for data in sets)] for name, prefix in kinds.items())
-    return table(["mean and p99 error of d, mAP", *(sizes[data] for data in sets)], lines)
+    lines = (
+        [name, *(cell(data, prefix) for data in sets)]
+        for name, prefix in kinds.items()
+    )
+    return table(
+        ["mean and p99 error of d, mAP", *(sizes[data] for data in sets)],
+        lines,
+    )
 
 
 def fuzz() -> str:
@@ -377,8 +511,17 @@ def fuzz() -> str:
         sums = run["sums"]
         refused = f"{sums['refused'] / sums[checks]:.0%}"
         found = str(len(sums["findings"]))
-        rows.append([f"{sums[trials]:,} {trials}", f"{sums[checks]:,} {checks}", refused, found])
-    return table(["trials", "checks", "refused with one line", "open findings"], rows)
+        rows.append(
+            [
+                f"{sums[trials]:,} {trials}",
+                f"{sums[checks]:,} {checks}",
+                refused,
+                found,
+            ]
+        )
+    return table(
+        ["trials", "checks", "refused with one line", "open findings"], rows
+    )
 
 
 PERCENT = "{:.2f} %"
@@ -388,12 +531,26 @@ def roads() -> str:
     """Return road distances: ours, landmarks, exact indexes, and the published models."""
     found = record("roads")
     edges = [f"≤ {edge / 1000:.1f} km" for edge in found["bucket_edges"][1:]]
-    head = ["", "bytes per node", "mean error", *edges, "mean error, m", "build, s", "queries/s"]
-    order = [f"neucmds, {kind}" for kind in ("all-pairs", "sampled", "landmarks")]
+    head = [
+        "",
+        "bytes per node",
+        "mean error",
+        *edges,
+        "mean error, m",
+        "build, s",
+        "queries/s",
+    ]
+    order = [
+        f"neucmds, {kind}" for kind in ("all-pairs", "sampled", "landmarks")
+    ]
     order += ["ALT, lower bound"]
 
     def place(row: Any) -> tuple[Any, ...]:
-        group = order.index(row["method"]) if row["method"] in order else len(order)
+        group = (
+            order.index(row["method"])
+            if row["method"] in order
+            else len(order)
+        )
         return group, -row.get("numbers", 0), str(row.get("asked", ""))
 
     def name(row: Any) -> str:
@@ -405,12 +562,27 @@ def roads() -> str:
         return f"{row['method'].replace('-', ' ')}, k = {row['numbers']}{kappa}{device}"
 
     def line(title: str, row: Any, speed: float) -> list[str]:
-        errors = [PERCENT.format(100 * one) for one in (row["mean_error"], *row["buckets"])]
-        size, build = f"{row['bytes_per_node']:,.0f}", number(row["build_seconds"])
-        return [title, size, *errors, f"{row['metres']:.1f}", build, number(speed)]
+        errors = [
+            PERCENT.format(100 * one)
+            for one in (row["mean_error"], *row["buckets"])
+        ]
+        size, build = (
+            f"{row['bytes_per_node']:,.0f}",
+            number(row["build_seconds"]),
+        )
+        return [
+            title,
+            size,
+            *errors,
+            f"{row['metres']:.1f}",
+            build,
+            number(speed),
+        ]
 
     rows = sorted(found["rows"], key=place)
-    rows = [row for row in rows if row.get("asked") != "auto" or row["curvature"]]
+    rows = [
+        row for row in rows if row.get("asked") != "auto" or row["curvature"]
+    ]
     lines = [line(name(row), row, row["queries_per_second"]) for row in rows]
     known = sorted(found["published"], key=lambda row: row["mean_error"])
     lines += [
@@ -418,13 +590,20 @@ def roads() -> str:
         for row in known
         if row["mean_error"] <= SHOWN_ERROR
     ]
-    others = [row["mean_error"] for row in found["published"] if row["mean_error"] > SHOWN_ERROR]
+    others = [
+        row["mean_error"]
+        for row in found["published"]
+        if row["mean_error"] > SHOWN_ERROR
+    ]
     below = f"\\* published by the survey; the mean errors of its {len(others)} other models are "
     lines = [
         [title, *(cell.replace(" ", "\N{NO-BREAK SPACE}") for cell in cells)]
         for title, *cells in lines
     ]
-    return table(head, lines) + f"\n{below}{100 * min(others):.0f} to {100 * max(others):.0f} %.\n"
+    return (
+        table(head, lines)
+        + f"\n{below}{100 * min(others):.0f} to {100 * max(others):.0f} %.\n"
+    )
 
 
 SHOWN_ERROR = 0.12
@@ -434,22 +613,44 @@ def roads_short() -> str:
     """Return the rows of road distances with 64 numbers per node, and the best published model."""
     found = record("roads")
     ours = [row for row in found["rows"] if row.get("numbers") == 64]
-    names = {"neucmds, all-pairs": "neucmds", "ALT, lower bound": "ALT landmarks"}
+    names = {
+        "neucmds, all-pairs": "neucmds",
+        "ALT, lower bound": "ALT landmarks",
+    }
     rows = [
-        (names[row["method"]] + (', `curvature="auto"`' if row.get("asked") == "auto" else ""), row)
+        (
+            names[row["method"]]
+            + (', `curvature="auto"`' if row.get("asked") == "auto" else ""),
+            row,
+        )
         for row in ours
         if row["method"] in names
     ]
-    rows += [(row["method"], row) for row in found["published"] if row["method"] in PUBLISHED_SHORT]
+    rows += [
+        (row["method"], row)
+        for row in found["published"]
+        if row["method"] in PUBLISHED_SHORT
+    ]
     lines = (
         [
             name,
             f"{row['bytes_per_node']:,.0f}",
-            *(PERCENT.format(100 * one) for one in (row["mean_error"], row["buckets"][0])),
+            *(
+                PERCENT.format(100 * one)
+                for one in (row["mean_error"], row["buckets"][0])
+            ),
         ]
         for name, row in sorted(rows, key=lambda one: one[1]["mean_error"])
     )
-    return table(["", "bytes per node", "mean relative error", "the same, up to 5.4 km"], lines)
+    return table(
+        [
+            "",
+            "bytes per node",
+            "mean relative error",
+            "the same, up to 5.4 km",
+        ],
+        lines,
+    )
 
 
 # The best model of the survey, and the best and the best-known ones with 64 numbers per node.
@@ -462,72 +663,145 @@ def kept(row: Any, counts: Iterable[int] = (10, 50, 100)) -> str:
 
 
 STRING_METHODS = (
-    *(f"neucmds, {one}" for one in ("squared", "distance", "relative", "linear", "two levels")),
-    *("landmark MDS", "LAESA, k numbers", "LAESA, L numbers", "ANNCUR", "Nyström"),
+    *(
+        f"neucmds, {one}"
+        for one in ("squared", "distance", "relative", "linear", "two levels")
+    ),
+    *(
+        "landmark MDS",
+        "LAESA, k numbers",
+        "LAESA, L numbers",
+        "ANNCUR",
+        "Nyström",
+    ),
 )
 
 
 def strings_of(data: str) -> str:
     """Return recall of every method by coordinates and landmarks."""
-    rows = [row for row in record("strings")["rows"] if row["data"] == data and row["L"]]
+    rows = [
+        row
+        for row in record("strings")["rows"]
+        if row["data"] == data and row["L"]
+    ]
     cells = {(row["method"], row["k"], row["L"]): row for row in rows}
     columns = sorted({(row["L"], row["k"]) for row in rows})
-    names = {row["method"] for row in rows if not row["method"].startswith("in ")}
+    names = {
+        row["method"] for row in rows if not row["method"].startswith("in ")
+    }
 
     def line(method: str) -> list[str]:
         own = [cells.get((method, k, n)) for n, k in columns]
         return [method, *("" if row is None else kept(row) for row in own)]
 
     head = ["", *(f"L = {n}, k = {k}" for n, k in columns)]
-    errors = [max(row[f"error_{one}"] for row in rows) for one in (10, 50, 100)]
+    errors = [
+        max(row[f"error_{one}"] for row in rows) for one in (10, 50, 100)
+    ]
     below = f"\nStandard errors are at most {' / '.join(f'{one:.3f}' for one in errors)}.\n"
-    return table(head, map(line, sorted(names, key=STRING_METHODS.index))) + below
+    return (
+        table(head, map(line, sorted(names, key=STRING_METHODS.index))) + below
+    )
 
 
 def string_costs() -> str:
     """Return milliseconds of a query: its distances, placing and searching, re-ranking 50."""
     found = record("strings")
-    each = {data: 1000 * seconds for data, seconds in found["distance_seconds"].items()}
+    each = {
+        data: 1000 * seconds
+        for data, seconds in found["distance_seconds"].items()
+    }
 
     def line(row: Any) -> list[str]:
         one, asked = each[row["data"]], row["distances_per_query"]
         own = 1000 * row["seconds_per_query"]
         # Two levels ask while they place.
-        placing = max(0.0, own - asked * one) if row.get("seconds_include_distances") else own
-        facts = [f"{asked:.0f}", f"{row['numbers']}", f"{asked * one:.1f}", f"{placing:.1f}"]
+        placing = (
+            max(0.0, own - asked * one)
+            if row.get("seconds_include_distances")
+            else own
+        )
+        facts = [
+            f"{asked:.0f}",
+            f"{row['numbers']}",
+            f"{asked * one:.1f}",
+            f"{placing:.1f}",
+        ]
         total = (asked + 50) * one + placing
-        return [row["data"], row["method"], *facts, f"{total:.1f}", kept(row, (50,))]
+        return [
+            row["data"],
+            row["method"],
+            *facts,
+            f"{total:.1f}",
+            kept(row, (50,)),
+        ]
 
-    rows = [row for row in found["rows"] if row["k"] == 32 and row["L"] in (None, 400)]
-    rows.sort(key=lambda row: (row["data"], STRING_METHODS.index(row["method"])))
+    rows = [
+        row
+        for row in found["rows"]
+        if row["k"] == 32 and row["L"] in (None, 400)
+    ]
+    rows.sort(
+        key=lambda row: (row["data"], STRING_METHODS.index(row["method"]))
+    )
     lines = [line(row) for row in rows]
     for data, n in {row["data"]: row["n"] for row in rows}.items():
         paid = f"{n * each[data]:.1f}"
-        lines.append([data, "all distances", f"{n}", "", paid, "", paid, "1.000"])
-    head = ["", "method", "distances per query", "numbers per object", "distances, ms"]
+        lines.append(
+            [data, "all distances", f"{n}", "", paid, "", paid, "1.000"]
+        )
+    head = [
+        "",
+        "method",
+        "distances per query",
+        "numbers per object",
+        "distances, ms",
+    ]
     head += ["place and search, ms", "all, 50 re-ranked, ms", "recall@10"]
     return table(head, lines)
 
 
 def string_indexes() -> str:
     """Return recall in vector indexes, and how many of the ten nearest by D̂ each finds."""
-    rows = [row for row in record("strings")["rows"] if row["method"].startswith("in ")]
+    rows = [
+        row
+        for row in record("strings")["rows"]
+        if row["method"].startswith("in ")
+    ]
     cells = {(row["method"], row["data"], row["k"]): row for row in rows}
     columns = list(dict.fromkeys((row["data"], row["k"]) for row in rows))
 
     def line(method: str) -> list[str]:
         own = [cells.get((method, *column)) for column in columns]
-        shown = ("" if r is None else f"{r['same_as_exact']:.3f}, {kept(r, (10, 50))}" for r in own)
+        shown = (
+            ""
+            if r is None
+            else f"{r['same_as_exact']:.3f}, {kept(r, (10, 50))}"
+            for r in own
+        )
         return [method.removeprefix("in "), *shown]
 
     head = [f"{data}, k = {k}" for data, k in columns]
-    return table(["", *head], map(line, dict.fromkeys(row["method"] for row in rows)))
+    return table(
+        ["", *head], map(line, dict.fromkeys(row["method"] for row in rows))
+    )
 
 
 def two_levels() -> str:
     """Return two levels of landmarks on strings."""
-    rows = (row for row in record("strings")["rows"] if row["method"] == "neucmds, two levels")
-    head = ("", "k", "landmarks", "distances per object", "per query", "recall@10: raw / 50 / 100")
+    rows = (
+        row
+        for row in record("strings")["rows"]
+        if row["method"] == "neucmds, two levels"
+    )
+    head = (
+        "",
+        "k",
+        "landmarks",
+        "distances per object",
+        "per query",
+        "recall@10: raw / 50 / 100",
+    )
     return table(
         head,
         (
@@ -571,9 +845,13 @@ def edit_vectors() -> str:
     for row in found["published"]:
         size = "256" if "256" in row["method"] else "128"
         name, none = f"{row['method'].replace(' (256 numbers)', '')} *", "0"
-        known = [f"{row[f'qiita_{key}']:g}" for key in ("rmse", "top_1", "top_10")]
+        known = [
+            f"{row[f'qiita_{key}']:g}" for key in ("rmse", "top_1", "top_10")
+        ]
         lines += [[name, "Qiita, 16S", size, none, *known]]
-        lines += [[name, "RT988, 16S", size, none, f"{row['rt988_rmse']:g}", "", ""]]
+        lines += [
+            [name, "RT988, 16S", size, none, f"{row['rt988_rmse']:g}", "", ""]
+        ]
     return table(head, lines) + "\n\\* published, on other data.\n"
 
 
@@ -581,27 +859,44 @@ def ordination() -> str:
     """Return medians over the sets, and in how many a method is best."""
     rows = record("ordination")["rows"]
     cells = {(row["set"], row["k"], row["method"]): row for row in rows}
-    sets, ks = (list(dict.fromkeys(row[name] for row in rows)) for name in ("set", "k"))
+    sets, ks = (
+        list(dict.fromkeys(row[name] for row in rows)) for name in ("set", "k")
+    )
     names = dict.fromkeys(row["method"] for row in rows)
-    measures = {"raw_stress": ("raw stress, %", 100.0, min), "spearman": ("Spearman", 1.0, max)}
+    measures = {
+        "raw_stress": ("raw stress, %", 100.0, min),
+        "spearman": ("Spearman", 1.0, max),
+    }
     measures["kept"] = ("5 nearest kept", 1.0, max)
 
     def cell(method: str, k: int, measure: str) -> str:
         _, unit, good = measures[measure]
         own = [cells[one, k, method][measure] for one in sets]
-        best = [good(cells[one, k, name][measure] for name in names) for one in sets]
-        first = sum(abs(a - b) <= 1e-4 * abs(b) for a, b in zip(own, best, strict=True))
+        best = [
+            good(cells[one, k, name][measure] for name in names)
+            for one in sets
+        ]
+        first = sum(
+            abs(a - b) <= 1e-4 * abs(b) for a, b in zip(own, best, strict=True)
+        )
         return f"{unit * median(own):.3g} ({first})"
 
     columns = [(k, measure) for k in ks for measure in measures]
     head = [f"median of {len(sets)} sets (how often best, ties included)"]
     head += [f"k = {k}: {measures[measure][0]}" for k, measure in columns]
-    return table(head, ([m, *(cell(m, *column) for column in columns)] for m in names))
+    return table(
+        head, ([m, *(cell(m, *column) for column in columns)] for m in names)
+    )
 
 
 def ordination_versions() -> str:
     """Return the versions of the programs."""
-    return ", ".join(f"{a} {b}" for a, b in record("ordination")["versions"].items()) + ".\n"
+    return (
+        ", ".join(
+            f"{a} {b}" for a, b in record("ordination")["versions"].items()
+        )
+        + ".\n"
+    )
 
 
 def speed() -> str:
@@ -613,8 +908,16 @@ def speed() -> str:
         nonlocal clipped
         if "failed" in row:
             said = row["failed"].split(". ")[0].rpartition(": ")[2]
-            return [row["family"], row["system"], f"refused: {said}", *[""] * 5]
-        clipped, error = clipped or row["clipped"], row.get("largest_relative_error")
+            return [
+                row["family"],
+                row["system"],
+                f"refused: {said}",
+                *[""] * 5,
+            ]
+        clipped, error = (
+            clipped or row["clipped"],
+            row.get("largest_relative_error"),
+        )
         return [
             row["family"],
             row["system"] + " †" * row["clipped"],
@@ -626,7 +929,14 @@ def speed() -> str:
             " / ".join(map(str, row["split_of_full_solve"])),
         ]
 
-    head = ("data", "system", "seconds", "× neucmds", "memory beyond D", "largest error")
+    head = (
+        "data",
+        "system",
+        "seconds",
+        "× neucmds",
+        "memory beyond D",
+        "largest error",
+    )
     shown = table((*head, "+ / − kept", "+ / − due"), map(line, found["rows"]))
     facts = f"n = {s['n']}, k = {s['k']}, tolerance {s['tol']:g}, medians of {s['repeats']} runs"
     note = "† This system accepts only distances: it was timed on D with negative entries as 0.\n"
@@ -636,7 +946,9 @@ def speed() -> str:
 def where(found: Any) -> str:
     """Name the machine, its load and the versions in one line."""
     m = found["machine"]
-    versions = ", ".join(f"{name} {number}" for name, number in found["versions"].items())
+    versions = ", ".join(
+        f"{name} {number}" for name, number in found["versions"].items()
+    )
     return f"{m['processor']}, {m['cores']} cores, {m['memory_gb']} GB; {versions}."
 
 
@@ -646,30 +958,68 @@ def from_disk() -> str:
     s, apart = found["settings"], found["relative_difference"]
     names = {"from_disk": "in chunks from disk", "in_memory": "in memory"}
     rows = (
-        [title, f"{r['seconds']:.0f}", str(r["passes"] or "–"), f"{r['peak_gb']:.2f} GB"]
+        [
+            title,
+            f"{r['seconds']:.0f}",
+            str(r["passes"] or "–"),
+            f"{r['peak_gb']:.2f} GB",
+        ]
         for title, r in ((title, found[name]) for name, title in names.items())
     )
     facts = f"n = {s['n']}, k = {s['k']}, a file of {s['file_gb']:.1f} GB, `max_memory` "
     facts += f"{s['max_memory']}; between the two rows, kept eigenvalues differ by at most "
     facts += f"{apart['eigenvalues']:.1e} and STRESS by {apart['stress']:.1e} (both relative); "
     facts += where(found)
-    return f"{facts}\n\n" + table(["D", "seconds", "passes over D", "peak of the process"], rows)
+    return f"{facts}\n\n" + table(
+        ["D", "seconds", "passes over D", "peak of the process"], rows
+    )
 
 
 GPU = {
     "gpu_dense": {
-        **{"what": "{}", "n": "{}", "k": "{}", "dtype": "{}", "seconds": "{:.3g}"},
-        **{"peak_over_D": "{:.2f}", "worst_residual": "{:.1e}", "ratio": "{:.0f}"},
+        **{
+            "what": "{}",
+            "n": "{}",
+            "k": "{}",
+            "dtype": "{}",
+            "seconds": "{:.3g}",
+        },
+        **{
+            "peak_over_D": "{:.2f}",
+            "worst_residual": "{:.1e}",
+            "ratio": "{:.0f}",
+        },
         **{"largest_relative_error": "{:.1e}"},
     },
     "gpu_features": {
-        **{"metric": "{}", "n": "{}", "d": "{}", "k": "{}", "dtype": "{}", "seconds": "{:.3g}"},
+        **{
+            "metric": "{}",
+            "n": "{}",
+            "d": "{}",
+            "k": "{}",
+            "dtype": "{}",
+            "seconds": "{:.3g}",
+        },
         **{"passes": "{}", "peak_gb": "{:.1f}", "worst_residual": "{:.1e}"},
-        **{"rows_against_float64": "{:.1e}", "subsample_against_stored": "{:.1e}"},
+        **{
+            "rows_against_float64": "{:.1e}",
+            "subsample_against_stored": "{:.1e}",
+        },
     },
     "gpu_landmarks": {
-        **{"metric": "{}", "loss": "{}", "n": "{}", "d": "{}", "n_landmarks": "{}", "k": "{}"},
-        **{"fit_seconds": "{:.2f}", "place_seconds": "{:.2f}", "peak_gb": "{:.1f}"},
+        **{
+            "metric": "{}",
+            "loss": "{}",
+            "n": "{}",
+            "d": "{}",
+            "n_landmarks": "{}",
+            "k": "{}",
+        },
+        **{
+            "fit_seconds": "{:.2f}",
+            "place_seconds": "{:.2f}",
+            "peak_gb": "{:.1f}",
+        },
         **{"largest_gap_to_cpu": "{:.0e}"},
     },
 }
@@ -684,28 +1034,50 @@ GPU_HEADS = {
     "subsample_against_stored": "max. rel. error vs stored D (subsample)",
     "largest_gap_to_cpu": "largest coordinate difference from CPU",
 }
-GPU_TASKS = {"refined, fit included": "`refined`, including the `neuc+` fit it starts from"}
+GPU_TASKS = {
+    "refined, fit included": "`refined`, including the `neuc+` fit it starts from"
+}
 
 
 def on_gpu(name: str) -> str:
     """Return the times of a record made on a GPU."""
     found, columns = record(name), GPU[name]
-    timed = (row for row in found["rows"] if {"seconds", "fit_seconds"} & set(row))
+    timed = (
+        row for row in found["rows"] if {"seconds", "fit_seconds"} & set(row)
+    )
 
     def cell(value: Any, form: str) -> str:
-        return "" if value is None else form.format(GPU_TASKS.get(value, value))
+        return (
+            "" if value is None else form.format(GPU_TASKS.get(value, value))
+        )
 
-    rows = ([cell(row.get(c), form) for c, form in columns.items()] for row in timed)
-    head = (GPU_HEADS.get(column, column.replace("_", " ")) for column in columns)
-    return f"{found['device']}, torch {found['torch']}.\n\n" + table(head, rows)
+    rows = (
+        [cell(row.get(c), form) for c, form in columns.items()]
+        for row in timed
+    )
+    head = (
+        GPU_HEADS.get(column, column.replace("_", " ")) for column in columns
+    )
+    return f"{found['device']}, torch {found['torch']}.\n\n" + table(
+        head, rows
+    )
 
 
 def large() -> str:
     """Return two levels of a million nodes, and of up to ten million rows of features."""
-    grid = [r for r in record("million_graph")["rows"] if r["what"].startswith("two levels")]
-    rows = [("a grid of streets, two cores", record("million_graph")["nodes"], r) for r in grid]
+    grid = [
+        r
+        for r in record("million_graph")["rows"]
+        if r["what"].startswith("two levels")
+    ]
+    rows = [
+        ("a grid of streets, two cores", record("million_graph")["nodes"], r)
+        for r in grid
+    ]
     names = {"graph": "a grid of streets, H200", "features": "features, H200"}
-    rows += [(names[r["what"]], r["n"], r) for r in record("gpu_two_levels")["rows"]]
+    rows += [
+        (names[r["what"]], r["n"], r) for r in record("gpu_two_levels")["rows"]
+    ]
 
     def line(title: str, n: int, r: Any) -> list[str]:
         if "searches_seconds" in r:
@@ -721,10 +1093,27 @@ def large() -> str:
                 f"{r['near_median']:.1%}",
                 f"{r['random_median']:.1%}",
             )
-        return [title, f"{n:,}", f"{r['landmarks']:,}", near, far, time, memory]
+        return [
+            title,
+            f"{n:,}",
+            f"{r['landmarks']:,}",
+            near,
+            far,
+            time,
+            memory,
+        ]
 
-    head = ["", "n", "landmarks", "near pairs: median, p95 error", "random pairs: median, p95"]
-    return table([*head, "searches or fit + the rest", "peak"], (line(*one) for one in rows))
+    head = [
+        "",
+        "n",
+        "landmarks",
+        "near pairs: median, p95 error",
+        "random pairs: median, p95",
+    ]
+    return table(
+        [*head, "searches or fit + the rest", "peak"],
+        (line(*one) for one in rows),
+    )
 
 
 def graph_ways() -> str:
@@ -733,10 +1122,25 @@ def graph_ways() -> str:
     def line(r: Any) -> list[str]:
         far = f"{r['all_median']:.1%}, {r['all_p95']:.1%}"
         near = f"{r['near_median']:.1%}, {r['near_p95']:.1%}"
-        return [r["graph"], f"{r['nodes']:,}", r["way"], far, near, f"{r['recall10']:.3f}"]
+        return [
+            r["graph"],
+            f"{r['nodes']:,}",
+            r["way"],
+            far,
+            near,
+            f"{r['recall10']:.3f}",
+        ]
 
-    head = ["graph", "nodes", "fit", "all pairs: median, p95 error", "50 nearest: median, p95"]
-    return table([*head, "recall@10"], map(line, record("graph_pairs")["rows"]))
+    head = [
+        "graph",
+        "nodes",
+        "fit",
+        "all pairs: median, p95 error",
+        "50 nearest: median, p95",
+    ]
+    return table(
+        [*head, "recall@10"], map(line, record("graph_pairs")["rows"])
+    )
 
 
 def feature_ways() -> str:
@@ -811,4 +1215,6 @@ def filled(text: str) -> str:
 
 if __name__ == "__main__":
     for page in PAGES:
-        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
+        page.write_text(
+            filled(page.read_text(encoding="utf-8")), encoding="utf-8"
+        )

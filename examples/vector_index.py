@@ -29,7 +29,9 @@ def faiss_flat(index: InnerProduct, coordinates: Floats, k: int) -> Ints:
     vectors = _vectors(index)
     store = faiss.IndexFlatIP(vectors.shape[1])
     store.add(vectors)
-    return np.asarray(store.search(_queries(index, coordinates), k)[1], dtype=np.int64)
+    return np.asarray(
+        store.search(_queries(index, coordinates), k)[1], dtype=np.int64
+    )
 
 
 def faiss_ivf(index: InnerProduct, coordinates: Floats, k: int) -> Ints:
@@ -39,12 +41,16 @@ def faiss_ivf(index: InnerProduct, coordinates: Floats, k: int) -> Ints:
     vectors = _vectors(index)
     n, dim = vectors.shape
     lists = int(np.sqrt(n))
-    store = faiss.IndexIVFFlat(faiss.IndexFlatIP(dim), dim, lists, faiss.METRIC_INNER_PRODUCT)
+    store = faiss.IndexIVFFlat(
+        faiss.IndexFlatIP(dim), dim, lists, faiss.METRIC_INNER_PRODUCT
+    )
     store.cp.min_points_per_centroid = 1
     store.train(vectors)
     store.nprobe = max(1, lists // 4)
     store.add(vectors)
-    return np.asarray(store.search(_queries(index, coordinates), k)[1], dtype=np.int64)
+    return np.asarray(
+        store.search(_queries(index, coordinates), k)[1], dtype=np.int64
+    )
 
 
 def faiss_hnsw(index: InnerProduct, coordinates: Floats, k: int) -> Ints:
@@ -52,11 +58,15 @@ def faiss_hnsw(index: InnerProduct, coordinates: Floats, k: int) -> Ints:
     import faiss
 
     vectors = _vectors(index)
-    store = faiss.IndexHNSWFlat(vectors.shape[1], 32, faiss.METRIC_INNER_PRODUCT)
+    store = faiss.IndexHNSWFlat(
+        vectors.shape[1], 32, faiss.METRIC_INNER_PRODUCT
+    )
     store.hnsw.efConstruction = 200
     store.add(vectors)
     store.hnsw.efSearch = max(200, k)
-    return np.asarray(store.search(_queries(index, coordinates), k)[1], dtype=np.int64)
+    return np.asarray(
+        store.search(_queries(index, coordinates), k)[1], dtype=np.int64
+    )
 
 
 def usearch_exact(index: InnerProduct, coordinates: Floats, k: int) -> Ints:
@@ -65,7 +75,9 @@ def usearch_exact(index: InnerProduct, coordinates: Floats, k: int) -> Ints:
     from usearch.index import search
 
     vectors = _vectors(index)
-    found = search(vectors, _queries(index, coordinates), k, MetricKind.IP, exact=True)
+    found = search(
+        vectors, _queries(index, coordinates), k, MetricKind.IP, exact=True
+    )
     return np.asarray(found.keys, dtype=np.int64)
 
 
@@ -74,9 +86,13 @@ def usearch_graph(index: InnerProduct, coordinates: Floats, k: int) -> Ints:
     from usearch.index import Index
 
     vectors = _vectors(index)
-    store = Index(ndim=vectors.shape[1], metric="ip", dtype="f32", expansion_search=200)
+    store = Index(
+        ndim=vectors.shape[1], metric="ip", dtype="f32", expansion_search=200
+    )
     store.add(np.arange(len(vectors)), vectors)
-    return np.asarray(store.search(_queries(index, coordinates), k).keys, dtype=np.int64)
+    return np.asarray(
+        store.search(_queries(index, coordinates), k).keys, dtype=np.int64
+    )
 
 
 def qdrant(index: InnerProduct, coordinates: Floats, k: int) -> Ints:
@@ -85,9 +101,13 @@ def qdrant(index: InnerProduct, coordinates: Floats, k: int) -> Ints:
 
     vectors = _vectors(index)
     client = QdrantClient(":memory:")
-    size = models.VectorParams(size=vectors.shape[1], distance=models.Distance.DOT)
+    size = models.VectorParams(
+        size=vectors.shape[1], distance=models.Distance.DOT
+    )
     client.create_collection("digits", vectors_config=size)
-    client.upload_collection("digits", vectors=vectors, ids=range(len(vectors)))
+    client.upload_collection(
+        "digits", vectors=vectors, ids=range(len(vectors))
+    )
     # A server builds a graph, which fails on vectors of different lengths; `exact` compares all.
     exact = models.SearchParams(exact=True)
     rows = [
@@ -112,7 +132,9 @@ def _queries(index: InnerProduct, coordinates: Floats) -> Floats:
 
 
 # The package, whether the vectors must have unit length, and the search.
-SEARCHES: dict[str, tuple[str, bool, Callable[[InnerProduct, Floats, int], Ints]]] = {
+SEARCHES: dict[
+    str, tuple[str, bool, Callable[[InnerProduct, Floats, int], Ints]]
+] = {
     "FAISS flat": ("faiss", False, faiss_flat),
     "FAISS IVF": ("faiss", True, faiss_ivf),
     "FAISS HNSW": ("faiss", True, faiss_hnsw),
@@ -133,17 +155,29 @@ def main() -> None:
 
     hops = hop_distances(load_digits().data, n_neighbors=5, connect=True)
     known, new = hops[:1000, :1000], hops[1000:1100, :1000]
-    emb = neuc_mds(known, 20, loss="relative", random_state=0)  # near pairs matter here
+    emb = neuc_mds(
+        known, 20, loss="relative", random_state=0
+    )  # near pairs matter here
     placed = emb.transform(new)
     exact, _ = emb.neighbors(10, placed)
     farthest = np.sort(new, axis=1)[:, 9:10]  # of the true ten nearest
-    print("index           as emb.neighbors   true nearest   true, 50 reranked")
+    print(
+        "index           as emb.neighbors   true nearest   true, 50 reranked"
+    )
     for name, (package, unit, search) in SEARCHES.items():
         if find_spec(package) is None:
             print(f"{name:<15} not installed")
             continue
         found = search(emb.to_inner_product(unit=unit), placed, 50)
-        same = np.mean([len(set(a[:10]) & set(b)) for a, b in zip(found, exact, strict=True)]) / 10
+        same = (
+            np.mean(
+                [
+                    len(set(a[:10]) & set(b))
+                    for a, b in zip(found, exact, strict=True)
+                ]
+            )
+            / 10
+        )
         true = np.take_along_axis(new, found, axis=1)
         right = np.mean(true[:, :10] <= farthest)
         reranked = np.mean(np.sort(true, axis=1)[:, :10] <= farthest)

@@ -35,11 +35,17 @@ def main(words: Sequence[str] | None = None) -> int:
     settings = Settings(asked.seed, asked.data, download=not asked.no_download)
     asked.output.mkdir(parents=True, exist_ok=True)
     records = []
-    for record in run_experiments(chosen, settings, lambda step: print(step, file=sys.stderr)):
+    for record in run_experiments(
+        chosen, settings, lambda step: print(step, file=sys.stderr)
+    ):
         records.append(record)
         write(asked.output, record, plots=not asked.no_plots)
-    (asked.output / DOCUMENT).write_text(reproduction(records), encoding="utf-8")
-    (asked.output / Path(RECORD).name).write_text(as_json(records), encoding="utf-8")
+    (asked.output / DOCUMENT).write_text(
+        reproduction(records), encoding="utf-8"
+    )
+    (asked.output / Path(RECORD).name).write_text(
+        as_json(records), encoding="utf-8"
+    )
     show(records)
     print(f"Written to {asked.output}, {DOCUMENT} among the files.")
     return 0
@@ -47,14 +53,31 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Describe the arguments."""
-    made = argparse.ArgumentParser(prog="python -m reproduction", description=__doc__)
-    made.add_argument("names", nargs="*", metavar="NAME", help="a name or LaTeX label; default all")
-    made.add_argument("--list", action="store_true", help="list the names and stop")
+    made = argparse.ArgumentParser(
+        prog="python -m reproduction", description=__doc__
+    )
+    made.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="a name or LaTeX label; default all",
+    )
+    made.add_argument(
+        "--list", action="store_true", help="list the names and stop"
+    )
     made.add_argument("--seed", type=int, default=0)
-    made.add_argument("--data", type=Path, help="folder of the data; default $NEUCMDS_DATA")
-    made.add_argument("--no-download", action="store_true", help="fetch nothing from OpenML")
-    made.add_argument("--no-plots", action="store_true", help="draw no figures")
-    made.add_argument("-o", "--output", type=Path, default=Path("paper-neucmds"))
+    made.add_argument(
+        "--data", type=Path, help="folder of the data; default $NEUCMDS_DATA"
+    )
+    made.add_argument(
+        "--no-download", action="store_true", help="fetch nothing from OpenML"
+    )
+    made.add_argument(
+        "--no-plots", action="store_true", help="draw no figures"
+    )
+    made.add_argument(
+        "-o", "--output", type=Path, default=Path("paper-neucmds")
+    )
     return made
 
 
@@ -64,7 +87,9 @@ def write(folder: Path, record: Record, *, plots: bool) -> None:
     content = json.dumps(record.as_dict(), indent=1, ensure_ascii=False)
     (folder / f"{name}.json").write_text(content + "\n", encoding="utf-8")
     (folder / f"{name}.md").write_text(markdown(record), encoding="utf-8")
-    with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as stream:
+    with (folder / f"{name}.csv").open(
+        "w", newline="", encoding="utf-8"
+    ) as stream:
         csv.writer(stream).writerows([CSV_HEADER, *csv_rows(record)])
     if plots and record.panels:
         from reproduction.drawing import draw
@@ -77,7 +102,10 @@ def write(folder: Path, record: Record, *, plots: bool) -> None:
 def as_json(records: Sequence[Record]) -> str:
     """Return the records as JSON, a line for each number, without the curves of figures."""
     content = [record.as_dict() | {"panels": []} for record in records]
-    return json.dumps(content, ensure_ascii=False).replace('{"row"', '\n{"row"') + "\n"
+    return (
+        json.dumps(content, ensure_ascii=False).replace('{"row"', '\n{"row"')
+        + "\n"
+    )
 
 
 def show(records: Sequence[Record]) -> None:
@@ -86,7 +114,9 @@ def show(records: Sequence[Record]) -> None:
         print(markdown(record))
     for reason in reasons(records):
         print(f"Not run: {reason}" if "not run" not in reason else reason)
-    agree, differ, absent = (sum(record.score[i] for record in records) for i in range(3))
+    agree, differ, absent = (
+        sum(record.score[i] for record in records) for i in range(3)
+    )
     print(
         f"{agree + differ + absent} published numbers: {agree} agree, {differ} differ, "
         f"{absent} not run. {sum(record.seconds for record in records):.0f} s."

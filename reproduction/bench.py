@@ -59,7 +59,10 @@ class Bench:
     """
 
     def __init__(
-        self, settings: Settings, progress: Progress | None = None, n_seeds: int = N_SEEDS
+        self,
+        settings: Settings,
+        progress: Progress | None = None,
+        n_seeds: int = N_SEEDS,
     ) -> None:
         self.settings = settings
         self.progress = progress or _silent
@@ -113,7 +116,9 @@ class Bench:
             self._spectra[name] = gram, full_spectrum(gram)
         return self._spectra[name]
 
-    def embedding(self, name: str, method: str, k: int | None = None) -> Embedding:
+    def embedding(
+        self, name: str, method: str, k: int | None = None
+    ) -> Embedding:
         """Embed a data set, in the paper's number of dimensions unless another is given."""
         key = name, method, self.problem(name).k if k is None else k
         if key not in self._embeddings:
@@ -121,7 +126,9 @@ class Bench:
                 self.progress(f"{name}: {method}, k = {key[2]}")
             gram, spectrum = self.spectrum(name)
             prepared = Dense(gram, squared=True)
-            self._embeddings[key] = embed_spectrum(prepared, spectrum, Components(key[2]), method)
+            self._embeddings[key] = embed_spectrum(
+                prepared, spectrum, Components(key[2]), method
+            )
         return self._embeddings[key]
 
     def quality(self, name: str, method: str, k: int | None = None) -> Quality:
@@ -130,7 +137,9 @@ class Bench:
         if key not in self._qualities:
             embedding = self.embedding(name, method, key[2])
             gram, _ = self.spectrum(name)
-            self._qualities[key] = evaluate(embedding, Dense(gram, squared=True))
+            self._qualities[key] = evaluate(
+                embedding, Dense(gram, squared=True)
+            )
         return self._qualities[key]
 
     def counts(self, name: str) -> PublishedCounts:
@@ -138,7 +147,9 @@ class Bench:
         if name not in self._counts:
             self.progress(f"{name}: counts as published")
             problem = self.problem(name)
-            self._counts[name] = count_as_published(problem.sq_dissimilarity, problem.k)
+            self._counts[name] = count_as_published(
+                problem.sq_dissimilarity, problem.k
+            )
         return self._counts[name]
 
     def smacof(self, name: str, *, as_published: bool) -> Smacof:
@@ -165,20 +176,32 @@ class Bench:
             found.append(self.with_seed(seed).smacof(name, as_published=True))
         return found
 
-    def noise_spectra(self, n: int, count: int) -> list[npt.NDArray[np.float64]]:
+    def noise_spectra(
+        self, n: int, count: int
+    ) -> list[npt.NDArray[np.float64]]:
         """Eigenvalues of random symmetric matrices; they serve every share c."""
         for i in range(len(self._noise), count):
             self.progress(f"random matrix {i + 1} of {count}, n = {n}")
-            self._noise.append(random_spectrum(n, random_state=self.settings.seed + i))
+            self._noise.append(
+                random_spectrum(n, random_state=self.settings.seed + i)
+            )
         return self._noise[:count]
 
     def draws(self, name: str) -> list[Draw]:
         """Measure a synthetic set for many seeds, the run's own first."""
         if name not in self._draws:
             self._draws[name] = []
-            for seed in range(self.settings.seed, self.settings.seed + self.n_seeds):
+            for seed in range(
+                self.settings.seed, self.settings.seed + self.n_seeds
+            ):
                 self.progress(f"{name}: draw with seed {seed}")
-                one = self if seed == self.settings.seed else self.with_seed(seed)
-                quality = {method: one.quality(name, method) for method in METHODS}
+                one = (
+                    self
+                    if seed == self.settings.seed
+                    else self.with_seed(seed)
+                )
+                quality = {
+                    method: one.quality(name, method) for method in METHODS
+                }
                 self._draws[name].append(Draw(quality, one.counts(name)))
         return self._draws[name]

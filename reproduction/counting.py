@@ -58,7 +58,11 @@ class PublishedCounts:
 
     def range_of(self, method: str) -> tuple[int, int]:
         """Fewest and most negative pairs that rounding could have made of the twins."""
-        settled = self.settled_pairs["neuc"] if method == "neuc" else self.settled_new_pairs
+        settled = (
+            self.settled_pairs["neuc"]
+            if method == "neuc"
+            else self.settled_new_pairs
+        )
         return settled, settled + self.twins
 
 
@@ -67,15 +71,21 @@ def count_as_published(sq_dissimilarity: Floats, k: int) -> PublishedCounts:
     n = len(sq_dissimilarity)
     lam, vectors = _eigenpairs(sq_dissimilarity)
     # errata E3: the constant vector is found by its direction and left out
-    usable = np.delete(np.arange(n), np.abs(vectors.sum(axis=0)).argmax())[::-1]
-    ends = Spectrum(lam[usable], float(lam.sum()), float(lam @ lam), n - 1, n - 1)
+    usable = np.delete(np.arange(n), np.abs(vectors.sum(axis=0)).argmax())[
+        ::-1
+    ]
+    ends = Spectrum(
+        lam[usable], float(lam.sum()), float(lam @ lam), n - 1, n - 1
+    )
     upper = np.triu(np.ones((n, n), dtype=bool), 1)
     d = sq_dissimilarity[upper]
     twins = np.ones(d.size, dtype=bool)
     negative, distortion = {}, {}
     for name, method in METHODS.items():
         selection = method(ends, Components(k))
-        x = vectors[:, usable[selection.kept]] * np.sqrt(np.abs(selection.core))
+        x = vectors[:, usable[selection.kept]] * np.sqrt(
+            np.abs(selection.core)
+        )
         d_hat = _differences(x, np.sign(selection.core))[upper]
         negative[name] = d_hat < 0
         twins &= np.abs(d_hat) <= rounding_level(x, x)[upper]
@@ -83,11 +93,16 @@ def count_as_published(sq_dissimilarity: Floats, k: int) -> PublishedCounts:
     new = negative["neuc+"] & ~negative["neuc"]
     return PublishedCounts(
         negative_eigenvalues=int((lam < 0).sum()),
-        negative_pairs={name: int(found.sum()) for name, found in negative.items()},
+        negative_pairs={
+            name: int(found.sum()) for name, found in negative.items()
+        },
         new_negative_pairs=int(new.sum()),
         distortion=distortion,
         twins=int(twins.sum()),
-        settled_pairs={name: int((found & ~twins).sum()) for name, found in negative.items()},
+        settled_pairs={
+            name: int((found & ~twins).sum())
+            for name, found in negative.items()
+        },
         settled_new_pairs=int((new & ~twins).sum()),
     )
 
@@ -95,7 +110,9 @@ def count_as_published(sq_dissimilarity: Floats, k: int) -> PublishedCounts:
 def _eigenpairs(sq_dissimilarity: Floats) -> tuple[Floats, Floats]:
     n = len(sq_dissimilarity)
     centering = np.eye(n) - np.ones((n, n)) / n
-    values, vectors = np.linalg.eigh(-0.5 * centering @ sq_dissimilarity @ centering)
+    values, vectors = np.linalg.eigh(
+        -0.5 * centering @ sq_dissimilarity @ centering
+    )
     return values, vectors
 
 
@@ -116,4 +133,7 @@ def is_metric(sq_dissimilarity: Floats) -> bool:
         return False
     d = np.sqrt(sq_dissimilarity)
     slack = 1e-9 * float(d.max())
-    return not any(bool(np.any(d > d[:, via, None] + (d[via] + slack))) for via in range(len(d)))
+    return not any(
+        bool(np.any(d > d[:, via, None] + (d[via] + slack)))
+        for via in range(len(d))
+    )

@@ -16,7 +16,9 @@ from neucmds.spectrum.spectrum import Spectrum
 Floats = npt.NDArray[np.float64]
 
 
-def stress_curve(gram: Gram, spectrum: Spectrum, method: str, ks: Iterable[int]) -> Floats:
+def stress_curve(
+    gram: Gram, spectrum: Spectrum, method: str, ks: Iterable[int]
+) -> Floats:
     """STRESS of one of the paper's methods at each k.
 
     All four give every kept eigenvalue the same shift τ, so diag(G) = Σ_kept (λ + τ) u∘u. From one
@@ -47,9 +49,15 @@ def stress_curve(gram: Gram, spectrum: Spectrum, method: str, ks: Iterable[int])
             with_values += sign * (lam[changed] @ squares[changed])
             plain += sign * squares[changed].sum(axis=0)
         kept = now
-        shift = float(np.mean(selection.core - lam[selection.kept])) if selection.kept.size else 0.0
+        shift = (
+            float(np.mean(selection.core - lam[selection.kept]))
+            if selection.kept.size
+            else 0.0
+        )
         e = diagonal - with_values - shift * plain
-        c1 = 4 * (float(np.sum(lam[~kept] ** 2)) + selection.kept.size * shift**2)
+        c1 = 4 * (
+            float(np.sum(lam[~kept] ** 2)) + selection.kept.size * shift**2
+        )
         c2 = 4 * float(e.sum()) ** 2
         curve.append(c1 + c2 / 2 + 2 * n * float(e @ e))
     return np.array(curve)

@@ -63,9 +63,13 @@ _MARKS = {"differs": "**", "in range": "*"}
 def reproduction(records: Sequence[Record]) -> str:
     """Write the page."""
     parts = [_OPENING, _summary(records), _VERDICTS, _differences(records)]
-    missing = dict.fromkeys(skip.row for record in records for skip in record.skipped)
+    missing = dict.fromkeys(
+        skip.row for record in records for skip in record.skipped
+    )
     if missing:
-        parts.append(f"## Not run\n\n{', '.join(missing)}: their CuMiDa files were not available.")
+        parts.append(
+            f"## Not run\n\n{', '.join(missing)}: their CuMiDa files were not available."
+        )
     parts += [_FITTED, _TABLES]
     shown = [record for record in records if record.name != _REPEATED]
     for title, alike in groupby(shown, lambda record: record.title):
@@ -75,17 +79,32 @@ def reproduction(records: Sequence[Record]) -> str:
 
 def _summary(records: Sequence[Record]) -> str:
     kinds = ("same digits", "within", "in range", "differs", "not run")
-    head = ("", "published", "same digits", "within tolerance", "in range", "differ", "not run")
+    head = (
+        "",
+        "published",
+        "same digits",
+        "within tolerance",
+        "in range",
+        "differ",
+        "not run",
+    )
     lines, totals = [], dict.fromkeys(kinds, 0)
     for record in records:
-        verdicts = [cell.verdict for cell in record.cells if cell.printed is not None]
-        counts = {kind: sum(verdict.startswith(kind) for verdict in verdicts) for kind in kinds}
+        verdicts = [
+            cell.verdict for cell in record.cells if cell.printed is not None
+        ]
+        counts = {
+            kind: sum(verdict.startswith(kind) for verdict in verdicts)
+            for kind in kinds
+        }
         totals = {kind: totals[kind] + counts[kind] for kind in kinds}
         if verdicts:
             lines.append(_line(_label(record), counts))
     lines.append(_line("**all**", totals))
     versions = records[0].versions if records else {}
-    software = ", ".join(f"{name} {version}" for name, version in versions.items())
+    software = ", ".join(
+        f"{name} {version}" for name, version in versions.items()
+    )
     return f"{markdown_table(head, lines)}\n\nMade with {software}."
 
 
@@ -105,8 +124,13 @@ def _differences(records: Sequence[Record]) -> str:
         for cell in record.cells:
             if cell.agrees is False:
                 found.setdefault((_label(record), cell.note), []).append(cell)
-    lines = [f"- {name}, {_entries(cells)}; {note}." for (name, note), cells in found.items()]
-    return "## What differs\n\n" + ("\n".join(lines) or "Every number that was run agrees.")
+    lines = [
+        f"- {name}, {_entries(cells)}; {note}."
+        for (name, note), cells in found.items()
+    ]
+    return "## What differs\n\n" + (
+        "\n".join(lines) or "Every number that was run agrees."
+    )
 
 
 def _entries(cells: Sequence[Cell]) -> str:
@@ -121,24 +145,46 @@ def _section(title: str, records: Sequence[Record]) -> list[str]:
     """One heading for records of the same title, their labels and notes, and one table."""
     labels = [f"`{label}`" for record in records for label in record.labels]
     notes = dict.fromkeys(note for record in records for note in record.notes)
-    text = " ".join([f"{', '.join(labels)}." if labels else "", *notes]).strip()
-    cells = {(c.row, c.column): c for r in records for c in r.cells if _is_shown(c)}
+    text = " ".join(
+        [f"{', '.join(labels)}." if labels else "", *notes]
+    ).strip()
+    cells = {
+        (c.row, c.column): c for r in records for c in r.cells if _is_shown(c)
+    }
     rows = list(dict.fromkeys(row for row, _ in cells))
     columns = list(dict.fromkeys(column for _, column in cells))
     if all(cell.verdict == "same digits" for cell in cells.values()):
-        same = f"All {len(cells)} numbers have the printed digits." if cells else ""
+        same = (
+            f"All {len(cells)} numbers have the printed digits."
+            if cells
+            else ""
+        )
         return [f"### {title}", f"{text} {same}".strip()]
-    own = {column for (_, column), cell in cells.items() if cell.printed is None}
-    own -= {column for (_, column), cell in cells.items() if cell.printed is not None}
-    names = {c: f"{c} †" if c in own and len(own) < len(columns) else c for c in columns}
-    lines = [[names[c], *(_shown(cells.get((row, c))) for row in rows)] for c in columns]
+    own = {
+        column for (_, column), cell in cells.items() if cell.printed is None
+    }
+    own -= {
+        column
+        for (_, column), cell in cells.items()
+        if cell.printed is not None
+    }
+    names = {
+        c: f"{c} †" if c in own and len(own) < len(columns) else c
+        for c in columns
+    }
+    lines = [
+        [names[c], *(_shown(cells.get((row, c))) for row in rows)]
+        for c in columns
+    ]
     return [f"### {title}", text, markdown_table(["", *rows], lines)]
 
 
 def _is_shown(cell: Cell) -> bool:
     if cell.ours is None:
         return False
-    return cell.printed is not None or _SHOWN.fullmatch(cell.column) is not None
+    return (
+        cell.printed is not None or _SHOWN.fullmatch(cell.column) is not None
+    )
 
 
 def _shown(cell: Cell | None) -> str:
@@ -155,4 +201,8 @@ def _shown(cell: Cell | None) -> str:
 
 def _short(value: float | int | str | None, digits: int = 5) -> str:
     """Write a number without the plus and the zeros of its exponent."""
-    return re.sub(r"e\+?(-?)0*", r"e\1", number(value, digits)) if value is not None else ""
+    return (
+        re.sub(r"e\+?(-?)0*", r"e\1", number(value, digits))
+        if value is not None
+        else ""
+    )

@@ -5,7 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from neucmds.tools.plots.figures import GUIDE, METHOD_STYLES, NEGATIVE, POSITIVE
+from neucmds.tools.plots.figures import (
+    GUIDE,
+    METHOD_STYLES,
+    NEGATIVE,
+    POSITIVE,
+)
 from reproduction.records import Panel, Record, Series
 
 if TYPE_CHECKING:
@@ -36,7 +41,9 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
     for series in panel.series:
         if panel.kind == "bar":
             colour = POSITIVE if series.name == "positive" else NEGATIVE
-            ax.bar(series.x, series.y, color=colour, width=1.0, label=series.name)
+            ax.bar(
+                series.x, series.y, color=colour, width=1.0, label=series.name
+            )
         else:
             _draw_line(ax, series)
     if panel.log_y:
@@ -65,7 +72,9 @@ def _draw_line(ax: Axes, series: Series) -> None:
 
 def _leave_out_perfect_fits(ax: Axes, panel: Panel) -> None:
     """End the axis where STRESS is only rounding: all n − 1 dimensions fit anything."""
-    values = [value for series in panel.series for value in series.y if value > 0]
+    values = [
+        value for series in panel.series for value in series.y if value > 0
+    ]
     top = max(values, default=1.0)
     kept = [value for value in values if value > 1e-6 * top]
     ax.set_ylim(0.5 * min(kept, default=0.1), 2 * top)

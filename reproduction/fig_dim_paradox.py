@@ -16,7 +16,11 @@ def run_two(bench: Bench) -> Record:
 
 def run_all(bench: Bench) -> Record:
     """Draw the other eight data sets."""
-    names = ("Euclidean-ball", *(name for name in CUMIDA if name != "Renal"), *IMAGES)
+    names = (
+        "Euclidean-ball",
+        *(name for name in CUMIDA if name != "Renal"),
+        *IMAGES,
+    )
     return _run(bench, "figure:dim-para-all", ("fig:dim-para-all",), names)
 
 
@@ -25,7 +29,9 @@ def run_stand_ins(bench: Bench) -> Record:
     return _run(bench, "figure:dim-paradox-stand-ins", (), STAND_INS)
 
 
-def _run(bench: Bench, name: str, labels: tuple[str, ...], rows: tuple[str, ...]) -> Record:
+def _run(
+    bench: Bench, name: str, labels: tuple[str, ...], rows: tuple[str, ...]
+) -> Record:
     found, skipped = bench.split(rows)
     shown = [paradox(bench, row) for row in found]
     return Record(

@@ -28,7 +28,9 @@ def run(bench: Bench) -> Record:
     )
 
 
-def _values(bench: Bench, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _values(
+    bench: Bench, name: str
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     _, spectrum = bench.spectrum(name)
     return spectrum.values
 
@@ -37,7 +39,11 @@ def _panel(bench: Bench, name: str) -> Panel:
     values = _values(bench, name)
     order = np.arange(1, values.size + 1)
     series = tuple(
-        Series(sign, tuple(order[part].astype(float).tolist()), tuple(values[part].tolist()))
+        Series(
+            sign,
+            tuple(order[part].astype(float).tolist()),
+            tuple(values[part].tolist()),
+        )
         for sign, part in (("positive", values > 0), ("negative", values < 0))
     )
     return Panel(name, "eigenvalue, largest first", "λ", series, kind="bar")
@@ -48,5 +54,9 @@ def _shares(bench: Bench, name: str) -> list[Cell]:
     negative = values[values < 0]
     return [
         Cell(name, "negative eigenvalues", int(negative.size)),
-        Cell(name, "negative share of Σ|λ|", float(-negative.sum() / np.abs(values).sum())),
+        Cell(
+            name,
+            "negative share of Σ|λ|",
+            float(-negative.sum() / np.abs(values).sum()),
+        ),
     ]

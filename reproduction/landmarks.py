@@ -21,7 +21,9 @@ K = 9
 SHARES = {"25 % landmarks": 0.25, "10 % landmarks": 0.10}
 
 
-def landmark_factor(bench: Bench, share: float, k: int, method: str = "neuc") -> float:
+def landmark_factor(
+    bench: Bench, share: float, k: int, method: str = "neuc"
+) -> float:
     """STRESS of all objects placed by random landmarks, over the STRESS of the full fit."""
     name = "Random-simplex"
     d = bench.problem(name).sq_dissimilarity
@@ -50,7 +52,11 @@ def run(bench: Bench) -> Record:
         low, high = min(factors), max(factors)
         cells.append(Cell(row, "factor", factors[0], printed, 0.03, low, high))
         cells.append(
-            Cell(row, f"factor at k = {k_tables}", landmark_factor(bench, share, k_tables))
+            Cell(
+                row,
+                f"factor at k = {k_tables}",
+                landmark_factor(bench, share, k_tables),
+            )
         )
     return Record(
         "table:landmarks",

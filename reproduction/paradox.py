@@ -46,11 +46,18 @@ def _cells(bench: Bench, name: str, curves: dict[str, Floats]) -> list[Cell]:
     last = bench.problem(name).k
     cells = [Cell(name, "classical is best at k", best)]
     if best < last:
-        cells += _factors(bench, name, best, last, f"factor from there to k = {last}")
+        cells += _factors(
+            bench, name, best, last, f"factor from there to k = {last}"
+        )
     found = _stated_step(bench, name, curves)
     if found is None:
         cells.append(
-            Cell(name, "from k", None, note="no k makes classical MDS worse and the others not")
+            Cell(
+                name,
+                "from k",
+                None,
+                note="no k makes classical MDS worse and the others not",
+            )
         )
     else:
         start, end = found
@@ -64,13 +71,16 @@ def _cells(bench: Bench, name: str, curves: dict[str, Floats]) -> list[Cell]:
     return cells
 
 
-def _factors(bench: Bench, name: str, start: int, end: int, column: str) -> list[Cell]:
+def _factors(
+    bench: Bench, name: str, start: int, end: int, column: str
+) -> list[Cell]:
     """STRESS at one k over STRESS at another, for every method."""
     return [
         Cell(
             name,
             f"{column}: {method}",
-            _stress(bench, name, method, end) / _stress(bench, name, method, start),
+            _stress(bench, name, method, end)
+            / _stress(bench, name, method, start),
         )
         for method in (*METHODS, *OURS)
     ]
@@ -84,7 +94,9 @@ def _curves(bench: Bench, name: str) -> dict[str, Floats]:
     # Lower-MDS has no more dimensions than there are positive eigenvalues.
     last = {"lower": positive}
     return {
-        method: stress_curve(gram, spectrum, method, range(1, last.get(method, gram.n - 1) + 1))
+        method: stress_curve(
+            gram, spectrum, method, range(1, last.get(method, gram.n - 1) + 1)
+        )
         for method in METHODS
     }
 
@@ -93,27 +105,37 @@ def _stress(bench: Bench, name: str, method: str, k: int) -> float:
     return bench.embedding(name, method, k).stress
 
 
-def _stated_step(bench: Bench, name: str, curves: dict[str, Floats]) -> tuple[int, int] | None:
+def _stated_step(
+    bench: Bench, name: str, curves: dict[str, Floats]
+) -> tuple[int, int] | None:
     """Find a step on which `exact` and `refined` do not get worse either."""
     steps = steps_that_show_it(curves, bench.problem(name).k)
     for _, (start, end) in zip(range(MOST_TRIALS), steps, strict=False):
         if all(
-            _stress(bench, name, method, end) <= _stress(bench, name, method, start)
+            _stress(bench, name, method, end)
+            <= _stress(bench, name, method, start)
             for method in OURS
         ):
             return start, end
     return None
 
 
-def steps_that_show_it(curves: dict[str, Floats], paper_k: int) -> Iterator[tuple[int, int]]:
+def steps_that_show_it(
+    curves: dict[str, Floats], paper_k: int
+) -> Iterator[tuple[int, int]]:
     """Find steps (from, to) that make classical MDS worse and Neuc-MDS and Neuc-MDS⁺ not.
 
     First those that end at the k of the paper, then those that end below it, largest first; of
     each, the step comes first that makes classical MDS worst.
     """
     for end in range(min(paper_k, curves["classical"].size), 1, -1):
-        factor = {m: curves[m][end - 1] / curves[m][: end - 1] for m in ("classical", *_NEUC)}
-        shows = (factor["classical"] > 1) & np.all([factor[m] <= 1 for m in _NEUC], axis=0)
+        factor = {
+            m: curves[m][end - 1] / curves[m][: end - 1]
+            for m in ("classical", *_NEUC)
+        }
+        shows = (factor["classical"] > 1) & np.all(
+            [factor[m] <= 1 for m in _NEUC], axis=0
+        )
         worst_first = np.argsort(-factor["classical"], kind="stable")
         yield from ((int(i) + 1, end) for i in worst_first if shows[i])
 

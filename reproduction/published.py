@@ -30,7 +30,9 @@ class PublishedTable:
     units: dict[str, float] = field(default_factory=dict)
     scaled: tuple[str, ...] = ()
     errata: tuple[str, ...] = ()
-    corrections: dict[tuple[str, str], Correction] = field(default_factory=dict)
+    corrections: dict[tuple[str, str], Correction] = field(
+        default_factory=dict
+    )
 
     def get(self, row: str, column: str) -> Printed | None:
         """Look up one entry; None if the paper has no such row or column, or leaves it empty."""
@@ -51,12 +53,21 @@ class PublishedTable:
 
 def _parse(text: str) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
     """Read ``row | a | b`` lines; the first line names the columns."""
-    lines = [[part.strip() for part in line.split("|")] for line in text.strip().splitlines()]
-    return tuple(lines[0][1:]), {line[0]: tuple(line[1:]) for line in lines[1:]}
+    lines = [
+        [part.strip() for part in line.split("|")]
+        for line in text.strip().splitlines()
+    ]
+    return tuple(lines[0][1:]), {
+        line[0]: tuple(line[1:]) for line in lines[1:]
+    }
 
 
 def _columns(measures: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(f"{measure}: {method}" for measure, ms in measures.items() for method in ms)
+    return tuple(
+        f"{measure}: {method}"
+        for measure, ms in measures.items()
+        for method in ms
+    )
 
 
 _FOUR = ("classical", "lower", "neuc", "neuc+")
@@ -81,7 +92,8 @@ DATASET = PublishedTable(
     _columns_dataset,
     _rows_dataset,
     corrections={
-        (row, "negative eigenvalues"): Correction(("E19",)) for row in ("Random-simplex", *_IMAGES)
+        (row, "negative eigenvalues"): Correction(("E19",))
+        for row in ("Random-simplex", *_IMAGES)
     },
 )
 METRIC = {row: row in _IMAGES for row in _rows_dataset}
@@ -121,7 +133,9 @@ STRESS_ALL = PublishedTable(
         ("MNIST", "classical"): Correction((), unit=1e7),
         ("Random-simplex", "smacof"): Correction(("E16",)),
         ("Euclidean-ball", "smacof"): Correction(("E16",), unit=1e6),
-        **{(row, "smacof"): Correction(("E16",), unit=10.0) for row in _IMAGES},
+        **{
+            (row, "smacof"): Correction(("E16",), unit=10.0) for row in _IMAGES
+        },
     },
 )
 
@@ -138,9 +152,14 @@ MNIST          | 1.119     | 1.104  | 1.064  | 1.063
 Fashion-MNIST  | 1.135     | 1.096  | 1.068  | 1.068
 CIFAR-10       | 1.129     | 1.109  | 1.121  | 1.118
 """)
-_TWINS = {(row, method): Correction(("E14",)) for row in _IMAGES for method in _FOUR}
+_TWINS = {
+    (row, method): Correction(("E14",)) for row in _IMAGES for method in _FOUR
+}
 DISTORTION_ALL = PublishedTable(
-    "tab:distortion-all", _columns_distortion, _rows_distortion, corrections=_TWINS
+    "tab:distortion-all",
+    _columns_distortion,
+    _rows_distortion,
+    corrections=_TWINS,
 )
 
 _, _rows_norm = _parse("""
@@ -164,7 +183,10 @@ EVALUATION_1 = PublishedTable(
     units={"Euclidean-ball": 1e5, **dict.fromkeys(_IMAGES, 1e3)},
     scaled=("norm",),
     errata=("E9",),
-    corrections={(row, f"distortion: {method}"): fix for (row, method), fix in _TWINS.items()},
+    corrections={
+        (row, f"distortion: {method}"): fix
+        for (row, method), fix in _TWINS.items()
+    },
 )
 
 _, _rows_evaluation_2 = _parse("""
@@ -187,7 +209,10 @@ _IN_THOUSANDS = (
     ("Fashion-MNIST", "neuc+"),
     ("CIFAR-10", "neuc+"),
 )
-_E13 = {(row, "negative pairs: neuc+"): Correction(("E13",)) for row in _rows_evaluation_2}
+_E13 = {
+    (row, "negative pairs: neuc+"): Correction(("E13",))
+    for row in _rows_evaluation_2
+}
 EVALUATION_2 = PublishedTable(
     "tab:evaluation-2-all",
     _columns({"additive error": _FOUR, **_DETAIL}),
@@ -201,8 +226,14 @@ EVALUATION_2 = PublishedTable(
             for row, method in _IN_THOUSANDS
         },
         **_E13,
-        **{(row, "negative pairs: neuc"): Correction(("E14",)) for row in _IMAGES},
-        **{(row, "negative pairs: neuc+"): Correction(("E13", "E14")) for row in _IMAGES},
+        **{
+            (row, "negative pairs: neuc"): Correction(("E14",))
+            for row in _IMAGES
+        },
+        **{
+            (row, "negative pairs: neuc+"): Correction(("E13", "E14"))
+            for row in _IMAGES
+        },
     },
 )
 
@@ -223,13 +254,18 @@ IMAGE_OTHER_METRIC = PublishedTable(
     _columns({"norm": _FOUR, **_DETAIL}),
     _rows_other,
     corrections={
-        **{(row, "negative pairs: neuc+"): Correction(("E13",)) for row in _rows_other},
+        **{
+            (row, "negative pairs: neuc+"): Correction(("E13",))
+            for row in _rows_other
+        },
         **{
             ("MNIST (k=10)", f"norm: {method}"): Correction(("E15",))
             for method in ("lower", "neuc", "neuc+")
         },
         **{
-            ("CIFAR-10 (noise)", f"norm: {method}"): Correction(("E17",), unit=10.0)
+            ("CIFAR-10 (noise)", f"norm: {method}"): Correction(
+                ("E17",), unit=10.0
+            )
             for method in ("lower", "neuc", "neuc+")
         },
         ("MNIST (noise)", "norm: lower"): Correction(("E17",), value=1.449e9),
@@ -241,7 +277,8 @@ LANDMARKS = PublishedTable(
     ("factor",),
     {"25 % landmarks": ("1.0644",), "10 % landmarks": ("1.0898",)},
     corrections={
-        (row, "factor"): Correction(("E18",)) for row in ("25 % landmarks", "10 % landmarks")
+        (row, "factor"): Correction(("E18",))
+        for row in ("25 % landmarks", "10 % landmarks")
     },
 )
 
@@ -257,7 +294,9 @@ _columns_random, _rows_random_1 = _parse("""
 0.4  | 0.5033 | 0.1670 | 0.1866
 0.45 | 0.5004 | 0.1768 | 0.1425
 """)
-RANDOM_MATRIX_1 = PublishedTable("tab:randommatrixerrors1", _columns_random, _rows_random_1)
+RANDOM_MATRIX_1 = PublishedTable(
+    "tab:randommatrixerrors1", _columns_random, _rows_random_1
+)
 
 _columns_random_2, _rows_random_2 = _parse("""
      | e_N
@@ -272,7 +311,9 @@ _columns_random_2, _rows_random_2 = _parse("""
 0.9  | 0.0008
 0.95 | 0.0001
 """)
-RANDOM_MATRIX_2 = PublishedTable("tab:randommatrixerrors2", _columns_random_2, _rows_random_2)
+RANDOM_MATRIX_2 = PublishedTable(
+    "tab:randommatrixerrors2", _columns_random_2, _rows_random_2
+)
 
 TABLES = (
     DATASET,

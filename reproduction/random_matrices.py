@@ -37,7 +37,9 @@ def neuc_error_large(c: float) -> float:
     return float(np.pi**2 / 12.0 * (1.0 - c) ** 3)
 
 
-def random_spectrum(n: int, *, random_state: Any = None) -> npt.NDArray[np.float64]:
+def random_spectrum(
+    n: int, *, random_state: Any = None
+) -> npt.NDArray[np.float64]:
     """Eigenvalues, smallest first, of one random symmetric matrix with standard normal entries."""
     rng = check_random_state(random_state)
     upper = np.triu(rng.standard_normal((n, n)))
@@ -45,7 +47,9 @@ def random_spectrum(n: int, *, random_state: Any = None) -> npt.NDArray[np.float
     return np.asarray(np.linalg.eigvalsh(upper))
 
 
-def errors_of_spectrum(lam: npt.NDArray[np.float64], k: int) -> SimulatedErrors:
+def errors_of_spectrum(
+    lam: npt.NDArray[np.float64], k: int
+) -> SimulatedErrors:
     """Measure both errors on the eigenvalues, smallest first, of a matrix with unit variance.
 
     Classical MDS keeps the k largest positive eigenvalues, Neuc-MDS the best of all splits of k
@@ -58,5 +62,11 @@ def errors_of_spectrum(lam: npt.NDArray[np.float64], k: int) -> SimulatedErrors:
     sums = np.concatenate([[0.0], np.cumsum(lam)])
     squares = np.concatenate([[0.0], np.cumsum(lam**2)])
     low = np.arange(k + 1)  # smallest kept; dropped are lam[low : low + n - k]
-    errors = squares[low + n - k] - squares[low] + (sums[low + n - k] - sums[low]) ** 2
-    return SimulatedErrors(classical=classical / n**2, neuc=float(errors.min()) / n**2)
+    errors = (
+        squares[low + n - k]
+        - squares[low]
+        + (sums[low + n - k] - sums[low]) ** 2
+    )
+    return SimulatedErrors(
+        classical=classical / n**2, neuc=float(errors.min()) / n**2
+    )

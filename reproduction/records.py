@@ -35,7 +35,9 @@ class Printed:
     @property
     def value(self) -> float:
         """The number that print means, on the scale of this library."""
-        return self.unit * (float(self.text) if self.corrected is None else self.corrected)
+        return self.unit * (
+            float(self.text) if self.corrected is None else self.corrected
+        )
 
     @property
     def half_digit(self) -> float:
@@ -74,7 +76,11 @@ class Cell:
     @property
     def difference(self) -> float | None:
         """Relative difference of ours from the published number."""
-        if self.printed is None or self.ours is None or isinstance(self.ours, str):
+        if (
+            self.printed is None
+            or self.ours is None
+            or isinstance(self.ours, str)
+        ):
             return None
         published = self.printed.value
         if published == 0:
@@ -84,7 +90,11 @@ class Cell:
     @property
     def agrees(self) -> bool | None:
         """Whether ours is the published number: in range, within tolerance, or the same digits."""
-        if self.printed is None or self.ours is None or isinstance(self.ours, str):
+        if (
+            self.printed is None
+            or self.ours is None
+            or isinstance(self.ours, str)
+        ):
             return None
         return self.verdict != "differs"
 
@@ -99,9 +109,15 @@ class Cell:
         gap = abs(self.ours - published)
         if gap <= 1.0001 * self.printed.half_digit:
             return "same digits"
-        if self.tolerance is not None and gap <= self.tolerance * abs(published):
+        if self.tolerance is not None and gap <= self.tolerance * abs(
+            published
+        ):
             return f"within {100 * self.tolerance:g} %"
-        if self.low is not None and self.high is not None and self.low <= published <= self.high:
+        if (
+            self.low is not None
+            and self.high is not None
+            and self.low <= published <= self.high
+        ):
             return "in range"
         return "differs"
 
@@ -110,13 +126,19 @@ class Cell:
         content = asdict(self)
         if self.printed is not None:
             content["published"] = self.printed.value
-        return content | {"difference": self.difference, "verdict": self.verdict}
+        return content | {
+            "difference": self.difference,
+            "verdict": self.verdict,
+        }
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Cell:
         """Return the cell that `as_dict` wrote."""
         kept = {one.name: content[one.name] for one in fields(cls)}
-        return cls(**kept | {"printed": kept["printed"] and Printed(**kept["printed"])})
+        return cls(
+            **kept
+            | {"printed": kept["printed"] and Printed(**kept["printed"])}
+        )
 
 
 @dataclass(frozen=True)
@@ -187,8 +209,14 @@ class Record:
     @property
     def score(self) -> tuple[int, int, int]:
         """How many published numbers agree, how many differ, how many could not be run."""
-        verdicts = [cell.agrees for cell in self.cells if cell.printed is not None]
-        return verdicts.count(True), verdicts.count(False), verdicts.count(None)
+        verdicts = [
+            cell.agrees for cell in self.cells if cell.printed is not None
+        ]
+        return (
+            verdicts.count(True),
+            verdicts.count(False),
+            verdicts.count(None),
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain lists, dictionaries and numbers."""
@@ -209,7 +237,10 @@ class Record:
 
 def versions() -> dict[str, str]:
     """Versions of what the numbers depend on."""
-    found = {"neucmds": neucmds.__version__, "python": platform.python_version()}
+    found = {
+        "neucmds": neucmds.__version__,
+        "python": platform.python_version(),
+    }
     for package in ("numpy", "scipy", "scikit-learn"):
         try:
             found[package] = version(package)

@@ -33,26 +33,76 @@ class Experiment:
     run: Callable[[Bench], Record]
 
 
-def _printed(label: str, about: str, run: Callable[[Bench], Record]) -> Experiment:
+def _printed(
+    label: str, about: str, run: Callable[[Bench], Record]
+) -> Experiment:
     """Name an experiment after its LaTeX label."""
     kind, _, name = label.partition(":")
-    return Experiment(f"{'table' if kind == 'tab' else 'figure'}:{name}", label, about, run)
+    return Experiment(
+        f"{'table' if kind == 'tab' else 'figure'}:{name}", label, about, run
+    )
 
 
 _ALL = (
     _printed("tab:dataset", "sizes, negative eigenvalues", tab_dataset.run),
     _printed("tab:stress-all", "STRESS, all methods", tab_stress_all.run),
-    _printed("tab:distortion-all", "average geometric distortion", tab_distortion_all.run),
-    _printed("tab:evaluation-1-all", "norm and distortion, original values", tab_evaluation_1.run),
-    _printed("tab:evaluation-2-all", "additive error, negative pairs", tab_evaluation_2.run),
-    _printed("tab:image-other-metric", "10-NN, noise, missing pixels", tab_image_other_metric.run),
-    Experiment("table:landmarks", "sec:experiments", "landmarks, two factors", landmarks.run),
-    _printed("tab:randommatrixerrors1", "noise, c below 1/2", tab_random_matrix_errors.run_1),
-    _printed("tab:randommatrixerrors2", "noise, c from 1/2", tab_random_matrix_errors.run_2),
-    Experiment("table:genomics-stand-ins", None, "five expression sets", tab_stand_ins.run),
-    _printed("fig:eigen-dist-renal", "eigenvalues, positive and negative", fig_eigen_dist.run),
-    _printed("fig:dim-paradox", "STRESS against k, two sets", fig_dim_paradox.run_two),
-    _printed("fig:dim-para-all", "STRESS against k, eight sets", fig_dim_paradox.run_all),
+    _printed(
+        "tab:distortion-all",
+        "average geometric distortion",
+        tab_distortion_all.run,
+    ),
+    _printed(
+        "tab:evaluation-1-all",
+        "norm and distortion, original values",
+        tab_evaluation_1.run,
+    ),
+    _printed(
+        "tab:evaluation-2-all",
+        "additive error, negative pairs",
+        tab_evaluation_2.run,
+    ),
+    _printed(
+        "tab:image-other-metric",
+        "10-NN, noise, missing pixels",
+        tab_image_other_metric.run,
+    ),
+    Experiment(
+        "table:landmarks",
+        "sec:experiments",
+        "landmarks, two factors",
+        landmarks.run,
+    ),
+    _printed(
+        "tab:randommatrixerrors1",
+        "noise, c below 1/2",
+        tab_random_matrix_errors.run_1,
+    ),
+    _printed(
+        "tab:randommatrixerrors2",
+        "noise, c from 1/2",
+        tab_random_matrix_errors.run_2,
+    ),
+    Experiment(
+        "table:genomics-stand-ins",
+        None,
+        "five expression sets",
+        tab_stand_ins.run,
+    ),
+    _printed(
+        "fig:eigen-dist-renal",
+        "eigenvalues, positive and negative",
+        fig_eigen_dist.run,
+    ),
+    _printed(
+        "fig:dim-paradox",
+        "STRESS against k, two sets",
+        fig_dim_paradox.run_two,
+    ),
+    _printed(
+        "fig:dim-para-all",
+        "STRESS against k, eight sets",
+        fig_dim_paradox.run_all,
+    ),
     Experiment(
         "figure:dim-paradox-stand-ins",
         None,
@@ -68,9 +118,15 @@ def select(names: Iterable[str]) -> list[Experiment]:
     wanted = list(names)
     if not wanted:
         return list(_ALL)
-    by_label = {experiment.label: experiment for experiment in _ALL if experiment.label}
+    by_label = {
+        experiment.label: experiment for experiment in _ALL if experiment.label
+    }
     chosen = [EXPERIMENTS.get(name) or by_label.get(name) for name in wanted]
-    unknown = [name for name, found in zip(wanted, chosen, strict=True) if found is None]
+    unknown = [
+        name
+        for name, found in zip(wanted, chosen, strict=True)
+        if found is None
+    ]
     if unknown:
         raise InputError(
             f"the paper has no {', '.join(unknown)}; choose from {', '.join(EXPERIMENTS)}."

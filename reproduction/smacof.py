@@ -33,7 +33,11 @@ class Smacof:
 
 
 def run_smacof(
-    sq_dissimilarity: npt.NDArray[np.float64], k: int, *, on_squared: bool, seed: int = 0
+    sq_dissimilarity: npt.NDArray[np.float64],
+    k: int,
+    *,
+    on_squared: bool,
+    seed: int = 0,
 ) -> Smacof:
     """Run SMACOF once from uniform random coordinates.
 
@@ -61,4 +65,6 @@ def run_smacof(
         )
     distance = cdist(x, x)
     fitted = distance if on_squared else np.square(distance)
-    return Smacof(float(own_stress), float(np.sum((fitted - sq_dissimilarity) ** 2)))
+    return Smacof(
+        float(own_stress), float(np.sum((fitted - sq_dissimilarity) ** 2))
+    )

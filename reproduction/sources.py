@@ -76,7 +76,9 @@ def _synthetic(name: str, draw: Callable[..., Floats]) -> Source:
     return Source(name, "synthetic", make, tolerance=0.03)
 
 
-def _hops(n_neighbors: int) -> Callable[[npt.NDArray[np.uint8], Settings], Floats]:
+def _hops(
+    n_neighbors: int,
+) -> Callable[[npt.NDArray[np.uint8], Settings], Floats]:
     # errata E12: bytes that wrap, here and for the noise
     return lambda images, _: wrapped_hops(images, n_neighbors)
 
@@ -89,7 +91,9 @@ def _missing(images: npt.NDArray[np.uint8], settings: Settings) -> Floats:
     # 50 entries per image of 3072, a twentieth of images of 784: no single rule comes near all
     # three published rows.
     fraction = 50 / images[0].size if images[0].size > 1000 else 0.05
-    return missing_pixels(images, fraction=fraction, random_state=settings.seed)
+    return missing_pixels(
+        images, fraction=fraction, random_state=settings.seed
+    )
 
 
 def _image_source(
@@ -103,11 +107,17 @@ def _image_source(
 
     def make(settings: Settings) -> Problem:
         found = load_images(
-            file_name, data_home=settings.data_home, n=settings.n, download=settings.download
+            file_name,
+            data_home=settings.data_home,
+            n=settings.n,
+            download=settings.download,
         )
         dissimilarity = perturb(found.images, settings)
         return Problem(
-            name, dissimilarity**2, min(K_LARGE, settings.n // 2), len(np.unique(found.labels))
+            name,
+            dissimilarity**2,
+            min(K_LARGE, settings.n // 2),
+            len(np.unique(found.labels)),
         )
 
     return Source(name, "images", make, tolerance)
@@ -123,13 +133,25 @@ def _genomics_source(name: str, file_name: str, kind: str) -> Source:
                 "NEUCMDS_DATA."
             ) from error
         affinity = entropic_affinities(table.values, PERPLEXITY)
-        return Problem(name, affinity**2, K_GENOMICS, len(np.unique(table.labels)))
+        return Problem(
+            name, affinity**2, K_GENOMICS, len(np.unique(table.labels))
+        )
 
     return Source(name, kind, make)
 
 
-_IMAGE_FILES = {"MNIST": "mnist", "Fashion-MNIST": "fashion_mnist", "CIFAR-10": "cifar10"}
-_GSE = {"Brain": 50161, "Breast": 45827, "Colorectal": 44076, "Leukemia": 28497, "Renal": 53757}
+_IMAGE_FILES = {
+    "MNIST": "mnist",
+    "Fashion-MNIST": "fashion_mnist",
+    "CIFAR-10": "cifar10",
+}
+_GSE = {
+    "Brain": 50161,
+    "Breast": 45827,
+    "Colorectal": 44076,
+    "Leukemia": 28497,
+    "Renal": 53757,
+}
 
 SYNTHETIC = ("Random-simplex", "Euclidean-ball")
 CUMIDA = tuple(_GSE)
@@ -147,7 +169,10 @@ STAND_INS = (
 _ALL = (
     _synthetic("Random-simplex", random_simplex),
     _synthetic("Euclidean-ball", euclidean_ball),
-    *(_genomics_source(name, f"{name}_GSE{gse}.csv", "cumida") for name, gse in _GSE.items()),
+    *(
+        _genomics_source(name, f"{name}_GSE{gse}.csv", "cumida")
+        for name, gse in _GSE.items()
+    ),
     *(_genomics_source(name, f"{name}.npz", "stand-in") for name in STAND_INS),
     *(
         _image_source(title, file_name, suffix, perturb, tolerance)

@@ -20,7 +20,11 @@ def run(bench: Bench) -> Record:
         "table:dataset",
         ("tab:dataset",),
         "Data sets",
-        {"seed": bench.settings.seed, "n": bench.settings.n, "n_seeds": bench.n_seeds},
+        {
+            "seed": bench.settings.seed,
+            "n": bench.settings.n,
+            "n_seeds": bench.n_seeds,
+        },
         cells=(*cells, *not_run(published.DATASET, skipped)),
         skipped=tuple(skipped),
         notes=(
@@ -39,7 +43,12 @@ def _row(bench: Bench, name: str) -> list[Cell]:
     counts = bench.counts(name)
     low, high = _range(bench, name)
     cells = [
-        Cell(name, "size", len(problem.sq_dissimilarity), table.get(name, "size")),
+        Cell(
+            name,
+            "size",
+            len(problem.sq_dissimilarity),
+            table.get(name, "size"),
+        ),
         Cell(
             name,
             "negative eigenvalues",
@@ -52,9 +61,13 @@ def _row(bench: Bench, name: str) -> list[Cell]:
         Cell(name, "negative eigenvalues beyond rounding", beyond),
     ]
     if problem.classes is not None:
-        cells.append(Cell(name, "classes", problem.classes, table.get(name, "classes")))
+        cells.append(
+            Cell(name, "classes", problem.classes, table.get(name, "classes"))
+        )
     told = published.METRIC.get(name)
-    note = "" if told is None else f"print: {'metric' if told else 'not metric'}"
+    note = (
+        "" if told is None else f"print: {'metric' if told else 'not metric'}"
+    )
     cells.append(Cell(name, "metric", "yes" if metric else "no", note=note))
     return cells
 

@@ -14,7 +14,9 @@ def run(bench: Bench) -> Record:
         bench,
         DISTORTION_ALL,
         "Average geometric distortion of √D against √D̂",
-        lambda bench, name: distortion_cells(bench, name, DISTORTION_ALL, prefix=""),
+        lambda bench, name: distortion_cells(
+            bench, name, DISTORTION_ALL, prefix=""
+        ),
         notes=(
             "On images, pairs of twins enter with the rounding error of a zero (E14). Values "
             "without twins do not depend on the machine.",

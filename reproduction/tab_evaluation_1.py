@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from reproduction.bench import Bench
-from reproduction.cells import NORM, distortion_cells, measure_cells, printed_table
+from reproduction.cells import (
+    NORM,
+    distortion_cells,
+    measure_cells,
+    printed_table,
+)
 from reproduction.published import EVALUATION_1
 from reproduction.records import Cell, Record
 
@@ -23,5 +28,7 @@ def run(bench: Bench) -> Record:
 
 
 def _row(bench: Bench, name: str) -> list[Cell]:
-    distortions = distortion_cells(bench, name, EVALUATION_1, prefix="distortion")
+    distortions = distortion_cells(
+        bench, name, EVALUATION_1, prefix="distortion"
+    )
     return measure_cells(bench, name, EVALUATION_1, NORM) + distortions

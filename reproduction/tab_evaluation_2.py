@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from reproduction.bench import Bench
-from reproduction.cells import ADDITIVE_ERROR, measure_cells, negative_cells, printed_table
+from reproduction.cells import (
+    ADDITIVE_ERROR,
+    measure_cells,
+    negative_cells,
+    printed_table,
+)
 from reproduction.published import EVALUATION_2
 from reproduction.records import Cell, Record
 

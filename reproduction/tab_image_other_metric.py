@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from reproduction.bench import Bench
-from reproduction.cells import ADDITIVE_ERROR, NORM, measure_cells, negative_cells, printed_table
+from reproduction.cells import (
+    ADDITIVE_ERROR,
+    NORM,
+    measure_cells,
+    negative_cells,
+    printed_table,
+)
 from reproduction.published import IMAGE_OTHER_METRIC
 from reproduction.records import Cell, Record
 
@@ -39,10 +45,14 @@ def _row(bench: Bench, name: str) -> list[Cell]:
 def _as_printed(bench: Bench, cell: Cell) -> Cell:
     """Compare what print has: for three entries that is another measure (errata E15)."""
     if cell.row.endswith("(missing)") and cell.printed is not None:
-        return replace(cell, note="the paper does not say which entries were removed")
+        return replace(
+            cell, note="the paper does not say which entries were removed"
+        )
     if cell.printed is None or "E15" not in cell.printed.errata:
         return cell
     method = cell.column.partition(": ")[2]
     error = ADDITIVE_ERROR.of(bench.quality(cell.row, method))
     note = f"the norm itself is {cell.ours:.5g}"
-    return Cell(cell.row, cell.column, error, cell.printed, cell.tolerance, note=note)
+    return Cell(
+        cell.row, cell.column, error, cell.printed, cell.tolerance, note=note
+    )

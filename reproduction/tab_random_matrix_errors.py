@@ -32,7 +32,11 @@ def _run(bench: Bench, name: str, table: PublishedTable) -> Record:
         name,
         (table.label,),
         "Errors on a random symmetric matrix in units of n²σ², share c of eigenvalues kept",
-        {"seed": bench.settings.seed, "n": N_SIMULATED, "matrices": N_MATRICES},
+        {
+            "seed": bench.settings.seed,
+            "n": N_SIMULATED,
+            "matrices": N_MATRICES,
+        },
         cells=tuple(cells),
         notes=(
             "e_C (classical MDS) and e_N (Neuc-MDS) are (C1+C2)/4 (E6), computed from the formulas "
@@ -49,13 +53,27 @@ def _row(bench: Bench, row: str, table: PublishedTable) -> list[Cell]:
     neuc = neuc_error(c)
     formulas = {"e_C constant": constant, "e_C per n": slope, "e_N": neuc}
     cells = [
-        Cell(row, column, formulas[column], table.get(row, column)) for column in table.columns
+        Cell(row, column, formulas[column], table.get(row, column))
+        for column in table.columns
     ]
     spectra = bench.noise_spectra(N_SIMULATED, N_MATRICES)
-    drawn = [errors_of_spectrum(lam, round(c * N_SIMULATED)) for lam in spectra]
+    drawn = [
+        errors_of_spectrum(lam, round(c * N_SIMULATED)) for lam in spectra
+    ]
     at_n = classical_error(c, N_SIMULATED)
-    ratios = {"e_C": [d.classical / at_n for d in drawn], "e_N": [d.neuc / neuc for d in drawn]}
+    ratios = {
+        "e_C": [d.classical / at_n for d in drawn],
+        "e_N": [d.neuc / neuc for d in drawn],
+    }
     for name, values in ratios.items():
         mean = sum(values) / len(values)
-        cells.append(Cell(row, f"{name} {SIMULATION}", mean, low=min(values), high=max(values)))
+        cells.append(
+            Cell(
+                row,
+                f"{name} {SIMULATION}",
+                mean,
+                low=min(values),
+                high=max(values),
+            )
+        )
     return cells

@@ -20,7 +20,8 @@ def run(bench: Bench) -> Record:
         STRESS_ALL,
         "STRESS ‖D̂ − D‖²_F of every method",
         lambda bench, name: (
-            measure_cells(bench, name, STRESS_ALL, STRESS) + smacof_cells(bench, name)
+            measure_cells(bench, name, STRESS_ALL, STRESS)
+            + smacof_cells(bench, name)
         ),
         smacof={"starts": 1, "max_iter": MAX_ITER},
         notes=(
@@ -34,7 +35,9 @@ def run(bench: Bench) -> Record:
 def smacof_cells(bench: Bench, name: str) -> list[Cell]:
     """SMACOF as published and as it is meant."""
     # errata E16: the image entries of print are those of the 10-NN graphs
-    printed_for = f"{name} (k=10)" if bench.source(name).kind == "images" else name
+    printed_for = (
+        f"{name} (k=10)" if bench.source(name).kind == "images" else name
+    )
     as_published = bench.smacof(printed_for, as_published=True)
     fair = bench.smacof(name, as_published=False)
     note = f"on {printed_for}" if printed_for != name else ""

@@ -20,7 +20,17 @@ CSV_HEADER = (
     "errata",
     "note",
 )
-PRINTED_HEADER = ("data", "what", "print", "meant", "ours", "range", "difference", "verdict", "why")
+PRINTED_HEADER = (
+    "data",
+    "what",
+    "print",
+    "meant",
+    "ours",
+    "range",
+    "difference",
+    "verdict",
+    "why",
+)
 
 
 def stem(name: str) -> str:
@@ -42,8 +52,14 @@ def number(value: float | int | str | None, digits: int = 5) -> str:
 def printed_row(cell: Cell) -> tuple[str, ...]:
     """One line on a published number: print, what it means on our scale, ours, and why."""
     assert cell.printed is not None
-    spread = "" if cell.low is None else f"{number(cell.low, 4)} … {number(cell.high, 4)}"
-    difference = "" if cell.difference is None else f"{100 * cell.difference:+.2f} %"
+    spread = (
+        ""
+        if cell.low is None
+        else f"{number(cell.low, 4)} … {number(cell.high, 4)}"
+    )
+    difference = (
+        "" if cell.difference is None else f"{100 * cell.difference:+.2f} %"
+    )
     note = "data not at hand" if cell.ours is None else cell.note
     return (
         cell.row,
@@ -63,7 +79,10 @@ def own_table(record: Record) -> tuple[list[str], list[list[str]]]:
     cells = {(c.row, c.column): c for c in record.cells if c.printed is None}
     rows = list(dict.fromkeys(row for row, _ in cells))
     columns = list(dict.fromkeys(column for _, column in cells))
-    lines = [[column, *(_own(cells.get((row, column))) for row in rows)] for column in columns]
+    lines = [
+        [column, *(_own(cells.get((row, column))) for row in rows)]
+        for column in columns
+    ]
     return ["", *rows], lines
 
 
@@ -76,7 +95,11 @@ def _own(cell: Cell | None) -> str:
 
 def reasons(records: Sequence[Record]) -> list[str]:
     """Why rows were not run, each reason once."""
-    return list(dict.fromkeys(skip.reason for record in records for skip in record.skipped))
+    return list(
+        dict.fromkeys(
+            skip.reason for record in records for skip in record.skipped
+        )
+    )
 
 
 def csv_rows(record: Record) -> list[list[Any]]:
@@ -90,7 +113,10 @@ def csv_rows(record: Record) -> list[list[Any]]:
                 cell.column,
                 printed.text if printed else "",
                 repr(printed.value) if printed else "",
-                *("" if v is None else v for v in (cell.ours, cell.low, cell.high)),
+                *(
+                    "" if v is None else v
+                    for v in (cell.ours, cell.low, cell.high)
+                ),
                 "" if cell.difference is None else repr(cell.difference),
                 cell.verdict,
                 " ".join(printed.errata) if printed else "",
@@ -105,22 +131,32 @@ def markdown(record: Record) -> str:
     label = f" (`{', '.join(record.labels)}`)" if record.labels else ""
     parts = [f"# {record.name}{label}", f"{record.title}."]
     parts += list(record.notes)
-    printed = [printed_row(cell) for cell in record.cells if cell.printed is not None]
+    printed = [
+        printed_row(cell) for cell in record.cells if cell.printed is not None
+    ]
     if printed:
         parts.append(markdown_table(PRINTED_HEADER, printed))
     header, lines = own_table(record)
     if lines:
-        parts += ["Ours alone:" if printed else "", markdown_table(header, lines)]
+        parts += [
+            "Ours alone:" if printed else "",
+            markdown_table(header, lines),
+        ]
     if record.skipped:
         parts.append("\n".join(f"- {reason}" for reason in reasons([record])))
-    settings = ", ".join(f"{name} {value}" for name, value in record.parameters.items())
+    settings = ", ".join(
+        f"{name} {value}" for name, value in record.parameters.items()
+    )
     parts.append(f"Settings: {settings}.")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]]
+) -> str:
     """Write a table in Markdown."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |"
+        for line in lines
     )

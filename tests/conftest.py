@@ -48,7 +48,14 @@ SLOW_FILES = (
 # A page with all its tables.
 SLOW_FIXTURES = {"case"}
 # Two seconds to import.
-SLOW_PACKAGES = ("torch", "tensor", "skbio", "scikit_bio", "pynndescent", "Qdrant")
+SLOW_PACKAGES = (
+    "torch",
+    "tensor",
+    "skbio",
+    "scikit_bio",
+    "pynndescent",
+    "Qdrant",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -86,8 +93,13 @@ def data_home() -> Path:
     root = Path(__file__).resolve().parents[1]
     named = os.environ.get("NEUCMDS_DATA")
     candidates = [Path(named)] if named else []
-    candidates += [parent / "shared" / "data" for parent in (root.parent, root.parent.parent)]
+    candidates += [
+        parent / "shared" / "data"
+        for parent in (root.parent, root.parent.parent)
+    ]
     for folder in candidates:
         if (folder / "images").is_dir():
             return folder
-    pytest.skip("no data: set NEUCMDS_DATA to a folder with images/, genomics/, dissimilarities/")
+    pytest.skip(
+        "no data: set NEUCMDS_DATA to a folder with images/, genomics/, dissimilarities/"
+    )

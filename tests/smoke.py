@@ -27,8 +27,16 @@ def environment(folder: Path, package: Path) -> Path:
     """Make an environment with one package and its command line; return its programs."""
     venv.create(folder, with_pip=True, clear=True)
     programs = folder / ("Scripts" if os.name == "nt" else "bin")
-    install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([programs / "python", *install, f"{package}[cli]"], check=True)
+    install = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ]
+    subprocess.run(
+        [programs / "python", *install, f"{package}[cli]"], check=True
+    )
     return programs
 
 
@@ -36,11 +44,16 @@ def main(dist: Path, scratch: Path) -> None:
     """Try every package of a folder."""
     packages = sorted([*dist.glob("*.whl"), *dist.glob("*.tar.gz")])
     if len(packages) != 2:
-        raise SystemExit(f"{dist} should hold a wheel and an sdist, it has {packages}")
+        raise SystemExit(
+            f"{dist} should hold a wheel and an sdist, it has {packages}"
+        )
     for package in packages:
         programs = environment(scratch.resolve(), package.resolve())
         with tempfile.TemporaryDirectory() as empty:
-            for command in ([programs / "python", "-c", CODE], [programs / "neucmds", "demo"]):
+            for command in (
+                [programs / "python", "-c", CODE],
+                [programs / "neucmds", "demo"],
+            ):
                 subprocess.run(command, check=True, cwd=empty)
         print(f"{package.name}: installs and runs")
 

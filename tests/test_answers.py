@@ -23,7 +23,9 @@ def D():
 
 @pytest.fixture(scope="module")
 def emb(D):
-    return neuc_mds(pd.DataFrame(D, SITES, SITES), (5, 3), "neuc", squared=True)
+    return neuc_mds(
+        pd.DataFrame(D, SITES, SITES), (5, 3), "neuc", squared=True
+    )
 
 
 @pytest.mark.slow
@@ -31,8 +33,12 @@ def test_distances_of_pairs_are_the_entries_of_the_matrix(emb):
     i, j = np.triu_indices(60, 1)
     d_hat = emb.dissimilarities(squared=True)
     assert np.all(np.diag(d_hat) == 0)
-    np.testing.assert_allclose(emb.distance(i, j, squared=True), d_hat[i, j], atol=1e-9)
-    np.testing.assert_allclose(emb.distance(i, j), np.sqrt(np.maximum(d_hat[i, j], 0)), atol=1e-6)
+    np.testing.assert_allclose(
+        emb.distance(i, j, squared=True), d_hat[i, j], atol=1e-9
+    )
+    np.testing.assert_allclose(
+        emb.distance(i, j), np.sqrt(np.maximum(d_hat[i, j], 0)), atol=1e-6
+    )
 
 
 def test_a_negative_dissimilarity_is_a_distance_of_zero():
@@ -59,11 +65,15 @@ def test_an_inner_product_is_the_dissimilarity(emb, D, unit):
     index = emb.to_inner_product(unit=unit)
     scores = index.queries(placed) @ index.vectors.T
     expected = emb.between(placed, emb.coordinates, squared=True)
-    np.testing.assert_allclose(index.sq_dissimilarities(scores, placed), expected, atol=1e-8)
+    np.testing.assert_allclose(
+        index.sq_dissimilarities(scores, placed), expected, atol=1e-8
+    )
     far = 3 * emb.coordinates[:5] + 1  # comes later
     scores = index.queries(placed) @ index.vectors_of(far).T
     found = index.sq_dissimilarities(scores, placed)
-    np.testing.assert_allclose(found, emb.between(placed, far, squared=True), atol=1e-7)
+    np.testing.assert_allclose(
+        found, emb.between(placed, far, squared=True), atol=1e-7
+    )
 
 
 def test_vectors_of_unit_length_rank_by_cosine_and_euclidean_distance(emb, D):
@@ -73,4 +83,6 @@ def test_vectors_of_unit_length_rank_by_cosine_and_euclidean_distance(emb, D):
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1)
     np.testing.assert_allclose(np.linalg.norm(queries, axis=1), 1)
     gaps = np.linalg.norm(queries[:, None] - vectors, axis=2)
-    np.testing.assert_array_equal(np.argsort(gaps, axis=1)[:, :10], emb.neighbors(10, placed)[0])
+    np.testing.assert_array_equal(
+        np.argsort(gaps, axis=1)[:, :10], emb.neighbors(10, placed)[0]
+    )

@@ -18,7 +18,10 @@ def sphere(n=60):
 def disc(n=60, radius=3.0):
     """Points of a disc of the hyperbolic plane, uniform by area."""
     rng = np.random.default_rng(1)
-    r, t = np.arccosh(1 + rng.random(n) * (np.cosh(radius) - 1)), rng.uniform(0, 2 * np.pi, n)
+    r, t = (
+        np.arccosh(1 + rng.random(n) * (np.cosh(radius) - 1)),
+        rng.uniform(0, 2 * np.pi, n),
+    )
     x = np.c_[np.cosh(r), np.sinh(r) * np.cos(t), np.sinh(r) * np.sin(t)]
     product = x * [1, -1, -1] @ x.T
     return np.arccosh(np.maximum(product, 1)) * (1 - np.eye(n))
@@ -41,20 +44,28 @@ def errors(emb, D):
 @pytest.fixture(scope="module")
 def hyperbolic():
     D = disc()
-    return D, neuc_mds(D, (2, 1), loss="relative", curvature=-(mean_of(D) ** 2), n_init=4)
+    return D, neuc_mds(
+        D, (2, 1), loss="relative", curvature=-(mean_of(D) ** 2), n_init=4
+    )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("D", "k", "sign"), [(sphere(), (3, 0), 1), (disc(), (2, 1), -1)])
+@pytest.mark.parametrize(
+    ("D", "k", "sign"), [(sphere(), (3, 0), 1), (disc(), (2, 1), -1)]
+)
 def test_spheres_and_hyperbolic_planes_are_exact(D, k, sign):
-    emb = neuc_mds(D, k, loss="relative", curvature=sign * mean_of(D) ** 2, n_init=4)
+    emb = neuc_mds(
+        D, k, loss="relative", curvature=sign * mean_of(D) ** 2, n_init=4
+    )
     assert errors(emb, D).mean() < 1e-6
     assert emb.r2 == pytest.approx(1)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_starts")
-@pytest.mark.parametrize(("D", "sign"), [(sphere(30), 1), (disc(30), -1), (ball(30), 0)])
+@pytest.mark.parametrize(
+    ("D", "sign"), [(sphere(30), 1), (disc(30), -1), (ball(30), 0)]
+)
 def test_the_curvature_is_found(D, sign):
     emb = neuc_mds(D, 3, loss="relative", curvature="auto", n_init=2)
     assert emb.curvature == pytest.approx(sign * mean_of(D) ** 2, rel=0.03)
@@ -72,7 +83,12 @@ def test_trees_are_curved_and_perfect_fits_are_not():
     assert emb.curvature < -4
     assert errors(emb, D).mean() < 0.8 * errors(flat, D).mean()
     assert np.max(emb.explained) < 100  # of R², also where D̂ is far below zero
-    assert neuc_mds([[0, 1.0], [1.0, 0]], 1, loss="distance", curvature="auto").curvature == 0
+    assert (
+        neuc_mds(
+            [[0, 1.0], [1.0, 0]], 1, loss="distance", curvature="auto"
+        ).curvature
+        == 0
+    )
 
 
 def test_everything_after_the_fit_knows_it(hyperbolic, tmp_path):
@@ -81,20 +97,33 @@ def test_everything_after_the_fit_knows_it(hyperbolic, tmp_path):
     assert emb.curvature == pytest.approx(-(unit**2))
     assert emb.mean_distance == pytest.approx(unit)
     np.testing.assert_allclose(
-        emb.dissimilarities(squared=True), 2 * (np.cosh(D) - 1), rtol=1e-4, atol=1e-5
+        emb.dissimilarities(squared=True),
+        2 * (np.cosh(D) - 1),
+        rtol=1e-4,
+        atol=1e-5,
     )
     np.testing.assert_allclose(emb.distance(0, range(n)), D[0], atol=1e-3)
     ids, nearest = emb.neighbors(5)
-    np.testing.assert_allclose(nearest, np.take_along_axis(D, ids, axis=1), rtol=1e-3)
+    np.testing.assert_allclose(
+        nearest, np.take_along_axis(D, ids, axis=1), rtol=1e-3
+    )
     quality = evaluate(emb, D)
-    assert quality.relative_error_mean == pytest.approx(errors(emb, D).mean(), rel=1e-6, abs=1e-9)
+    assert quality.relative_error_mean == pytest.approx(
+        errors(emb, D).mean(), rel=1e-6, abs=1e-9
+    )
     assert quality.stress == pytest.approx(emb.stress, rel=1e-3, abs=1e-9)
-    np.testing.assert_allclose(emb.transform(D[:5]), emb.coordinates[:5], atol=1e-3)
+    np.testing.assert_allclose(
+        emb.transform(D[:5]), emb.coordinates[:5], atol=1e-3
+    )
     emb.save(tmp_path / "curved.npz")
     again = Embedding.load(tmp_path / "curved.npz")
     assert (again.curvature, again.floor) == (emb.curvature, emb.floor)
-    assert neuc_mds(D, 2, loss="relative", floor=1.5, n_init=1).floor == pytest.approx(1.5)
-    np.testing.assert_array_equal(again.distance(0, range(n)), emb.distance(0, range(n)))
+    assert neuc_mds(
+        D, 2, loss="relative", floor=1.5, n_init=1
+    ).floor == pytest.approx(1.5)
+    np.testing.assert_array_equal(
+        again.distance(0, range(n)), emb.distance(0, range(n))
+    )
     np.testing.assert_array_equal(again.transform(D[:3]), emb.transform(D[:3]))
 
 
@@ -104,8 +133,13 @@ def test_stress_and_explained_are_those_of_d(hyperbolic):
     fitted = np.asarray(emb.dissimilarities()) ** 2
     assert emb.stress == pytest.approx(((fitted - D**2) ** 2).sum(), rel=1e-9)
     x = np.asarray(emb.coordinates)[:, 1:]
-    without = np.arccosh(1 - emb.kappa / 2 * emb.signs[1] * (x - x.T) ** 2) ** 2 / -emb.kappa
-    total = np.var((D**2)[~np.eye(len(D), dtype=bool)]) * (len(D) ** 2 - len(D))
+    without = (
+        np.arccosh(1 - emb.kappa / 2 * emb.signs[1] * (x - x.T) ** 2) ** 2
+        / -emb.kappa
+    )
+    total = np.var((D**2)[~np.eye(len(D), dtype=bool)]) * (
+        len(D) ** 2 - len(D)
+    )
     rise = ((without - D**2) ** 2).sum() - emb.stress
     assert emb.explained[0] == pytest.approx(rise / total, rel=1e-6)
 
@@ -115,8 +149,13 @@ def test_pictures_and_the_page_tell_it(hyperbolic, tmp_path):
     told = f"curvature −{-emb.curvature:.3g}"
     assert told in emb.plot().get_title(loc="left")
     assert told in emb.plot_shepard(D).get_title(loc="left")
-    for one, said in ((emb, "hyperbolic, as trees and networks"), (neuc_mds(D, 2), "0: flat")):
-        assert said in one.report(tmp_path / "a.html", overwrite=True).read_text("utf-8")
+    for one, said in (
+        (emb, "hyperbolic, as trees and networks"),
+        (neuc_mds(D, 2), "0: flat"),
+    ):
+        assert said in one.report(
+            tmp_path / "a.html", overwrite=True
+        ).read_text("utf-8")
 
 
 def test_estimators_landmarks_and_sampled_pairs_take_it():
@@ -128,7 +167,9 @@ def test_estimators_landmarks_and_sampled_pairs_take_it():
     assert NeucMDS((2, 1), n_init=2, **how).fit(D).score(D[:4]) > 0.999
     graph = np.where(np.sort(D, axis=1)[:, [12]] >= D, D, 0)
     graph = np.maximum(graph, graph.T)
-    emb = neuc_mds(csr_array(graph), (3, 1), metric="shortest_path", n_pairs=60, **how)
+    emb = neuc_mds(
+        csr_array(graph), (3, 1), metric="shortest_path", n_pairs=60, **how
+    )
     assert emb.info.held_out_pairs
     assert emb.curvature == pytest.approx(how["curvature"])
 
@@ -137,13 +178,34 @@ def test_estimators_landmarks_and_sampled_pairs_take_it():
     ("how", "says"),
     [
         ({"curvature": -1.0}, "curvature=-1.0 needs loss='relative'"),
-        ({"curvature": "auto", "method": "classical"}, "curvature='auto' needs"),
-        ({"loss": "relative", "curvature": "often"}, "must be a number or 'auto'"),
-        ({"loss": "relative", "curvature": np.nan}, "must be a number or 'auto'"),
-        ({"loss": "relative", "curvature": 9.0}, "times too long; pass at most"),
-        ({"loss": "relative", "curvature": -1e4}, "times too long; pass at least"),
-        ({"loss": "relative", "floor": 0.0}, "floor=0.0 must be a positive number"),
-        ({"loss": "distance", "floor": 1.0}, "floor=1.0 needs loss='relative'"),
+        (
+            {"curvature": "auto", "method": "classical"},
+            "curvature='auto' needs",
+        ),
+        (
+            {"loss": "relative", "curvature": "often"},
+            "must be a number or 'auto'",
+        ),
+        (
+            {"loss": "relative", "curvature": np.nan},
+            "must be a number or 'auto'",
+        ),
+        (
+            {"loss": "relative", "curvature": 9.0},
+            "times too long; pass at most",
+        ),
+        (
+            {"loss": "relative", "curvature": -1e4},
+            "times too long; pass at least",
+        ),
+        (
+            {"loss": "relative", "floor": 0.0},
+            "floor=0.0 must be a positive number",
+        ),
+        (
+            {"loss": "distance", "floor": 1.0},
+            "floor=1.0 needs loss='relative'",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(how, says):

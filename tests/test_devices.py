@@ -34,13 +34,21 @@ def features() -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("metric", "loss"),
-    [("euclidean", "relative"), ("cityblock", "squared"), ("braycurtis", "relative")],
+    [
+        ("euclidean", "relative"),
+        ("cityblock", "squared"),
+        ("braycurtis", "relative"),
+    ],
 )
-def test_landmarks_place_where_the_arrays_are(features, metric, loss, monkeypatch, tmp_path):
+def test_landmarks_place_where_the_arrays_are(
+    features, metric, loss, monkeypatch, tmp_path
+):
     settings = {"metric": metric, "loss": loss, "random_state": 0}
     expected = LandmarkNeucMDS(3, 24, **settings).fit_transform(features)
     # The only thing that keeps tensors in main memory from being taken for those of a device.
-    monkeypatch.setattr("neucmds.estimators.landmark.on_cpu", lambda array: False)
+    monkeypatch.setattr(
+        "neucmds.estimators.landmark.on_cpu", lambda array: False
+    )
     X = torch.as_tensor(features)
     estimator = LandmarkNeucMDS(3, 24, **settings)
     placed = estimator.fit_transform(X)
@@ -55,7 +63,9 @@ def test_pairs_descend_to_the_same_loss_in_any_library(loss):
     rng = np.random.default_rng(1)
     x, signs = rng.standard_normal((120, 3)), np.array([1.0, 1.0, -1.0])
     i, j = np.triu_indices(120, 1)
-    d = np.sqrt(np.abs((x[i] - x[j]) ** 2 @ signs)) * np.exp(0.02 * rng.standard_normal(i.size))
+    d = np.sqrt(np.abs((x[i] - x[j]) ** 2 @ signs)) * np.exp(
+        0.02 * rng.standard_normal(i.size)
+    )
     pairs = make_pairs(120, i, j, d, 0.5 + rng.random(i.size))
     start = x + 0.05 * rng.standard_normal(x.shape)
     ours, theirs = (
@@ -64,7 +74,10 @@ def test_pairs_descend_to_the_same_loss_in_any_library(loss):
     )
     assert isinstance(theirs.coordinates, torch.Tensor)
     assert theirs.value == pytest.approx(ours.value, rel=1e-2)
-    assert all(b <= a for a, b in zip(theirs.history, theirs.history[1:], strict=False))
+    assert all(
+        b <= a
+        for a, b in zip(theirs.history, theirs.history[1:], strict=False)
+    )
 
 
 def test_sampled_features_find_the_nearest_on_a_device(features):
@@ -75,15 +88,25 @@ def test_sampled_features_find_the_nearest_on_a_device(features):
     for found in (ours, theirs):
         i, _, length = found(5, np.array([7, 200]))
         assert i.tolist() == [7] * 6 + [200] * 6
-        expected = np.sort(cdist(features[[7, 200]], features, "cityblock"), axis=1)[:, :6]
-        np.testing.assert_allclose(np.sort(length.reshape(2, 6), axis=1), expected, atol=1e-12)
+        expected = np.sort(
+            cdist(features[[7, 200]], features, "cityblock"), axis=1
+        )[:, :6]
+        np.testing.assert_allclose(
+            np.sort(length.reshape(2, 6), axis=1), expected, atol=1e-12
+        )
     how = {"sizes": Sizes(18, 7, 7), "n_landmarks": 20, "random_state": 0}
     sample = feature_pairs(torch.as_tensor(features), "cityblock", **how)
-    lengths = cdist(features, features, "cityblock")[sample.pairs.i, sample.pairs.j]
-    np.testing.assert_allclose(np.sqrt(sample.pairs.sq_dissimilarity), lengths, rtol=1e-6)
+    lengths = cdist(features, features, "cityblock")[
+        sample.pairs.i, sample.pairs.j
+    ]
+    np.testing.assert_allclose(
+        np.sqrt(sample.pairs.sq_dissimilarity), lengths, rtol=1e-6
+    )
     expected = feature_pairs(features, "cityblock", **how).pairs
     for name in ("i", "j", "weight"):
-        np.testing.assert_array_equal(getattr(sample.pairs, name), getattr(expected, name))
+        np.testing.assert_array_equal(
+            getattr(sample.pairs, name), getattr(expected, name)
+        )
 
 
 def test_a_floor_is_the_same_wherever_it_is_found(monkeypatch):
@@ -94,7 +117,10 @@ def test_a_floor_is_the_same_wherever_it_is_found(monkeypatch):
     expected = losses.floor_of(form, d), losses.floor_of(form, d, weights)
     monkeypatch.setattr(losses, "on_cpu", lambda array: False)
     d, weights = torch.as_tensor(d), torch.as_tensor(weights)
-    assert (losses.floor_of(form, d), losses.floor_of(form, d, weights)) == expected
+    assert (
+        losses.floor_of(form, d),
+        losses.floor_of(form, d, weights),
+    ) == expected
 
 
 def test_a_stack_of_matrices_is_solved_in_parts(monkeypatch):

@@ -18,14 +18,19 @@ import neucmds
 ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)")
 if not (ROOT / "docs" / "conf.py").exists():
-    pytest.skip("the documentation is not part of this installation", allow_module_level=True)
+    pytest.skip(
+        "the documentation is not part of this installation",
+        allow_module_level=True,
+    )
 
 
 def load(path):
     """Import a script of docs or benchmarks."""
     if not (ROOT / path).exists():
         pytest.skip(f"{path} is not part of this installation")
-    spec = importlib.util.spec_from_file_location((ROOT / path).stem, ROOT / path)
+    spec = importlib.util.spec_from_file_location(
+        (ROOT / path).stem, ROOT / path
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -36,21 +41,32 @@ def read(path):
 
 
 def pages():
-    docs = (p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)
+    docs = (
+        p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts
+    )
     return sorted([*docs, *ROOT.glob("*.md")])
 
 
 def anchors(page):
     """Return the anchors of a page, as GitHub and the site make them from its headings."""
-    headings = re.findall(r"^#+ (.*)", page.read_text(encoding="utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    headings = re.findall(
+        r"^#+ (.*)", page.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        for heading in headings
+    }
 
 
 def test_every_public_name_is_in_the_reference():
     listed = load("docs/public_names.py").exported()
     named = {name for names in listed.values() for name in names}
     assert set(neucmds.__all__) - {"__version__"} == set(listed["neucmds"])
-    for module in ("neucmds.datasets", "neucmds.theory", "neucmds.tools.plots"):
+    for module in (
+        "neucmds.datasets",
+        "neucmds.theory",
+        "neucmds.tools.plots",
+    ):
         assert set(import_module(module).__all__) <= named, module
 
 
@@ -61,7 +77,9 @@ def test_tables_of_the_guide_are_those_of_the_records():
     for page in tables.PAGES:
         text = page.read_text(encoding="utf-8")
         assert "<!-- table: " in text
-        assert tables.filled(text) == text, f"run python docs/tables.py for {page.name}"
+        assert tables.filled(text) == text, (
+            f"run python docs/tables.py for {page.name}"
+        )
 
 
 @pytest.fixture
@@ -69,11 +87,15 @@ def losses(monkeypatch):
     """The benchmark of the losses, and its record."""
     kept = set(sys.modules)
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    monkeypatch.setitem(sys.modules, "losses", sys)  # dataclasses look their module up
+    monkeypatch.setitem(
+        sys.modules, "losses", sys
+    )  # dataclasses look their module up
     module = load("benchmarks/losses.py")
     yield module, json.loads(module.RECORD.read_text(encoding="utf-8"))
     for name in set(sys.modules) - kept:
-        if str(ROOT / "benchmarks") in str(getattr(sys.modules[name], "__file__", "")):
+        if str(ROOT / "benchmarks") in str(
+            getattr(sys.modules[name], "__file__", "")
+        ):
             del sys.modules[name]
 
 
@@ -89,8 +111,16 @@ def test_tables_of_losses_are_those_of_the_record(losses):
 def test_links_to_files_lead_somewhere(page):
     for target, anchor in LINK.findall(page.read_text(encoding="utf-8")):
         # The stories become pages when the site is built.
-        made = re.sub(r"^(\.\./)*stories/(story_\w+)\.rst$", r"docs/gallery/\2.py", target)
-        found = (ROOT / made) if made != target else (page.parent / target if target else page)
+        made = re.sub(
+            r"^(\.\./)*stories/(story_\w+)\.rst$",
+            r"docs/gallery/\2.py",
+            target,
+        )
+        found = (
+            (ROOT / made)
+            if made != target
+            else (page.parent / target if target else page)
+        )
         if not (ROOT / "benchmarks").exists() and "benchmarks/" in target:
             continue
         assert found.exists(), target
@@ -102,11 +132,18 @@ def test_functions_and_files_that_the_map_of_the_paper_names_exist(page):
     text = read(f"docs/{page}")
     packages = "|".join(m.name for m in pkgutil.iter_modules(neucmds.__path__))
     # `theory.neuc_error`, with any number of levels; not `eq:pqnorm`.
-    named = set(re.findall(rf"`((?:reproduction|{packages})(?:\.\w+)+)`", text))
+    named = set(
+        re.findall(rf"`((?:reproduction|{packages})(?:\.\w+)+)`", text)
+    )
     assert len(named) > (40 if page == "paper_map.md" else 0)
     for path in named:
-        resolve_name(path if path.startswith("reproduction") else f"neucmds.{path}")
-    assert all((ROOT / file).is_file() for file in re.findall(r"`((?:tests|docs)/[^`]+)`", text))
+        resolve_name(
+            path if path.startswith("reproduction") else f"neucmds.{path}"
+        )
+    assert all(
+        (ROOT / file).is_file()
+        for file in re.findall(r"`((?:tests|docs)/[^`]+)`", text)
+    )
 
 
 def test_readme_is_one_screen():
@@ -126,9 +163,13 @@ def test_workflows_run_targets_that_make_has():
     folder = ROOT / ".github" / "workflows"
     if not folder.exists():
         pytest.skip("the workflows are not part of this installation")
-    targets = set(re.findall(r"^([\w-]+):(?!=)", read("Makefile"), re.MULTILINE))
+    targets = set(
+        re.findall(r"^([\w-]+):(?!=)", read("Makefile"), re.MULTILINE)
+    )
     for workflow in folder.glob("*.yml"):
-        ran = re.findall(r"run: make ([\w-]+)", workflow.read_text(encoding="utf-8"))
+        ran = re.findall(
+            r"run: make ([\w-]+)", workflow.read_text(encoding="utf-8")
+        )
         assert ran
         assert set(ran) <= targets
 

@@ -12,7 +12,13 @@ import pytest
 from scipy import sparse
 from scipy.spatial.distance import pdist, squareform
 
-from neucmds import Embedding, FewerComponentsWarning, InputError, NonEuclideanWarning, neuc_mds
+from neucmds import (
+    Embedding,
+    FewerComponentsWarning,
+    InputError,
+    NonEuclideanWarning,
+    neuc_mds,
+)
 
 METHODS = ["classical", "lower", "neuc", "neuc+", "exact", "refined"]
 
@@ -50,13 +56,19 @@ def test_figures_are_those_of_the_pairs_that_count(D):
         sq = (x[:, None] - x) ** 2 * embedding.signs
         missed = sq.sum(axis=-1) - D**2
         stress = np.sum(w * missed**2)
-        assert abs(embedding.stress - stress) <= embedding.info.stress_error < 1e-10 * stress
+        assert (
+            abs(embedding.stress - stress)
+            <= embedding.info.stress_error
+            < 1e-10 * stress
+        )
         mean = np.average(D**2, weights=w)
         total = np.sum(w * (D**2 - mean) ** 2)
         assert embedding.info.sq_norm == pytest.approx(np.sum(w * D**4))
         assert embedding.info.trace == pytest.approx(0.5 * (len(D) - 1) * mean)
         assert embedding.r2 == pytest.approx(float(1 - stress / total))
-        rises = [np.sum(w * (missed - sq[..., a]) ** 2) - stress for a in range(4)]
+        rises = [
+            np.sum(w * (missed - sq[..., a]) ** 2) - stress for a in range(4)
+        ]
         lost = np.array(rises, dtype=float) / float(total)
         np.testing.assert_allclose(embedding.explained, lost, rtol=1e-8)
 
@@ -67,18 +79,29 @@ def test_a_curved_fit_reports_the_stress_of_d_itself(D, weighted):
     if weighted:
         weights *= 1 + np.add.outer(np.arange(30), np.arange(30))
     embedding = neuc_mds(
-        D, (2, 1), loss="relative", curvature=-0.3, n_init=1, weights=weights if weighted else None
+        D,
+        (2, 1),
+        loss="relative",
+        curvature=-0.3,
+        n_init=1,
+        weights=weights if weighted else None,
     )
 
     def stress(kept):
         x = embedding.coordinates[:, kept]
         sq = np.sum((x[:, None] - x) ** 2 * embedding.signs[kept], axis=-1)
         c = np.sqrt(-embedding.kappa)
-        d_hat = np.sign(sq) * (2 * np.arcsinh(c * np.sqrt(np.abs(sq)) / 2) / c) ** 2
+        d_hat = (
+            np.sign(sq)
+            * (2 * np.arcsinh(c * np.sqrt(np.abs(sq)) / 2) / c) ** 2
+        )
         return np.sum(weights * (d_hat - D**2) ** 2)
 
     assert embedding.stress == pytest.approx(stress([0, 1, 2]))
-    rises = np.array([stress(kept) for kept in ([1, 2], [0, 2], [0, 1])]) - embedding.stress
+    rises = (
+        np.array([stress(kept) for kept in ([1, 2], [0, 2], [0, 1])])
+        - embedding.stress
+    )
     total = embedding.info.total_sum_of_squares
     np.testing.assert_allclose(embedding.explained, rises / total)
 
@@ -97,25 +120,38 @@ def test_coordinates_are_centered_ordered_by_weight_and_of_one_sign(D, method):
     x = embedding.coordinates
     np.testing.assert_allclose(x.mean(axis=0), 0, atol=1e-12)
     assert np.all(np.diff(np.abs(embedding.weights)) <= 1e-12)
-    np.testing.assert_allclose(embedding.signs * np.sum(x**2, axis=0), embedding.weights, rtol=1e-9)
+    np.testing.assert_allclose(
+        embedding.signs * np.sum(x**2, axis=0), embedding.weights, rtol=1e-9
+    )
     assert np.all(x[np.argmax(np.abs(x), axis=0), np.arange(x.shape[1])] > 0)
     z = embedding.complex_coordinates
     plain = np.sum((z[:, None, :] - z[None, :, :]) ** 2, axis=-1)
-    np.testing.assert_allclose(plain, embedding.dissimilarities(squared=True), atol=1e-10)
+    np.testing.assert_allclose(
+        plain, embedding.dissimilarities(squared=True), atol=1e-10
+    )
     for factor in (1e-40, 1e40):
         scaled = neuc_mds(D * factor, 4, method)
-        assert scaled.normalized_stress == pytest.approx(embedding.normalized_stress)
+        assert scaled.normalized_stress == pytest.approx(
+            embedding.normalized_stress
+        )
 
 
 @pytest.mark.parametrize("method", ["classical", "lower"])
-def test_more_coordinates_than_positive_eigenvalues_are_fewer_columns_and_a_warning(method):
-    x, signs = np.random.default_rng(1).normal(size=(20, 12)), np.where(np.arange(12) < 3, 1, -1)
+def test_more_coordinates_than_positive_eigenvalues_are_fewer_columns_and_a_warning(
+    method,
+):
+    x, signs = (
+        np.random.default_rng(1).normal(size=(20, 12)),
+        np.where(np.arange(12) < 3, 1, -1),
+    )
     D = np.sum(signs * (x[:, None] - x[None]) ** 2, axis=-1)
     with pytest.warns(NonEuclideanWarning, match="'neuc\\+'"):
         embedding = neuc_mds(D, 8, method, squared=True)
     assert embedding.k <= 3
     assert embedding.requested == 8
-    assert re.fullmatch(f"<Embedding of 20 objects by {method}: .*", repr(embedding))
+    assert re.fullmatch(
+        f"<Embedding of 20 objects by {method}: .*", repr(embedding)
+    )
     assert np.all(np.isfinite(embedding.coordinates))
 
 
@@ -126,8 +162,15 @@ def test_zeros_equal_dissimilarities_and_two_objects_work(method):
     assert caught[0].filename == __file__  # of the caller
     assert embedding.coordinates.shape == (5, 0)
     assert embedding.stress == 0
-    np.testing.assert_array_equal(embedding.dissimilarities(squared=True), np.zeros((5, 5)))
-    assert neuc_mds(3 * (np.ones((6, 6)) - np.eye(6)), 5, method).normalized_stress < 1e-25
+    np.testing.assert_array_equal(
+        embedding.dissimilarities(squared=True), np.zeros((5, 5))
+    )
+    assert (
+        neuc_mds(
+            3 * (np.ones((6, 6)) - np.eye(6)), 5, method
+        ).normalized_stress
+        < 1e-25
+    )
     two = neuc_mds([[0, 2], [2, 0]], 1, method)
     np.testing.assert_allclose(np.abs(two.coordinates[:, 0]), 1)
 
@@ -144,20 +187,31 @@ def test_a_saved_embedding_comes_back_whole(D, method, tmp_path):
         after, before = part(back), part(embedding)
         for field in fields(after):
             if field.name not in ("placement", "info", "form"):
-                value, expected = getattr(after, field.name), getattr(before, field.name)
-                np.testing.assert_array_equal(value, expected, err_msg=field.name)
-    np.testing.assert_array_equal(back.transform(D[:3]), embedding.transform(D[:3]))
+                value, expected = (
+                    getattr(after, field.name),
+                    getattr(before, field.name),
+                )
+                np.testing.assert_array_equal(
+                    value, expected, err_msg=field.name
+                )
+    np.testing.assert_array_equal(
+        back.transform(D[:3]), embedding.transform(D[:3])
+    )
     assert [p.name for p in tmp_path.iterdir()] == ["e.npz"]
 
 
 def test_foreign_and_damaged_files_are_refused(D, tmp_path):
     good = tmp_path / "good.npz"
     neuc_mds(D, 2).save(good)
-    foreign, text, cut, gone = (tmp_path / name for name in ("f.npz", "t.npz", "c.npz", "g.npz"))
+    foreign, text, cut, gone = (
+        tmp_path / name for name in ("f.npz", "t.npz", "c.npz", "g.npz")
+    )
     np.savez(foreign, D=D)
     text.write_text("no archive")
     cut.write_bytes(good.read_bytes()[:500])
-    devices = [Path(name) for name in ("/dev/zero", "/dev/null") if os.name == "posix"]
+    devices = [
+        Path(name) for name in ("/dev/zero", "/dev/null") if os.name == "posix"
+    ]
     for path in (foreign, text, cut, gone, *devices):
         with pytest.raises(InputError, match=path.name) as caught:
             Embedding.load(path)
@@ -175,7 +229,10 @@ def saved(D, tmp_path):
     def save(said=None, drop=(), **arrays):
         fields = json.loads(str(good["header"])) | (said or {})
         members = good | {"header": np.asarray(json.dumps(fields))} | arrays
-        np.savez(path, **{name: members[name] for name in members if name not in drop})
+        np.savez(
+            path,
+            **{name: members[name] for name in members if name not in drop},
+        )
         return path
 
     return save
@@ -202,21 +259,30 @@ WRONG_FIELDS = [
     ("arrays", "message"),
     [
         ({"coordinates": np.full((30, 3), np.nan)}, "coordinates has NaN"),
-        ({"coordinates": np.ones((30, 3), dtype=int)}, "coordinates has dtype"),
+        (
+            {"coordinates": np.ones((30, 3), dtype=int)},
+            "coordinates has dtype",
+        ),
         ({"eigenvalues": np.asarray(["1"])}, "eigenvalues has dtype"),
         ({"signs": np.ones(4)}, "signs has shape"),
         ({"stress_terms": np.ones(2)}, "stress_terms has shape"),
         ({"placement_offsets": np.ones(29)}, "placement_offsets has shape"),
         ({"landmarks": np.ones(30)}, "damaged"),
         ({"landmarks": np.arange(1, 31)}, "damaged"),
-        ({"labels": as_labels(["a"] * 30)}, "labels are not the names of 30 objects"),
+        (
+            {"labels": as_labels(["a"] * 30)},
+            "labels are not the names of 30 objects",
+        ),
         ({"labels": as_labels(list(range(30)))}, "labels are not the names"),
         ({"labels": np.frombuffer(b"\xff\xfe", dtype=np.uint8)}, "damaged"),
         *[
             ({"header": np.asarray(text)}, "not an embedding saved by neucmds")
             for text in ("[" * 100_000, "{", "null", '{"format": 1}')
         ],
-        *[({"said": {name: value}}, message) for name, value, message in WRONG_FIELDS],
+        *[
+            ({"said": {name: value}}, message)
+            for name, value, message in WRONG_FIELDS
+        ],
         *[
             ({"drop": (name,)}, f"damaged .'{name}'")
             for name in ("coordinates", "signs", "history")
@@ -240,7 +306,8 @@ def test_the_types_of_numpy_are_saved(D, tmp_path):
 
 def test_labels_come_back_to_the_last_character(D, tmp_path):
     labels = tuple(
-        f"{i}{end}" for i, end in enumerate(["\0", "\0\0", "é\n", "\ud800", "", " "] * 5)
+        f"{i}{end}"
+        for i, end in enumerate(["\0", "\0\0", "é\n", "\ud800", "", " "] * 5)
     )
     neuc_mds(pd.DataFrame(D, labels, labels), 2).save(tmp_path / "e.npz")
     assert Embedding.load(tmp_path / "e.npz").labels == labels
@@ -255,12 +322,18 @@ def test_files_of_release_0_3_are_read(saved, D):
 
 def test_placed_objects_join_and_parts_are_taken():
     names = [f"o{i}" for i in range(12)]
-    D = pd.DataFrame(squareform(pdist(np.random.default_rng(0).normal(size=(12, 3)))), names, names)
+    D = pd.DataFrame(
+        squareform(pdist(np.random.default_rng(0).normal(size=(12, 3)))),
+        names,
+        names,
+    )
     fitted = neuc_mds(D.iloc[:9, :9], 3)
     placed = fitted.transform(D.iloc[9:, :9])
     emb = fitted.append(placed, names[9:])
     assert emb.labels == tuple(names)
-    assert emb.distance("o0", "o11") == pytest.approx(D.loc["o0", "o11"], rel=1e-3)
+    assert emb.distance("o0", "o11") == pytest.approx(
+        D.loc["o0", "o11"], rel=1e-3
+    )
     np.testing.assert_allclose(emb.transform(D.iloc[9:, :9]), placed)
     with pytest.raises(InputError, match="labels must be given"):
         fitted.append(placed)
@@ -268,13 +341,16 @@ def test_placed_objects_join_and_parts_are_taken():
     assert part.labels == ("o3", "o10", "o0")
     D_hat = emb.dissimilarities(squared=True)
     np.testing.assert_allclose(
-        part.dissimilarities(squared=True), D_hat[np.ix_([3, 10, 0], [3, 10, 0])]
+        part.dissimilarities(squared=True),
+        D_hat[np.ix_([3, 10, 0], [3, 10, 0])],
     )
     allowed = [1, 5, 7, 9]
     ids, sq = emb.neighbors(2, among=[names[i] for i in allowed], squared=True)
     twice, _ = emb.neighbors(2, among=[*allowed, *allowed])
     np.testing.assert_array_equal(twice, ids)
-    with pytest.raises(InputError, match=f"object '{names[0]}' is chosen more than once"):
+    with pytest.raises(
+        InputError, match=f"object '{names[0]}' is chosen more than once"
+    ):
         emb[[0, 0]]
     with pytest.raises(InputError, match="coordinates hold NaN"):
         emb.append(np.full((1, emb.k), np.nan), ["new"])
@@ -294,10 +370,18 @@ def test_mypy_catches_a_misspelt_method(tmp_path):
         'neuc_mds([[0, 1], [1, 0]], 1, "refned")\n'
         'NeucMDS(1, loss="relative_")\n'
     )
-    example = Path(__file__).resolve().parents[1] / "examples" / "vector_index.py"
+    example = (
+        Path(__file__).resolve().parents[1] / "examples" / "vector_index.py"
+    )
     # The indexes of the example need not be installed.
     missing = "--disable-error-code=import-not-found"
     said = mypy.run(["--strict", missing, str(script), str(example)])[0]
-    assert 'script.py:3: error: Argument 3 to "neuc_mds" has incompatible type' in said
-    assert 'script.py:4: error: Argument "loss" to "NeucMDS" has incompatible type' in said
+    assert (
+        'script.py:3: error: Argument 3 to "neuc_mds" has incompatible type'
+        in said
+    )
+    assert (
+        'script.py:4: error: Argument "loss" to "NeucMDS" has incompatible type'
+        in said
+    )
     assert "Found 2 errors" in said

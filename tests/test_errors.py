@@ -19,7 +19,12 @@ def test_errors_survive_a_process_border():
 def test_a_warning_keeps_its_marks_too():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warnings.warn(f"raise {option('max_iter')}.", ConvergenceWarning, stacklevel=1)
+        warnings.warn(
+            f"raise {option('max_iter')}.", ConvergenceWarning, stacklevel=1
+        )
     found = caught[0].message
     assert str(found) == "raise max_iter."
-    assert rendered(found.marked, lambda name, _: f"--{name}") == "raise --max_iter."
+    assert (
+        rendered(found.marked, lambda name, _: f"--{name}")
+        == "raise --max_iter."
+    )

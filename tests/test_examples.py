@@ -45,19 +45,29 @@ def fitted():
         ("Qdrant", 1.0),
     ],
 )
-def test_vector_indexes_find_the_neighbours_of_the_embedding(fitted, name, least):
+def test_vector_indexes_find_the_neighbours_of_the_embedding(
+    fitted, name, least
+):
     package, unit, search = load("vector_index").SEARCHES[name]
-    pytest.importorskip(package, reason=f"{package} is not installed: pip install neucmds[index]")
+    pytest.importorskip(
+        package,
+        reason=f"{package} is not installed: pip install neucmds[index]",
+    )
     emb, placed = fitted
     exact, _ = emb.neighbors(10, placed)
     found = search(emb.to_inner_product(unit=unit), placed, 10)
-    same = [len(set(a) & set(b)) / 10 for a, b in zip(found.tolist(), exact.tolist(), strict=True)]
+    same = [
+        len(set(a) & set(b)) / 10
+        for a, b in zip(found.tolist(), exact.tolist(), strict=True)
+    ]
     assert np.mean(same) >= least
 
 
 @pytest.mark.slow
 def test_the_vector_index_example_prints_its_table(capsys):
-    pytest.importorskip("faiss", reason="faiss is not installed: pip install neucmds[index]")
+    pytest.importorskip(
+        "faiss", reason="faiss is not installed: pip install neucmds[index]"
+    )
     load("vector_index").main()
     rows = capsys.readouterr().out.splitlines()
     assert len(rows) == 7

@@ -29,7 +29,9 @@ def test_quick_rows_are_as_recorded(golden):
     assert len(rows) > 80
     wrong = {}
     for row in rows:
-        found, _ = golden.differences(row, golden.result_of(row), held[row.name])
+        found, _ = golden.differences(
+            row, golden.result_of(row), held[row.name]
+        )
         if found:
             wrong[row.name] = found
     assert not wrong

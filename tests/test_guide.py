@@ -21,7 +21,9 @@ def run(page, folder):
     names: dict[str, object] = {}
     printed = ""
     with contextlib.chdir(folder):
-        for language, text in BLOCK.findall((GUIDE / page).read_text(encoding="utf-8")):
+        for language, text in BLOCK.findall(
+            (GUIDE / page).read_text(encoding="utf-8")
+        ):
             if language == "text":
                 yield printed, text
                 printed = ""
@@ -52,7 +54,10 @@ def test_a_page_prints_what_it_says(page, blocks, tmp_path):
     pytest.importorskip("skbio", reason="the page needs scikit-bio")
     if page == "migration.md" and not hasattr(manifold, "ClassicalMDS"):
         pytest.skip("the page needs scikit-learn's ClassicalMDS")
-    for fixture, name in (("dune_braycurtis.csv", "dune.csv"), ("dune_env.csv", "env.csv")):
+    for fixture, name in (
+        ("dune_braycurtis.csv", "dune.csv"),
+        ("dune_env.csv", "env.csv"),
+    ):
         shutil.copy(ROOT / "tests" / "fixtures" / fixture, tmp_path / name)
     found = list(run(page, tmp_path))
     assert len(found) == blocks

@@ -16,7 +16,9 @@ pytestmark = pytest.mark.usefixtures("few_starts")
 
 @pytest.fixture(scope="module")
 def D():
-    return squareform(pdist(np.random.default_rng(0).normal(size=(60, 6)), "cityblock"))
+    return squareform(
+        pdist(np.random.default_rng(0).normal(size=(60, 6)), "cityblock")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -36,20 +38,32 @@ def loss_of(emb, D, loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_each_loss_is_lowest_where_it_was_minimised_and_stress_is_reported(fits, D, loss):
-    values, found = {name: loss_of(emb, D, loss) for name, emb in fits.items()}, fits[loss]
+def test_each_loss_is_lowest_where_it_was_minimised_and_stress_is_reported(
+    fits, D, loss
+):
+    values, found = (
+        {name: loss_of(emb, D, loss) for name, emb in fits.items()},
+        fits[loss],
+    )
     assert min(values, key=values.get) == loss == found.loss
     assert found.loss_value == pytest.approx(values[loss], rel=1e-4)
-    assert found.stress == pytest.approx(loss_of(found, D, "squared"), rel=1e-9)
+    assert found.stress == pytest.approx(
+        loss_of(found, D, "squared"), rel=1e-9
+    )
     measured = evaluate(found, D)
     assert found.r2 == pytest.approx(measured.r2)
     if loss == "relative":
-        assert measured.neighbors_kept >= evaluate(fits["squared"], D).neighbors_kept
+        assert (
+            measured.neighbors_kept
+            >= evaluate(fits["squared"], D).neighbors_kept
+        )
 
 
 def test_without_a_random_state_the_seed_is_fixed(D):
     before = np.random.get_state()[1].copy()
-    first, second = (neuc_mds(D[:20, :20], 3, loss="distance") for _ in range(2))
+    first, second = (
+        neuc_mds(D[:20, :20], 3, loss="distance") for _ in range(2)
+    )
     np.testing.assert_array_equal(first.coordinates, second.coordinates)
     np.testing.assert_array_equal(np.random.get_state()[1], before)
     drawn, again = (LandmarkNeucMDS(2, 20).fit(D).landmarks_ for _ in range(2))
@@ -72,45 +86,73 @@ def test_a_warm_start_goes_on_from_where_it_is_put(fits, D, loss):
 
 def test_an_init_and_weights_of_other_objects_are_refused(D):
     other = neuc_mds(D[:50, :50], 4, "neuc")
-    for fit in (lambda: neuc_mds(D, init=other), lambda: placed_by(D, init=other)):
+    for fit in (
+        lambda: neuc_mds(D, init=other),
+        lambda: placed_by(D, init=other),
+    ):
         with pytest.raises(InputError, match="50 objects"):
             fit()
     est = LandmarkNeucMDS(4, n_landmarks=40)
-    with pytest.raises(InputError, match=r"\(50, 50\); pass \(40, 40\).*or \(60, 60\)"):
+    with pytest.raises(
+        InputError, match=r"\(50, 50\); pass \(40, 40\).*or \(60, 60\)"
+    ):
         est.fit(D, weights=np.ones((50, 50)))
     with pytest.raises(InputError, match="weights need placement='auto'"):
         est.set_params(placement="linear").fit(D, weights=np.ones((60, 60)))
 
 
 @pytest.mark.parametrize("loss", ["squared", "relative"])
-@pytest.mark.parametrize(("estimator", "n"), [(NeucMDS, 60), (LandmarkNeucMDS, 40)])
-def test_verbose_shows_the_iterations_and_leaves_the_callback_alone(D, loss, estimator, n, capsys):
+@pytest.mark.parametrize(
+    ("estimator", "n"), [(NeucMDS, 60), (LandmarkNeucMDS, 40)]
+)
+def test_verbose_shows_the_iterations_and_leaves_the_callback_alone(
+    D, loss, estimator, n, capsys
+):
     """The fit of the landmarks is heard, and that of folds is not."""
     heard, most = [], {"n_landmarks": 40, "random_state": 0} if n == 40 else {}
     with redirect_stdout(sys.stderr):
-        est = estimator(3, loss=loss, verbose=1, callback=lambda *a: heard.append(a), **most).fit(D)
+        est = estimator(
+            3,
+            loss=loss,
+            verbose=1,
+            callback=lambda *a: heard.append(a),
+            **most,
+        ).fit(D)
     err = capsys.readouterr().err
     steps = [step for step, _, loss in heard if not isinstance(loss, str)]
     assert steps == list(range(1, est.n_iter_ + 1))
-    assert re.search(rf"refined: .* {est.n_iter_}(\.0+)?/.*\n(.*\n)*<Embedding of {n} objects", err)
+    assert re.search(
+        rf"refined: .* {est.n_iter_}(\.0+)?/.*\n(.*\n)*<Embedding of {n} objects",
+        err,
+    )
 
 
 # The same of landmarks
 
 
 def placed_by(D, **settings):
-    return LandmarkNeucMDS(4, n_landmarks=40, random_state=0, **settings).fit(D)
+    return LandmarkNeucMDS(4, n_landmarks=40, random_state=0, **settings).fit(
+        D
+    )
 
 
 @pytest.mark.parametrize("loss", ["squared", "relative"])
 def test_a_pair_of_landmarks_without_weight_does_not_matter(D, loss):
-    est = LandmarkNeucMDS(4, n_landmarks=40, loss=loss, tol=1e-2, random_state=0)
-    marks, w, ends = placed_by(D, method="neuc+").landmarks_, np.ones_like(D), []
+    est = LandmarkNeucMDS(
+        4, n_landmarks=40, loss=loss, tol=1e-2, random_state=0
+    )
+    marks, w, ends = (
+        placed_by(D, method="neuc+").landmarks_,
+        np.ones_like(D),
+        [],
+    )
     i, j = marks[[3, 7]]
     w[i, j] = w[j, i] = 0
     for value, weights in ((1e3, w), (1.0, w), (1.0, w[np.ix_(marks, marks)])):
         spoiled = D.copy()
         spoiled[i, j] = spoiled[j, i] = value
-        ends.append(est.fit(spoiled, weights=weights).landmark_result_.coordinates)
+        ends.append(
+            est.fit(spoiled, weights=weights).landmark_result_.coordinates
+        )
     np.testing.assert_array_equal(ends[0], ends[1])
     np.testing.assert_array_equal(ends[1], ends[2])

@@ -3,11 +3,21 @@
 import numpy as np
 import pytest
 
-from neucmds import InputError, LandmarkNeucMDS, NeucMDS, evaluate, neuc_mds, procrustes
+from neucmds import (
+    InputError,
+    LandmarkNeucMDS,
+    NeucMDS,
+    evaluate,
+    neuc_mds,
+    procrustes,
+)
 from neucmds.errors import NeucmdsWarning
 
 pd = pytest.importorskip("pandas")
-NAMES, X = [f"site {i}" for i in range(15)], np.random.default_rng(0).normal(size=(15, 3))
+NAMES, X = (
+    [f"site {i}" for i in range(15)],
+    np.random.default_rng(0).normal(size=(15, 3)),
+)
 ORDER = np.random.default_rng(1).permutation(15)
 LANDMARKS = [0, 2, 3, 5, 7, 8, 11, 12, 14]
 
@@ -26,11 +36,22 @@ def weights(frame):
 def test_columns_of_new_objects_are_matched(frame):
     embedding = neuc_mds(frame, 3)
     expected = embedding.transform(frame.to_numpy()[:2])
-    np.testing.assert_array_equal(embedding.transform(frame.iloc[:2, ORDER]), expected)
-    np.testing.assert_array_equal(embedding.transform(pd.DataFrame(frame.to_numpy()[:2])), expected)
-    with pytest.raises(InputError, match="columns of new objects and the objects have different"):
-        embedding.transform(frame.iloc[:2].rename(columns={"site 3": "elsewhere"}))
-    with pytest.raises(InputError, match="columns of new objects have the name 'site 3' twice"):
+    np.testing.assert_array_equal(
+        embedding.transform(frame.iloc[:2, ORDER]), expected
+    )
+    np.testing.assert_array_equal(
+        embedding.transform(pd.DataFrame(frame.to_numpy()[:2])), expected
+    )
+    with pytest.raises(
+        InputError,
+        match="columns of new objects and the objects have different",
+    ):
+        embedding.transform(
+            frame.iloc[:2].rename(columns={"site 3": "elsewhere"})
+        )
+    with pytest.raises(
+        InputError, match="columns of new objects have the name 'site 3' twice"
+    ):
         embedding.transform(frame.iloc[:2, [*range(15), 3]])
 
 
@@ -45,7 +66,9 @@ def test_weights_are_matched(frame, weights):
     x = pd.DataFrame(X, NAMES).add_prefix("feature ")
     est = NeucMDS(3, metric="cityblock", random_state=0)
     by_metric = est.fit(x, weights=weights.iloc[ORDER, ORDER])
-    np.testing.assert_allclose(by_metric.embedding_, expected.coordinates, atol=1e-10)
+    np.testing.assert_allclose(
+        by_metric.embedding_, expected.coordinates, atol=1e-10
+    )
     with pytest.raises(InputError, match="different names"):
         est.fit(x.set_axis(x.index + "!"), weights=weights)
 
@@ -58,7 +81,8 @@ def test_an_embedding_is_not_measured_against_objects_in_another_order(frame):
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: NeucMDS(3), lambda: LandmarkNeucMDS(3, landmarks=LANDMARKS)]
+    "make",
+    [lambda: NeucMDS(3), lambda: LandmarkNeucMDS(3, landmarks=LANDMARKS)],
 )
 def test_weights_of_new_objects_are_matched(frame, weights, make):
     est = make()
@@ -67,10 +91,22 @@ def test_weights_of_new_objects_are_matched(frame, weights, make):
     new, w = frame.iloc[:4, columns], weights.iloc[:4, columns]
     expected = est.transform(new, weights=w.to_numpy())
     for place in (est.transform, est.result_.transform):
-        for other in (w.iloc[:, ::-1], w.iloc[::-1], pd.DataFrame(w.to_numpy())):
-            np.testing.assert_allclose(place(new, weights=other), expected, atol=1e-10)
-        for changed in ({"columns": {w.columns[2]: "x"}}, {"index": {w.index[2]: "x"}}):
-            with pytest.raises(InputError, match="weights and the objects have different names"):
+        for other in (
+            w.iloc[:, ::-1],
+            w.iloc[::-1],
+            pd.DataFrame(w.to_numpy()),
+        ):
+            np.testing.assert_allclose(
+                place(new, weights=other), expected, atol=1e-10
+            )
+        for changed in (
+            {"columns": {w.columns[2]: "x"}},
+            {"index": {w.index[2]: "x"}},
+        ):
+            with pytest.raises(
+                InputError,
+                match="weights and the objects have different names",
+            ):
                 place(new, weights=w.rename(**changed))
     found = est.result_.transform(new.iloc[:, ::-1], weights=w.iloc[:, ::-1])
     np.testing.assert_allclose(found, expected, atol=1e-10)
@@ -87,7 +123,12 @@ def test_weights_among_landmarks_are_matched(frame, weights):
     expected = fitted(frame.to_numpy(), weights.to_numpy()).coordinates
     block, among = frame.iloc[:, LANDMARKS], weights.iloc[LANDMARKS, LANDMARKS]
     for X in (frame, block):
-        for w in (weights, weights.iloc[ORDER, ORDER], among, among.iloc[::-1, ::-1]):
+        for w in (
+            weights,
+            weights.iloc[ORDER, ORDER],
+            among,
+            among.iloc[::-1, ::-1],
+        ):
             np.testing.assert_array_equal(fitted(X, w).coordinates, expected)
         with pytest.raises(InputError, match="different names"):
             fitted(X, weights.rename(columns={"site 3": "elsewhere"}))
@@ -101,13 +142,19 @@ def test_rows_of_a_table_of_features_name_the_objects(frame):
         assert found.labels == tuple(NAMES)
         if not options:
             np.testing.assert_array_equal(found.coordinates, plain.coordinates)
-    square = neuc_mds(frame, 2, metric="cityblock", landmarks=LANDMARKS)  # 15 features
+    square = neuc_mds(
+        frame, 2, metric="cityblock", landmarks=LANDMARKS
+    )  # 15 features
     assert (square.n, square.labels) == (15, tuple(NAMES))
     assert neuc_mds(pd.DataFrame(X), 2, metric="cityblock").labels is None
 
 
 def test_either_side_of_d_names_the_objects_of_weights(frame, weights):
-    expected = NeucMDS(3, random_state=0).fit(frame, weights=weights.to_numpy()).embedding_
+    expected = (
+        NeucMDS(3, random_state=0)
+        .fit(frame, weights=weights.to_numpy())
+        .embedding_
+    )
     shuffled = weights.iloc[ORDER, ORDER]
     for D in (frame, frame.reset_index(drop=True)):
         found = NeucMDS(3, random_state=0).fit(D, weights=shuffled).embedding_
@@ -115,32 +162,58 @@ def test_either_side_of_d_names_the_objects_of_weights(frame, weights):
     unnamed = pd.DataFrame(frame.to_numpy())
     for D in (unnamed, frame.to_numpy()):
         found = NeucMDS(3, random_state=0).fit(D, weights=shuffled).embedding_
-        other = NeucMDS(3, random_state=0).fit(D, weights=shuffled.to_numpy()).embedding_
+        other = (
+            NeucMDS(3, random_state=0)
+            .fit(D, weights=shuffled.to_numpy())
+            .embedding_
+        )
         np.testing.assert_array_equal(found, other)
-    with pytest.raises(InputError, match="index that differs from its columns, and weights have"):
+    with pytest.raises(
+        InputError,
+        match="index that differs from its columns, and weights have",
+    ):
         NeucMDS(3).fit(frame.add_suffix("!", axis=1), weights=weights)
 
 
-def test_names_that_only_count_are_none_unless_the_objects_count_too(frame, weights):
+def test_names_that_only_count_are_none_unless_the_objects_count_too(
+    frame, weights
+):
     counted = frame.set_axis(ORDER, axis=0).set_axis(ORDER, axis=1)
     unnamed = pd.DataFrame(weights.to_numpy())
     expected = neuc_mds(frame, 3, weights=weights, random_state=0)
-    assert neuc_mds(frame, 3, weights=unnamed, random_state=0).stress == expected.stress
+    assert (
+        neuc_mds(frame, 3, weights=unnamed, random_state=0).stress
+        == expected.stress
+    )
     found = neuc_mds(counted, 3, weights=unnamed, random_state=0)
     by_number = weights.to_numpy()[np.ix_(ORDER, ORDER)]
-    assert found.stress == neuc_mds(frame, 3, weights=by_number, random_state=0).stress
+    assert (
+        found.stress
+        == neuc_mds(frame, 3, weights=by_number, random_state=0).stress
+    )
 
 
 def test_the_difference_of_names_is_said(frame):
-    embedding = neuc_mds(frame.iloc[:3, :3].set_axis(list("abc")).set_axis(list("abc"), axis=1), 2)
+    embedding = neuc_mds(
+        frame.iloc[:3, :3].set_axis(list("abc")).set_axis(list("abc"), axis=1),
+        2,
+    )
     for names, said in (
-        ("aba", r"columns of new objects have the name 'a' twice \(rows 1 and 3\)"),
+        (
+            "aba",
+            r"columns of new objects have the name 'a' twice \(rows 1 and 3\)",
+        ),
         ("ab", r"1 of 3 objects are not among them \('c'\); name them alike"),
         ("abcd", r"different names: 1 of them name no object \('d'\);"),
-        ("defghi", r"\('a', 'b', 'c'\), and 6 of them name no object \('d', 'e', 'f', 'g', …\)"),
+        (
+            "defghi",
+            r"\('a', 'b', 'c'\), and 6 of them name no object \('d', 'e', 'f', 'g', …\)",
+        ),
     ):
         with pytest.raises(InputError, match=said):
-            embedding.transform(pd.DataFrame(np.ones((1, len(names))), columns=list(names)))
+            embedding.transform(
+                pd.DataFrame(np.ones((1, len(names))), columns=list(names))
+            )
 
 
 def test_objects_in_common_go_by_name_or_else_by_number(frame):
@@ -152,7 +225,13 @@ def test_objects_in_common_go_by_name_or_else_by_number(frame):
             procrustes(a, b[:14])
     shuffled = named[ORDER.tolist()]
     assert procrustes(named, shuffled).disparity == pytest.approx(0, abs=1e-12)
-    with pytest.warns(NeucmdsWarning, match="of 15 and 11 objects, 11 are in both"):
-        assert procrustes(named, shuffled[:11]).disparity == pytest.approx(0, abs=1e-12)
-    with pytest.raises(InputError, match="1 of 15 and 1 objects have the same name"):
+    with pytest.warns(
+        NeucmdsWarning, match="of 15 and 11 objects, 11 are in both"
+    ):
+        assert procrustes(named, shuffled[:11]).disparity == pytest.approx(
+            0, abs=1e-12
+        )
+    with pytest.raises(
+        InputError, match="1 of 15 and 1 objects have the same name"
+    ):
         procrustes(named, shuffled[:1])

@@ -12,7 +12,11 @@ from sklearn.base import clone
 from neucmds import InputError, LandmarkNeucMDS, NeucMDS, neuc_mds
 
 RNG = np.random.default_rng(0)
-WORDS = list(dict.fromkeys("".join(RNG.choice(list("abcd"), size)) for size in [4, 5, 6, 7] * 60))
+WORDS = list(
+    dict.fromkeys(
+        "".join(RNG.choice(list("abcd"), size)) for size in [4, 5, 6, 7] * 60
+    )
+)
 
 
 class Edits:
@@ -27,7 +31,13 @@ class Edits:
         for i, x in enumerate(a, 1):
             above, row = row, [i]
             for j, y in enumerate(b, 1):
-                row.append(min(above[j] + 1, row[-1] + 1, above[j - 1] + (x != y) * cost))
+                row.append(
+                    min(
+                        above[j] + 1,
+                        row[-1] + 1,
+                        above[j - 1] + (x != y) * cost,
+                    )
+                )
         return row[-1]
 
 
@@ -44,7 +54,9 @@ def test_all_pairs_of_strings_take_one_call_each():
     edits, n = Edits(), len(WORDS)
     emb = neuc_mds(WORDS, 4, "neuc+", metric=edits)
     assert n * (n - 1) // 2 <= edits.calls <= n * (n - 1) // 2 + n
-    D = np.array([[Edits()(a, b) for b in WORDS[:40]] for a in WORDS[:40]], dtype=float)
+    D = np.array(
+        [[Edits()(a, b) for b in WORDS[:40]] for a in WORDS[:40]], dtype=float
+    )
     expected = neuc_mds(D, 4, "neuc+")
     few = neuc_mds(WORDS[:40], 4, "neuc+", metric=edits)
     np.testing.assert_allclose(few.coordinates, expected.coordinates)
@@ -55,7 +67,9 @@ def test_all_pairs_of_strings_take_one_call_each():
 @pytest.mark.parametrize("loss", ["squared", "relative"])
 def test_sampled_pairs_take_as_many_calls_as_are_asked_for(loss):
     edits, n = Edits(), len(WORDS)
-    emb = neuc_mds(WORDS, 2, metric=edits, n_pairs=60, loss=loss, random_state=0)
+    emb = neuc_mds(
+        WORDS, 2, metric=edits, n_pairs=60, loss=loss, random_state=0
+    )
     assert edits.calls <= 1.15 * n * 60 / 2
     assert emb.info.held_out_pairs > 0
     assert emb.labels == tuple(WORDS)
@@ -63,12 +77,18 @@ def test_sampled_pairs_take_as_many_calls_as_are_asked_for(loss):
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: NeucMDS(3), lambda: LandmarkNeucMDS(3, 80), lambda: LandmarkNeucMDS(2, n_near=6)],
+    [
+        lambda: NeucMDS(3),
+        lambda: LandmarkNeucMDS(3, 80),
+        lambda: LandmarkNeucMDS(2, n_near=6),
+    ],
 )
 def test_estimators_place_and_search_new_strings(make):
     fitted, new = WORDS[:200], WORDS[200:210]
     edits = Edits()
-    est = make().set_params(metric=edits, metric_params={"cost": 2}, random_state=0)
+    est = make().set_params(
+        metric=edits, metric_params={"cost": 2}, random_state=0
+    )
     x = est.fit_transform(fitted)
     assert x.shape[0] == 200
     edits.calls = 0
@@ -79,11 +99,15 @@ def test_estimators_place_and_search_new_strings(make):
     np.testing.assert_array_equal(ids, est.result_.neighbors(3, placed)[0])
     assert est.result_.labels == tuple(fitted)
     with pytest.raises(InputError, match="rows of numbers were fitted"):
-        clone(est).set_params(metric=by_rows, metric_params=None).fit(np.eye(90)).transform(new)
+        clone(est).set_params(metric=by_rows, metric_params=None).fit(
+            np.eye(90)
+        ).transform(new)
 
 
 def test_sequences_sets_and_series_are_objects():
-    series = pd.Series([np.arange(n) for n in range(2, 12)], index=list("abcdefghij"))
+    series = pd.Series(
+        [np.arange(n) for n in range(2, 12)], index=list("abcdefghij")
+    )
     by_sum = neuc_mds(series, 1, metric=lambda a, b: abs(a.sum() - b.sum()))
     assert by_sum.labels == tuple("abcdefghij")
     sets = [{1, 2}, {2}, {3, 4}, {1}, {5}]
@@ -100,8 +124,18 @@ def test_processes_call_alike():
 
 def test_progress_is_heard_in_calls(capsys):
     heard = []
-    neuc_mds(WORDS[:60], 2, "neuc+", metric=Edits(), callback=lambda *step: heard.append(step))
-    steps = [step for step in heard if step[2] == "calls of the metric" and step[1] == 60 * 59 // 2]
+    neuc_mds(
+        WORDS[:60],
+        2,
+        "neuc+",
+        metric=Edits(),
+        callback=lambda *step: heard.append(step),
+    )
+    steps = [
+        step
+        for step in heard
+        if step[2] == "calls of the metric" and step[1] == 60 * 59 // 2
+    ]
     assert len(steps) > 2
     assert steps[-1][0] == steps[-1][1]
     NeucMDS(2, metric=Edits(), verbose=1).fit(WORDS[:60])
@@ -109,7 +143,9 @@ def test_progress_is_heard_in_calls(capsys):
 
 
 @pytest.mark.parametrize("how", [{}, {"n_pairs": 40}], ids=["all", "sampled"])
-def test_an_interruption_keeps_the_calls_that_were_made(how, tmp_path, monkeypatch):
+def test_an_interruption_keeps_the_calls_that_were_made(
+    how, tmp_path, monkeypatch
+):
     monkeypatch.setattr("neucmds.backend.checkpoint.INTERVAL", 0.0)
     edits, stop, words = Edits(), 800, WORDS[:60]
     kept = {"checkpoint": tmp_path / "kept", "random_state": 0, **how}

@@ -10,12 +10,16 @@ from scipy.spatial.distance import pdist, squareform
 
 from neucmds import neuc_mds
 
-VEGAN = json.loads((Path(__file__).parent / "fixtures" / "vegan_wcmdscale.json").read_text())
+VEGAN = json.loads(
+    (Path(__file__).parent / "fixtures" / "vegan_wcmdscale.json").read_text()
+)
 
 
 @pytest.fixture(scope="module")
 def euclidean():
-    points = np.random.default_rng(3).normal(size=(60, 8)) * np.arange(8, 0, -1)
+    points = np.random.default_rng(3).normal(size=(60, 8)) * np.arange(
+        8, 0, -1
+    )
     return squareform(pdist(points))
 
 
@@ -24,23 +28,32 @@ def up_to_column_signs(ours, theirs):
 
 
 @pytest.mark.skipif(
-    not hasattr(sklearn.manifold, "ClassicalMDS"), reason="this scikit-learn has no ClassicalMDS"
+    not hasattr(sklearn.manifold, "ClassicalMDS"),
+    reason="this scikit-learn has no ClassicalMDS",
 )
 def test_classical_equals_scikit_learn_on_euclidean_input(euclidean):
-    theirs = sklearn.manifold.ClassicalMDS(n_components=5, metric="precomputed").fit_transform(
-        euclidean
-    )
+    theirs = sklearn.manifold.ClassicalMDS(
+        n_components=5, metric="precomputed"
+    ).fit_transform(euclidean)
     ours = neuc_mds(euclidean, 5, "classical").coordinates
-    np.testing.assert_allclose(up_to_column_signs(ours, theirs), theirs, atol=1e-10)
+    np.testing.assert_allclose(
+        up_to_column_signs(ours, theirs), theirs, atol=1e-10
+    )
 
 
 def test_classical_equals_scikit_bio_on_euclidean_input(euclidean):
     ordination = pytest.importorskip("skbio.stats.ordination")
-    pcoa = ordination.pcoa(euclidean, dimensions=5, method="eigh", warn_neg_eigval=False)
+    pcoa = ordination.pcoa(
+        euclidean, dimensions=5, method="eigh", warn_neg_eigval=False
+    )
     ours = neuc_mds(euclidean, 5, "classical")
     theirs = np.asarray(pcoa.samples)
-    np.testing.assert_allclose(up_to_column_signs(ours.coordinates, theirs), theirs, atol=1e-10)
-    np.testing.assert_allclose(ours.info.eigenvalues, np.asarray(pcoa.eigvals), rtol=1e-12)
+    np.testing.assert_allclose(
+        up_to_column_signs(ours.coordinates, theirs), theirs, atol=1e-10
+    )
+    np.testing.assert_allclose(
+        ours.info.eigenvalues, np.asarray(pcoa.eigvals), rtol=1e-12
+    )
     shares = np.asarray(pcoa.proportion_explained)
     np.testing.assert_allclose(ours.shares["trace"], shares, rtol=1e-9)
 

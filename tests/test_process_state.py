@@ -78,5 +78,8 @@ def test_four_processes_forked_during_fits(tmp_path):
         timeout=240,
     )
     assert done.returncode == 0, done.stderr
-    files = sorted([f"{i}.{kind}" for i in range(4) for kind in ("npy", "npz")] + ["shared.npz"])
+    files = sorted(
+        [f"{i}.{kind}" for i in range(4) for kind in ("npy", "npz")]
+        + ["shared.npz"]
+    )
     assert done.stdout.split() == files

@@ -65,24 +65,56 @@ def refused(call, match):
 
 def test_objects_are_chosen_by_name_number_mask_or_slice(named):
     by_number = named.dissimilarities([0, 2], [1])
-    np.testing.assert_array_equal(named.dissimilarities(["a", "c"], "b"), by_number)
-    np.testing.assert_array_equal(named.dissimilarities(slice(0, 3, 2), [1 - N]), by_number)
+    np.testing.assert_array_equal(
+        named.dissimilarities(["a", "c"], "b"), by_number
+    )
+    np.testing.assert_array_equal(
+        named.dissimilarities(slice(0, 3, 2), [1 - N]), by_number
+    )
     mask = np.isin(np.arange(N), [0, 2])
-    np.testing.assert_array_equal(named.dissimilarities(mask, np.array([1])), by_number)
-    objects = np.array([0, np.int32(2)], dtype=object), np.array([1, -2], dtype=object)
-    np.testing.assert_array_equal(named.distance(*objects), named.distance([0, 2], [1, -2]))
+    np.testing.assert_array_equal(
+        named.dissimilarities(mask, np.array([1])), by_number
+    )
+    objects = (
+        np.array([0, np.int32(2)], dtype=object),
+        np.array([1, -2], dtype=object),
+    )
+    np.testing.assert_array_equal(
+        named.distance(*objects), named.distance([0, 2], [1, -2])
+    )
 
 
 REFUSED = [
     (lambda emb: emb.dissimilarities(["a"], [0]), "the objects have no names"),
-    (lambda emb: emb.dissimilarities([N], [0]), f"there is no object {N} among {N}"),
-    (lambda emb: emb.dissimilarities([0.5], [0]), "by whole numbers or by name"),
-    (lambda emb: emb.dissimilarities([True, False], [0]), "by whole numbers or by name"),
-    (lambda emb: emb.dissimilarities([[0, 1], [1, 2]]), r"shape \(2, 2\); pass one flat"),
-    (lambda emb: replace(emb, labels=tuple(NAMES)).distance("z", 0), "no object is called 'z'"),
+    (
+        lambda emb: emb.dissimilarities([N], [0]),
+        f"there is no object {N} among {N}",
+    ),
+    (
+        lambda emb: emb.dissimilarities([0.5], [0]),
+        "by whole numbers or by name",
+    ),
+    (
+        lambda emb: emb.dissimilarities([True, False], [0]),
+        "by whole numbers or by name",
+    ),
+    (
+        lambda emb: emb.dissimilarities([[0, 1], [1, 2]]),
+        r"shape \(2, 2\); pass one flat",
+    ),
+    (
+        lambda emb: replace(emb, labels=tuple(NAMES)).distance("z", 0),
+        "no object is called 'z'",
+    ),
     (lambda emb: emb.distance([0, 1, 2], [2, 3]), r"\(3,\) and j has \(2,\)"),
-    (lambda emb: emb.between(np.zeros((2, 3)), emb.coordinates), r"expected \(m, 2\)"),
-    *[(lambda emb, k=k: emb.neighbors(k), "neighbours from 1 to 11") for k in (0, N, 2.0, True)],
+    (
+        lambda emb: emb.between(np.zeros((2, 3)), emb.coordinates),
+        r"expected \(m, 2\)",
+    ),
+    *[
+        (lambda emb, k=k: emb.neighbors(k), "neighbours from 1 to 11")
+        for k in (0, N, 2.0, True)
+    ],
     (lambda emb: emb.transform(np.ones((2, N - 1))), r"expected \(m, 12\)"),
     (lambda emb: emb.transform(np.ones(N)), r"expected \(m, 12\)"),
     (lambda emb: emb.transform(np.full((1, N), np.nan)), "NaN"),
@@ -94,52 +126,136 @@ REFUSED = [
     (lambda emb: emb.save("nowhere/at/all/e.npz"), "nowhere"),
     (lambda _: neuc_mds(D, 2, "nuec"), "refined"),
     *[
-        (lambda _, name=name: neuc_mds(D, 2, **{name: X}), f"^{name}=array.*… is an array; pass")
-        for name in ("method", "loss", "curvature", "missing", "metric", "metric_params")
+        (
+            lambda _, name=name: neuc_mds(D, 2, **{name: X}),
+            f"^{name}=array.*… is an array; pass",
+        )
+        for name in (
+            "method",
+            "loss",
+            "curvature",
+            "missing",
+            "metric",
+            "metric_params",
+        )
     ],
-    *[(lambda _, p=p: NeucMDS(2, **{p: X}).fit(D), "is an array") for p in ("metric", "missing")],
+    *[
+        (lambda _, p=p: NeucMDS(2, **{p: X}).fit(D), "is an array")
+        for p in ("metric", "missing")
+    ],
     (lambda _: neuc_mds(D * 1e120, 2), "too large"),
     (lambda _: neuc_mds(D * 1e-120, 2), "too small"),
     (lambda _: neuc_mds(PAIRS, 2, missing="no"), "missing='no' is unknown"),
-    *[(lambda _, m=m: neuc_mds(D, 2, max_iter=m), "max_iter=") for m in (0, 2.5)],
+    *[
+        (lambda _, m=m: neuc_mds(D, 2, max_iter=m), "max_iter=")
+        for m in (0, 2.5)
+    ],
     *[(lambda _, t=t: neuc_mds(D, 2, tol=t), "tol=") for t in (-1, "x")],
-    *[(lambda _, t=t: neuc_mds(D, 2, "neuc+", tol=t), "tol=") for t in (0, 1, -1e-3, np.nan, "x")],
+    *[
+        (lambda _, t=t: neuc_mds(D, 2, "neuc+", tol=t), "tol=")
+        for t in (0, 1, -1e-3, np.nan, "x")
+    ],
     (lambda _: neuc_mds(D, 2, init=[[1, 2], [3]]), "shape"),
     (lambda _: neuc_mds(D, 2, init="pca"), "init is str"),
-    (lambda _: neuc_mds(D, 2, init=[[["a"] * 2] * N, [1, 1]]), "not a real number"),
-    (lambda _: neuc_mds(D, 2, init=(X[:, :2] * 1j, [1, 1])), "not a real number"),
+    (
+        lambda _: neuc_mds(D, 2, init=[[["a"] * 2] * N, [1, 1]]),
+        "not a real number",
+    ),
+    (
+        lambda _: neuc_mds(D, 2, init=(X[:, :2] * 1j, [1, 1])),
+        "not a real number",
+    ),
     (lambda _: neuc_mds(D, 2, init=(X[:, :2] * 1e150, [1, 1])), "too large"),
-    (lambda _: neuc_mds(D, 2, init=(X[:, [0] * (N + 1)], [1] * (N + 1))), "n_components"),
-    (lambda _: neuc_mds(D, 2, "neuc+", init=(X[:, :2], [1, 1])), r"^init needs method='refined'"),
-    (lambda _: neuc_mds(D, 2, "neuc+", loss="relative"), "needs method='refined'"),
-    *[(lambda _, x=x: NeucMDS(2, metric=dist).fit(x), "a list") for x in ({1}, iter(X), {}, "ab")],
-    (lambda _: LandmarkNeucMDS(2, 6, metric=dist).fit(X).transform("abc"), "X is of type str"),
+    (
+        lambda _: neuc_mds(D, 2, init=(X[:, [0] * (N + 1)], [1] * (N + 1))),
+        "n_components",
+    ),
+    (
+        lambda _: neuc_mds(D, 2, "neuc+", init=(X[:, :2], [1, 1])),
+        r"^init needs method='refined'",
+    ),
+    (
+        lambda _: neuc_mds(D, 2, "neuc+", loss="relative"),
+        "needs method='refined'",
+    ),
+    *[
+        (lambda _, x=x: NeucMDS(2, metric=dist).fit(x), "a list")
+        for x in ({1}, iter(X), {}, "ab")
+    ],
+    (
+        lambda _: LandmarkNeucMDS(2, 6, metric=dist).fit(X).transform("abc"),
+        "X is of type str",
+    ),
     (lambda _: neuc_mds(D, 2, loss="relative", n_init=0), "n_init=0 must be"),
     (lambda _: neuc_mds(D, 2, n_init=3), "n_init=3 is for other losses"),
     (lambda _: neuc_mds(D, 2, random_state=-1), "cannot seed a generator"),
     (lambda _: neuc_mds(D, 2, callback=1), "callback=1 must be a function"),
-    *[(lambda _, f=f: f(D, callback=1), "callback=1 must be a fu") for f in (compare, diagnose)],
-    (lambda _: NeucMDS(2, verbose=1, callback=1).fit(D), "callback=1 must be a function"),
+    *[
+        (lambda _, f=f: f(D, callback=1), "callback=1 must be a fu")
+        for f in (compare, diagnose)
+    ],
+    (
+        lambda _: NeucMDS(2, verbose=1, callback=1).fit(D),
+        "callback=1 must be a function",
+    ),
     (lambda emb: emb.neighbors(3, np.full((2, 2), np.nan)), "hold NaN"),
     (lambda emb: emb.neighbors(3, [["a", "b"]]), "not a real number"),
-    (lambda emb: emb.neighbors(1, among=[1]), "among must hold at least two objects"),
-    (lambda _: NeucMDS(2).fit(D * np.nan), "contains NaN; drop .* fit with missing='ignore'"),
-    (lambda _: LandmarkNeucMDS(2, 6).fit(D).transform(D * np.nan), r"contains NaN; .* rows\.$"),
-    (lambda _: NeucMDS(2).fit(D).transform(D[0]), "Expected 2D array.* Reshape your data"),
-    (lambda _: NeucMDS(2, metric="l1").fit([["a"]] * N), "X cannot be used: could not convert"),
-    (lambda _: NeucMDS(2, metric="cityblock", metric_params=5).fit(X), "must be a dict"),
+    (
+        lambda emb: emb.neighbors(1, among=[1]),
+        "among must hold at least two objects",
+    ),
+    (
+        lambda _: NeucMDS(2).fit(D * np.nan),
+        "contains NaN; drop .* fit with missing='ignore'",
+    ),
+    (
+        lambda _: LandmarkNeucMDS(2, 6).fit(D).transform(D * np.nan),
+        r"contains NaN; .* rows\.$",
+    ),
+    (
+        lambda _: NeucMDS(2).fit(D).transform(D[0]),
+        "Expected 2D array.* Reshape your data",
+    ),
+    (
+        lambda _: NeucMDS(2, metric="l1").fit([["a"]] * N),
+        "X cannot be used: could not convert",
+    ),
+    (
+        lambda _: NeucMDS(2, metric="cityblock", metric_params=5).fit(X),
+        "must be a dict",
+    ),
     (lambda _: neuc_mds(X, 2, metric=lambda a, b: "near"), "returns str"),
     (lambda _: neuc_mds(X, 2, metric=lambda a, b: a - b), "returns ndarray"),
-    (lambda _: NeucMDS(2).fit(GRAPH), "X is a graph; .* metric='shortest_path'"),
-    (lambda _: LandmarkNeucMDS(2, 5).fit(GRAPH), "X is a graph; .* metric='shortest_path'"),
-    (lambda _: neuc_mds(GRAPH, 2, metric="cityblock"), "X is a graph; .* metric='shortest_path'"),
+    (
+        lambda _: NeucMDS(2).fit(GRAPH),
+        "X is a graph; .* metric='shortest_path'",
+    ),
+    (
+        lambda _: LandmarkNeucMDS(2, 5).fit(GRAPH),
+        "X is a graph; .* metric='shortest_path'",
+    ),
+    (
+        lambda _: neuc_mds(GRAPH, 2, metric="cityblock"),
+        "X is a graph; .* metric='shortest_path'",
+    ),
     *[
-        (lambda _, s=s: LandmarkNeucMDS(2, metric="cityblock", **s).fit_transform(X), match)
+        (
+            lambda _, s=s: LandmarkNeucMDS(
+                2, metric="cityblock", **s
+            ).fit_transform(X),
+            match,
+        )
         for s, match in (
             ({"n_landmarks": 13}, "n_landmarks=13 of 12 objects"),
-            ({"landmarks": [0, 1]}, "2 landmarks are too few for 2 coordinates"),
+            (
+                {"landmarks": [0, 1]},
+                "2 landmarks are too few for 2 coordinates",
+            ),
             ({"landmarks": "grid"}, "landmarks='grid' must be"),
-            ({"landmarks": np.ones((N, 9), bool)}, "landmarks=array.*… must be"),
+            (
+                {"landmarks": np.ones((N, 9), bool)},
+                "landmarks=array.*… must be",
+            ),
             ({"placement": "best"}, "placement='best' is unknown"),
             ({"method": "best"}, "method='best' is unknown"),
             ({"n_jobs": 0}, "n_jobs=0"),
@@ -149,11 +265,23 @@ REFUSED = [
         (lambda _, call=call: call(GRAPH), "D is a graph; pass neu")
         for call in (neuc_mds, diagnose)
     ],
-    (lambda _: neuc_mds(dict.fromkeys(range(10)).keys()), "entries of D are not numbers"),
-    (lambda _: NeucMDS(2, metric="euclidean").fit(sparse.csr_array(X)), r"toarray\(\)"),
+    (
+        lambda _: neuc_mds(dict.fromkeys(range(10)).keys()),
+        "entries of D are not numbers",
+    ),
+    (
+        lambda _: NeucMDS(2, metric="euclidean").fit(sparse.csr_array(X)),
+        r"toarray\(\)",
+    ),
     (lambda _: LandmarkNeucMDS(2, 6).fit(PAIRS), r"toarray\(\)"),
-    (lambda _: NeucMDS(2, metric_params={"p": 3}).fit(D), "metric_params are arg"),
-    (lambda _: LandmarkNeucMDS(2, 6, metric_params={"p": 3}).fit(D), "metric_params are arg"),
+    (
+        lambda _: NeucMDS(2, metric_params={"p": 3}).fit(D),
+        "metric_params are arg",
+    ),
+    (
+        lambda _: LandmarkNeucMDS(2, 6, metric_params={"p": 3}).fit(D),
+        "metric_params are arg",
+    ),
     (lambda _: NeucMDS(2).fit(D).transform(PAIRS), r"toarray\(\)"),
     *[
         (lambda _, f=f: f(PAIRS), "square array, with NaN")
@@ -161,9 +289,18 @@ REFUSED = [
     ],
     (lambda _: stress_curve(D, []), "at least one"),
     (lambda _: stress_curve(D, [0.5]), "whole numbers"),
-    (lambda emb: evaluate(emb, PAIRS), "square array, with NaN .* missing='ignore'"),
-    (lambda emb: to_anndata(emb, SimpleNamespace(obs_names=NAMES[:5])), "5 obs.* embedding 12"),
-    (lambda _: from_anndata(SimpleNamespace(obsp={"a": D})), "no 'distances'; it holds a"),
+    (
+        lambda emb: evaluate(emb, PAIRS),
+        "square array, with NaN .* missing='ignore'",
+    ),
+    (
+        lambda emb: to_anndata(emb, SimpleNamespace(obs_names=NAMES[:5])),
+        "5 obs.* embedding 12",
+    ),
+    (
+        lambda _: from_anndata(SimpleNamespace(obsp={"a": D})),
+        "no 'distances'; it holds a",
+    ),
     (lambda _: random_simplex(dim=5), "dim=5 at least 10"),
     (lambda _: theory.neuc_error(1.1), "share"),
     (lambda _: theory.classical_error(1.1, 10), "share"),
@@ -177,17 +314,27 @@ def test_what_cannot_be_had_is_refused(plain, call, match):
 
 
 def test_too_little_memory_is_told_before_d_is_squared(monkeypatch):
-    monkeypatch.setattr("neucmds.backend.memory.available_memory", lambda: 1000)
-    refused(lambda: neuc_mds(D, 2), "beyond D, but 1 kB are free; ask for fewer")
+    monkeypatch.setattr(
+        "neucmds.backend.memory.available_memory", lambda: 1000
+    )
+    refused(
+        lambda: neuc_mds(D, 2), "beyond D, but 1 kB are free; ask for fewer"
+    )
 
 
 @pytest.mark.slow
 def test_a_generator_seeds_like_a_random_state():
     generator = np.random.default_rng(5)
     state = np.random.RandomState(np.random.default_rng(5).bit_generator)
-    found = [neuc_mds(D, 2, landmarks=6, random_state=seed) for seed in (generator, state)]
+    found = [
+        neuc_mds(D, 2, landmarks=6, random_state=seed)
+        for seed in (generator, state)
+    ]
     np.testing.assert_array_equal(found[0].landmarks, found[1].landmarks)
-    assert diagnose(D, random_state=generator).n == compare(D, 2, random_state=generator).n
+    assert (
+        diagnose(D, random_state=generator).n
+        == compare(D, 2, random_state=generator).n
+    )
 
 
 def test_a_start_of_lists_is_taken_with_all_its_columns():
@@ -224,7 +371,9 @@ def test_sparse_tensors_are_refused(layout):
 # Parameters
 
 
-@pytest.mark.parametrize("value", ["no", "False", None, 2, [], np.array([True])])
+@pytest.mark.parametrize(
+    "value", ["no", "False", None, 2, [], np.array([True])]
+)
 def test_flags_are_true_or_false(plain, value):
     calls = [
         lambda: neuc_mds(D, 2, squared=value),
@@ -232,7 +381,10 @@ def test_flags_are_true_or_false(plain, value):
         lambda: neuc_mds(PAIRS, 2, squared=value),
         lambda: NeucMDS(2, squared=value).fit(D),
         lambda: LandmarkNeucMDS(2, 6, squared=value).fit(D),
-        *(lambda look=look: look(D, squared=value) for look in (diagnose, stress_curve, compare)),
+        *(
+            lambda look=look: look(D, squared=value)
+            for look in (diagnose, stress_curve, compare)
+        ),
     ]
     if value is not None:
         calls.append(lambda: evaluate(plain, D, squared=value))
@@ -251,7 +403,9 @@ def test_flags_of_numpy_and_numbers_are_flags():
 @pytest.mark.parametrize("container", [sparse.csr_array, sparse.coo_matrix])
 def test_the_estimator_takes_known_pairs(container):
     est = NeucMDS(2, random_state=0).fit(container(D))
-    np.testing.assert_array_equal(est.embedding_, neuc_mds(PAIRS, 2, random_state=0).coordinates)
+    np.testing.assert_array_equal(
+        est.embedding_, neuc_mds(PAIRS, 2, random_state=0).coordinates
+    )
     assert est.n_features_in_ == N
     assert est.transform(D[:3]).shape == (3, 2)
 

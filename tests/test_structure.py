@@ -27,7 +27,12 @@ def imported_names(path):
 def public_functions():
     """Return what the package, its top-level modules, `explore` and `ecology` export."""
     modules = [path.stem for path in ROOT.glob("[!_]*.py")]
-    for module in ("", ".explore", ".ecology", *(f".{stem}" for stem in modules)):
+    for module in (
+        "",
+        ".explore",
+        ".ecology",
+        *(f".{stem}" for stem in modules),
+    ):
         public = import_module(f"neucmds{module}")
         for name in getattr(public, "__all__", ()):
             if inspect.isfunction(getattr(public, name)):
@@ -35,12 +40,19 @@ def public_functions():
 
 
 def test_every_public_function_documents_parameters_and_has_an_example():
-    functions = {function.__name__: function for function in public_functions()}
+    functions = {
+        function.__name__: function for function in public_functions()
+    }
     for name, function in functions.items():
         text = inspect.getdoc(function)
         assert "Examples\n---" in text, name
-        assert "Parameters\n---" in text or not inspect.signature(function).parameters, name
-    assert {"neuc_mds", "compare", "evaluate", "envfit", "dispersion"} <= set(functions)
+        assert (
+            "Parameters\n---" in text
+            or not inspect.signature(function).parameters
+        ), name
+    assert {"neuc_mds", "compare", "evaluate", "envfit", "dispersion"} <= set(
+        functions
+    )
 
 
 def test_public_names_are_listed_and_can_be_had():
@@ -61,7 +73,8 @@ def test_benchmarks_import_what_there_is():
         for path in sorted(folder.rglob("*.py"))
         for module, name in imported_names(path)
         if name and module.startswith("neucmds")
-        if not hasattr(import_module(module), name) and not find_spec(f"{module}.{name}")
+        if not hasattr(import_module(module), name)
+        and not find_spec(f"{module}.{name}")
     ]
     assert missing == []
 
@@ -80,7 +93,9 @@ def is_private(module, name):
 def test_few_test_files_import_private_modules():
     private = {}
     for path in sorted(Path(__file__).parent.rglob("test_*.py")):
-        names = [f"{m}.{n}" for m, n in imported_names(path) if is_private(m, n)]
+        names = [
+            f"{m}.{n}" for m, n in imported_names(path) if is_private(m, n)
+        ]
         if names:
             private[path.name] = names
     assert len(private) <= 35, private

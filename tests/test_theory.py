@@ -11,14 +11,20 @@ def test_cuts_keep_the_share_asked_for():
     x = np.linspace(-2, 2, 400_001)
     density = np.sqrt(np.maximum(4 - x**2, 0)) / (2 * np.pi) * (x[1] - x[0])
     for c in (0.01, 0.2, 0.49):
-        assert density[x > 2 - theory.classical_cut(c)].sum() == pytest.approx(c, abs=1e-4)
+        assert density[x > 2 - theory.classical_cut(c)].sum() == pytest.approx(
+            c, abs=1e-4
+        )
     for c in (0.01, 0.5, 0.99):
-        assert density[np.abs(x) > 2 - theory.neuc_cut(c)].sum() == pytest.approx(c, abs=1e-4)
+        assert density[
+            np.abs(x) > 2 - theory.neuc_cut(c)
+        ].sum() == pytest.approx(c, abs=1e-4)
 
 
 def eigenvalues(sq_dissimilarity):
     means = sq_dissimilarity.mean(axis=0)
-    return np.linalg.eigvalsh(-0.5 * (sq_dissimilarity - means - means[:, None] + means.mean()))
+    return np.linalg.eigvalsh(
+        -0.5 * (sq_dissimilarity - means - means[:, None] + means.mean())
+    )
 
 
 def hollow_noise(n, mean, sd, seed):
@@ -30,7 +36,9 @@ def sums(lam):
     return {"trace": lam.sum(), "frobenius_sq": (lam**2).sum()}
 
 
-@pytest.mark.parametrize(("mean", "sd"), [(0.0, 1.0), (10.0, 1.0), (-300.0, 0.5)])
+@pytest.mark.parametrize(
+    ("mean", "sd"), [(0.0, 1.0), (10.0, 1.0), (-300.0, 0.5)]
+)
 def test_noise_edge_is_where_noise_ends(mean, sd):
     n = 800
     lam = eigenvalues(hollow_noise(n, mean, sd, 0))
@@ -47,7 +55,10 @@ def test_noise_edge_is_where_noise_ends(mean, sd):
 # at mean 200 the band is 100 ± 10: the constant vector's 0 lies far outside and must not count
 @pytest.mark.parametrize("mean", [0.0, 200.0])
 def test_pure_noise_rarely_suggests_a_component(mean):
-    splits = [theory.suggest_k(eigenvalues(hollow_noise(100, mean, 1.0, s))) for s in range(100)]
+    splits = [
+        theory.suggest_k(eigenvalues(hollow_noise(100, mean, 1.0, s)))
+        for s in range(100)
+    ]
     assert sum(split.k > 0 for split in splits) <= 5
 
 
@@ -76,7 +87,10 @@ def test_hidden_signature_is_found_under_noise(signature, sd):
 
 def test_both_ends_of_the_spectrum_suffice():
     points = np.random.default_rng(0).normal(size=(300, 3)) * 5
-    lam = eigenvalues(bilinear(points, np.array([1.0, 1.0, -1.0])) + hollow_noise(300, 0.0, 3.0, 1))
+    lam = eigenvalues(
+        bilinear(points, np.array([1.0, 1.0, -1.0]))
+        + hollow_noise(300, 0.0, 3.0, 1)
+    )
     ends = np.concatenate([lam[:6], lam[-6:]])
     assert theory.suggest_k(ends, n=300, **sums(lam)) == theory.suggest_k(lam)
     short = theory.suggest_k(lam[[0, -1]], n=300, **sums(lam))

@@ -32,7 +32,11 @@ DEVICE = "cuda"
 def ball(n: int, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
     """Squared gaps between balls; one in ten reaches 0.8 of the way to the nearest centre."""
     generator = torch.Generator(device=DEVICE).manual_seed(seed)
-    options = {"generator": generator, "device": DEVICE, "dtype": torch.float64}
+    options = {
+        "generator": generator,
+        "device": DEVICE,
+        "dtype": torch.float64,
+    }
     centres = 100 * torch.rand((n, 10), **options)
     radii = 5 * torch.rand((n,), **options)
     large = torch.rand((n,), **options) < 0.1
@@ -43,7 +47,11 @@ def ball(n: int, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
         nearest = gaps.min(dim=1).values
         radii[rows] = torch.where(large[rows], 0.8 * nearest, radii[rows])
     for rows in torch.arange(n, device=DEVICE).split(2048):
-        gaps = torch.cdist(centres[rows], centres) - radii[rows, None] - radii[None, :]
+        gaps = (
+            torch.cdist(centres[rows], centres)
+            - radii[rows, None]
+            - radii[None, :]
+        )
         D[rows] = (gaps.clamp_(min=0) ** 2).to(dtype)
     D.fill_diagonal_(0)
     # cdist is not symmetric to the last bit
@@ -68,7 +76,9 @@ def fit(D: torch.Tensor, k: int, method: str, **settings: Any) -> Any:
         return neuc_mds(D, k, method, squared=True, random_state=0, **settings)
 
 
-def measure_fit(n: int, dtype: torch.dtype, k: int = 100, method: str = "neuc+") -> dict[str, Any]:
+def measure_fit(
+    n: int, dtype: torch.dtype, k: int = 100, method: str = "neuc+"
+) -> dict[str, Any]:
     """Time and peak memory of one fit, with the true float64 residual of the kept pairs."""
     D = ball(n, dtype)
     fit(D, k, method)
@@ -77,7 +87,9 @@ def measure_fit(n: int, dtype: torch.dtype, k: int = 100, method: str = "neuc+")
     runs = [timed(lambda: fit(D, k, method)) for _ in range(3)]
     embedding = runs[-1][1]
     size = D.numel() * D.element_size()
-    worst = float(embedding.info.residuals.max() / embedding.info.eigenvalues.abs().max())
+    worst = float(
+        embedding.info.residuals.max() / embedding.info.eigenvalues.abs().max()
+    )
     return {
         "what": f"fit, {method}",
         "n": n,
@@ -116,11 +128,15 @@ def measure_against_eigh(n: int, k: int = 100) -> dict[str, Any]:
         "seconds": ours,
         "eigh_seconds": theirs,
         "ratio": theirs / ours,
-        "largest_relative_error": float(np.max(np.abs(kept - expected)) / np.max(np.abs(expected))),
+        "largest_relative_error": float(
+            np.max(np.abs(kept - expected)) / np.max(np.abs(expected))
+        ),
     }
 
 
-def measure_refined(n: int, k: int = 50, iterations: int = 50) -> dict[str, Any]:
+def measure_refined(
+    n: int, k: int = 50, iterations: int = 50
+) -> dict[str, Any]:
     """Time a refinement of a fixed number of iterations, fit included."""
     D = ball(n, torch.float64)
     settings = {"max_iter": iterations, "tol": 0.0}
@@ -143,7 +159,11 @@ def measure_estimator(n: int) -> dict[str, Any]:
     D = ball(n, torch.float32)
     estimator = NeucMDS(20, squared=True).fit(D)
     placed = estimator.transform(D[:5])
-    found = {"what": "estimator", "n": n, "device": str(estimator.embedding_.device)}
+    found = {
+        "what": "estimator",
+        "n": n,
+        "device": str(estimator.embedding_.device),
+    }
     found["placed_on"] = str(placed.device)
     try:
         import cupy
@@ -160,7 +180,9 @@ def measure_estimator(n: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--record", type=Path)
-    parser.add_argument("--quick", action="store_true", help="small sizes only")
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes only"
+    )
     arguments = parser.parse_args()
     jobs = [
         lambda: measure_estimator(3000),

@@ -31,10 +31,14 @@ from neucmds.spectrum.operators.features import FeatureGram
 METRICS = ("angular", "cosine", "euclidean", "rbf", "hyperbolic", "balls")
 
 
-def draw(n: int, d: int, metric: str, dtype: str, device: str, seed: int = 0) -> torch.Tensor:
+def draw(
+    n: int, d: int, metric: str, dtype: str, device: str, seed: int = 0
+) -> torch.Tensor:
     """Draw features that the metric can take."""
     generator = torch.Generator(device=device).manual_seed(seed)
-    X = torch.randn((n, d), generator=generator, device=device, dtype=getattr(torch, dtype))
+    X = torch.randn(
+        (n, d), generator=generator, device=device, dtype=getattr(torch, dtype)
+    )
     X *= torch.linspace(1.0, 0.1, d, device=device, dtype=X.dtype)
     if metric == "hyperbolic":
         X *= 0.9 / (1 + torch.linalg.vector_norm(X, dim=1, keepdim=True))
@@ -88,7 +92,9 @@ def fit(gram: FeatureGram, k: int, tol: float) -> Any:
         return neuc_mds(gram, k, "neuc+", tol=tol, random_state=0)
 
 
-def measure_fit(n: int, arguments: argparse.Namespace, tile: int | None) -> dict[str, Any]:
+def measure_fit(
+    n: int, arguments: argparse.Namespace, tile: int | None
+) -> dict[str, Any]:
     """Fit twice, each from the features on."""
     device, library = arguments.device, arguments.library
     X = draw(n, arguments.d, arguments.metric, arguments.dtype, device)
@@ -120,11 +126,14 @@ def measure_fit(n: int, arguments: argparse.Namespace, tile: int | None) -> dict
     }
 
 
-def measure_passes(n: int, arguments: argparse.Namespace, tile: int | None) -> dict[str, Any]:
+def measure_passes(
+    n: int, arguments: argparse.Namespace, tile: int | None
+) -> dict[str, Any]:
     """Time products alone: 16 columns in the precision of the features, and 20 in float64."""
     device = arguments.device
     X = of_library(
-        draw(n, arguments.d, arguments.metric, arguments.dtype, device), arguments.library
+        draw(n, arguments.d, arguments.metric, arguments.dtype, device),
+        arguments.library,
     )
     gram = FeatureGram(X, arguments.metric, tile=tile)
     xp = gram.xp
@@ -132,18 +141,28 @@ def measure_passes(n: int, arguments: argparse.Namespace, tile: int | None) -> d
     double = xp.ones((n, 20), dtype=xp.float64, device=gram.device)
     gram.product(single)
     found = describe(n, arguments, gram)
-    found["product"] = min(timed(device, lambda: gram.product(single))[0] for _ in range(3))
+    found["product"] = min(
+        timed(device, lambda: gram.product(single))[0] for _ in range(3)
+    )
     found["product_float64"] = timed(device, lambda: gram.product(double))[0]
     found["moments"] = timed(device, lambda: gram.row_means)[0]
     return found
 
 
-def describe(n: int, arguments: argparse.Namespace, gram: FeatureGram) -> dict[str, Any]:
+def describe(
+    n: int, arguments: argparse.Namespace, gram: FeatureGram
+) -> dict[str, Any]:
     names = ("d", "k", "metric", "dtype", "tol", "library")
-    return {"n": n, **{name: getattr(arguments, name) for name in names}, "tile": gram.tile}
+    return {
+        "n": n,
+        **{name: getattr(arguments, name) for name in names},
+        "tile": gram.tile,
+    }
 
 
-def rows_error(gram: FeatureGram, X: torch.Tensor, metric: str) -> float | None:
+def rows_error(
+    gram: FeatureGram, X: torch.Tensor, metric: str
+) -> float | None:
     """Compare five rows of D with the plain float64 formula, relative to the largest entry."""
     x, y = X[:5].double(), X.double()
     if metric == "angular":
@@ -159,13 +178,19 @@ def rows_error(gram: FeatureGram, X: torch.Tensor, metric: str) -> float | None:
     return float(np.max(np.abs(found - reference)) / reference.max())
 
 
-def subsample_error(X: torch.Tensor, arguments: argparse.Namespace, n: int = 4000) -> float:
+def subsample_error(
+    X: torch.Tensor, arguments: argparse.Namespace, n: int = 4000
+) -> float:
     """Compare kept eigenvalues of some of the objects with those of a stored float64 D."""
     some = X[: min(n, len(X))]
     features = of_library(some.contiguous(), arguments.library)
-    found = fit(FeatureGram(features, arguments.metric), arguments.k, arguments.tol)
+    found = fit(
+        FeatureGram(features, arguments.metric), arguments.k, arguments.tol
+    )
     exact = FeatureGram(some.double().cpu().numpy(), arguments.metric).dense()
-    stored = neuc_mds(exact, arguments.k, "neuc+", squared=True, random_state=0)
+    stored = neuc_mds(
+        exact, arguments.k, "neuc+", squared=True, random_state=0
+    )
     if found.signature != stored.signature:
         return float("nan")
     ratio = to_numpy(found.info.eigenvalues) / stored.info.eigenvalues
@@ -177,25 +202,43 @@ def main() -> None:
     parser.add_argument("--n", type=int, nargs="+", default=[300_000])
     parser.add_argument("--d", type=int, default=64)
     parser.add_argument("--k", type=int, default=20)
-    parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
+    parser.add_argument(
+        "--dtype", choices=("float32", "float64"), default="float32"
+    )
     parser.add_argument("--tol", type=float, default=1e-5)
     parser.add_argument("--metric", choices=METRICS, default="angular")
-    parser.add_argument("--library", choices=("torch", "cupy"), default="torch")
+    parser.add_argument(
+        "--library", choices=("torch", "cupy"), default="torch"
+    )
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tile", type=int, nargs="+", default=[None])
-    parser.add_argument("--repeats", type=int, default=1, help="fits after the first")
-    parser.add_argument("--passes", action="store_true", help="time single passes, no fit")
+    parser.add_argument(
+        "--repeats", type=int, default=1, help="fits after the first"
+    )
+    parser.add_argument(
+        "--passes", action="store_true", help="time single passes, no fit"
+    )
     parser.add_argument("--record", type=Path)
     arguments = parser.parse_args()
-    name = torch.cuda.get_device_name() if arguments.device.startswith("cuda") else "cpu"
-    record: dict[str, Any] = {"device": name, "torch": torch.__version__, "rows": []}
+    name = (
+        torch.cuda.get_device_name()
+        if arguments.device.startswith("cuda")
+        else "cpu"
+    )
+    record: dict[str, Any] = {
+        "device": name,
+        "torch": torch.__version__,
+        "rows": [],
+    }
     for n in arguments.n:
         for tile in arguments.tile:
             measure = measure_passes if arguments.passes else measure_fit
             record["rows"].append(measure(n, arguments, tile))
             print(json.dumps(record["rows"][-1]), flush=True)
             if arguments.record is not None:
-                arguments.record.write_text(json.dumps(record, indent=1) + "\n")
+                arguments.record.write_text(
+                    json.dumps(record, indent=1) + "\n"
+                )
 
 
 if __name__ == "__main__":

@@ -50,22 +50,36 @@ def timed(work: Any, device: str) -> tuple[float, Any]:
     return time.perf_counter() - started, result
 
 
-def measure(metric: str, loss: str, arguments: argparse.Namespace) -> dict[str, Any]:
+def measure(
+    metric: str, loss: str, arguments: argparse.Namespace
+) -> dict[str, Any]:
     """Time a fit and the placement of all objects."""
     device = arguments.device
     X = draw(arguments.n, arguments.d, device)
-    settings: dict[str, Any] = {"metric": metric, "loss": loss, "random_state": 0}
+    settings: dict[str, Any] = {
+        "metric": metric,
+        "loss": loss,
+        "random_state": 0,
+    }
     estimator = LandmarkNeucMDS(arguments.k, arguments.landmarks, **settings)
     fit_seconds, _ = timed(lambda: estimator.fit(X), device)
     estimator.transform(X)
     runs = [timed(lambda: estimator.transform(X), device) for _ in range(3)]
     placed = runs[-1][1]
     place_seconds = statistics.median(seconds for seconds, _ in runs)
-    to_landmarks = FittedMetric.of(metric, X[estimator.landmarks_].double().cpu().numpy())
+    to_landmarks = FittedMetric.of(
+        metric, X[estimator.landmarks_].double().cpu().numpy()
+    )
     measured = to_landmarks.squares_to(X[:CHECKED].double().cpu().numpy())
-    expected = torch.as_tensor(estimator.landmark_result_.placement.place(measured))
+    expected = torch.as_tensor(
+        estimator.landmark_result_.placement.place(measured)
+    )
     gap = (placed[:CHECKED].cpu() - expected).abs().max() / expected.std()
-    peak = torch.cuda.max_memory_allocated() / 1e9 if device == "cuda" else float("nan")
+    peak = (
+        torch.cuda.max_memory_allocated() / 1e9
+        if device == "cuda"
+        else float("nan")
+    )
     return {
         "metric": metric,
         "loss": loss,
@@ -73,7 +87,8 @@ def measure(metric: str, loss: str, arguments: argparse.Namespace) -> dict[str, 
         "d": arguments.d,
         "n_landmarks": arguments.landmarks,
         "k": arguments.k,
-        "fit_seconds": fit_seconds - place_seconds,  # it places all objects, too
+        "fit_seconds": fit_seconds
+        - place_seconds,  # it places all objects, too
         "place_seconds": place_seconds,
         "all_place_seconds": [seconds for seconds, _ in runs],
         "device": str(placed.device),
@@ -91,8 +106,14 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--record", type=Path)
     arguments = parser.parse_args()
-    name = torch.cuda.get_device_name() if arguments.device == "cuda" else "cpu"
-    record: dict[str, Any] = {"device": name, "torch": torch.__version__, "rows": []}
+    name = (
+        torch.cuda.get_device_name() if arguments.device == "cuda" else "cpu"
+    )
+    record: dict[str, Any] = {
+        "device": name,
+        "torch": torch.__version__,
+        "rows": [],
+    }
     for metric, loss in CASES:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

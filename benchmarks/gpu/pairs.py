@@ -37,14 +37,18 @@ def listed(n: int, each: int, seed: int = 0) -> tuple[Pairs, Any]:
     x = rng.standard_normal((n, K))
     i = np.repeat(np.arange(n), each // 2)
     step = np.where(
-        rng.random(i.size) < 0.5, rng.integers(1, 200, i.size), rng.integers(1, n, i.size)
+        rng.random(i.size) < 0.5,
+        rng.integers(1, 200, i.size),
+        rng.integers(1, n, i.size),
     )
     j = (i + step) % n
     key = np.unique(np.minimum(i, j) * n + np.maximum(i, j))
     i, j = key // n, key % n
     sq = np.abs((x[i] - x[j]) ** 2 @ SIGNS) + 0.1
     noise = np.exp(0.05 * rng.standard_normal(sq.size))
-    return make_pairs(n, i, j, np.sqrt(sq) * noise), x + 0.05 * rng.standard_normal(x.shape)
+    return make_pairs(
+        n, i, j, np.sqrt(sq) * noise
+    ), x + 0.05 * rng.standard_normal(x.shape)
 
 
 def timed(work: Any) -> float:
@@ -65,19 +69,28 @@ def measure_listed(n: int = 100_000, each: int = 320) -> dict[str, Any]:
         seen.append(time.perf_counter())
 
     on_device = torch.as_tensor(start, device="cuda")
-    end = refine_pairs(pairs, Start(on_device, Form(SIGNS)), Limits(40, 0.0, tick))
-    iteration = min((seen[at + 10] - seen[at]) / 10 for at in range(len(seen) - 10))
+    end = refine_pairs(
+        pairs, Start(on_device, Form(SIGNS)), Limits(40, 0.0, tick)
+    )
+    iteration = min(
+        (seen[at + 10] - seen[at]) / 10 for at in range(len(seen) - 10)
+    )
     ends = np.r_[pairs.i, pairs.j], np.r_[pairs.j, pairs.i]
     both = sparse.csr_array((np.ones(2 * pairs.size), ends), shape=(n, n))
     parts = (
-        torch.as_tensor(np.asarray(part, dtype=np.int64)) for part in (both.indptr, both.indices)
+        torch.as_tensor(np.asarray(part, dtype=np.int64))
+        for part in (both.indptr, both.indices)
     )
-    matrix = torch.sparse_csr_tensor(*parts, torch.as_tensor(both.data), size=(n, n)).cuda()
+    matrix = torch.sparse_csr_tensor(
+        *parts, torch.as_tensor(both.data), size=(n, n)
+    ).cuda()
     product = {}
     for dtype in (torch.float64, torch.float32):
         m, block = matrix.to(dtype), on_device.to(dtype)
         m @ block
-        product[str(dtype)[6:]] = min(timed(lambda m=m, block=block: m @ block) for _ in range(5))
+        product[str(dtype)[6:]] = min(
+            timed(lambda m=m, block=block: m @ block) for _ in range(5)
+        )
     return {
         "what": "listed pairs",
         "n": n,
@@ -96,14 +109,18 @@ def measure_agreement() -> dict[str, Any]:
     found: dict[str, Any] = {"what": "loss on the device over that on the CPU"}
     for loss in ("relative", "distance", "squared"):
         limits = Limits.of(loss, pairs.n)
-        cpu = refine_pairs(pairs, Start(start, Form(SIGNS)), limits, loss).value
+        cpu = refine_pairs(
+            pairs, Start(start, Form(SIGNS)), limits, loss
+        ).value
         on_device = Start(torch.as_tensor(start, device="cuda"), Form(SIGNS))
         found[loss] = refine_pairs(pairs, on_device, limits, loss).value / cpu
         try:
             import cupy
 
             with_cupy = Start(cupy.asarray(start), Form(SIGNS))
-            found[f"{loss}, CuPy"] = refine_pairs(pairs, with_cupy, limits, loss).value / cpu
+            found[f"{loss}, CuPy"] = (
+                refine_pairs(pairs, with_cupy, limits, loss).value / cpu
+            )
         except ImportError:
             pass
     return found
@@ -153,7 +170,11 @@ def main() -> None:
         "torch": torch.__version__,
         "rows": [],
     }
-    for job in (measure_agreement, measure_listed, lambda: measure_all(20_000)):
+    for job in (
+        measure_agreement,
+        measure_listed,
+        lambda: measure_all(20_000),
+    ):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             row = job()

@@ -72,12 +72,20 @@ def sq_distances(kind: str, x: torch.Tensor) -> torch.Tensor:
     return (2 * torch.asinh(((chord - rise) / 4).clamp_min(1e-12).sqrt())) ** 2
 
 
-def learned(D: torch.Tensor, space: Space, first: float, steps: int) -> torch.Tensor:
+def learned(
+    D: torch.Tensor, space: Space, first: float, steps: int
+) -> torch.Tensor:
     """Fit coordinates and scales of the factors by Adam, and return d̂."""
     generator = torch.Generator(device=D.device).manual_seed(0)
     n, mean = len(D), D.sum() / (len(D) * (len(D) - 1))
     parts = [
-        torch.randn(n, size + (kind == "S"), generator=generator, device=D.device, dtype=D.dtype)
+        torch.randn(
+            n,
+            size + (kind == "S"),
+            generator=generator,
+            device=D.device,
+            dtype=D.dtype,
+        )
         * (1.0 if kind == "S" else 0.3)
         for kind, size in space
     ]
@@ -113,7 +121,13 @@ def hydra(D: torch.Tensor, k: int) -> torch.Tensor:
         values, vectors = torch.linalg.eigh(torch.cosh(c * D / mean))
         space = vectors[:, :k] * (-values[:k]).clamp_min(0).sqrt()
         height = (1 + (space**2).sum(dim=1)).sqrt()
-        d_hat = torch.acosh((height[:, None] * height - space @ space.T).clamp_min(1)) * mean / c
+        d_hat = (
+            torch.acosh(
+                (height[:, None] * height - space @ space.T).clamp_min(1)
+            )
+            * mean
+            / c
+        )
         error = float((d_hat / D - 1).abs()[D > 0].mean())
         best, least = (d_hat, error) if error < least else (best, least)
     return best
@@ -122,14 +136,22 @@ def hydra(D: torch.Tensor, k: int) -> torch.Tensor:
 def measures(D: np.ndarray, d_hat: np.ndarray, edge: float) -> dict[str, Any]:
     upper = np.triu(D, 1) > 0
     errors = np.abs(d_hat[upper] / D[upper] - 1)
-    found = {"mean": float(errors.mean()), "p99": float(np.quantile(errors, 0.99))}
-    return {**found, "mAP": mean_average_precision(edge == D, d_hat) if edge else None}
+    found = {
+        "mean": float(errors.mean()),
+        "p99": float(np.quantile(errors, 0.99)),
+    }
+    return {
+        **found,
+        "mAP": mean_average_precision(edge == D, d_hat) if edge else None,
+    }
 
 
 def mean_average_precision(neighbours: np.ndarray, d_hat: np.ndarray) -> float:
     total = 0.0
     for i, row in enumerate(d_hat):
-        order = np.argsort(np.where(np.arange(len(row)) == i, np.inf, row), kind="stable")
+        order = np.argsort(
+            np.where(np.arange(len(row)) == i, np.inf, row), kind="stable"
+        )
         hits = np.flatnonzero(neighbours[i, order])
         total += float(np.mean(np.arange(1, hits.size + 1) / (hits + 1)))
     return total / len(d_hat)
@@ -146,8 +168,15 @@ def rows(name: str, device: str) -> list[dict[str, Any]]:
         begin = time.perf_counter()
         d_hat = np.asarray(to_numpy(fit()))
         seconds = time.perf_counter() - begin
-        facts = {"set": name, "n": len(distances), "numbers": k, "method": method}
-        made.append({**facts, "seconds": seconds, **measures(distances, d_hat, edge)})
+        facts = {
+            "set": name,
+            "n": len(distances),
+            "numbers": k,
+            "method": method,
+        }
+        made.append(
+            {**facts, "seconds": seconds, **measures(distances, d_hat, edge)}
+        )
         print(made[-1], flush=True)
 
     def signed(kappa: float | str) -> Any:
@@ -170,11 +199,20 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    found = json.loads(RECORD.read_text(encoding="utf-8"))["rows"] if RECORD.exists() else []
+    found = (
+        json.loads(RECORD.read_text(encoding="utf-8"))["rows"]
+        if RECORD.exists()
+        else []
+    )
     for name in CASES:
         if given.word in name:
-            found = [row for row in found if row["set"] != name] + rows(name, given.device)
-            facts = {"device": given.device, "versions": measure.versions("neucmds", "torch")}
+            found = [row for row in found if row["set"] != name] + rows(
+                name, given.device
+            )
+            facts = {
+                "device": given.device,
+                "versions": measure.versions("neucmds", "torch"),
+            }
             measure.write_record(RECORD, {**facts, "rows": found})
 
 

@@ -52,7 +52,9 @@ Row = dict[str, Any]
 def measures(d_hat: np.ndarray, d: np.ndarray, longest: int) -> Row:
     """RMSE in % of the longest sequence; how often a closest reference comes first."""
     order = np.argsort(d_hat, axis=1, kind="stable")[:, :10]
-    closest = np.take_along_axis(d, order, axis=1) == d.min(axis=1, keepdims=True)
+    closest = np.take_along_axis(d, order, axis=1) == d.min(
+        axis=1, keepdims=True
+    )
     return {
         "rmse": float(100 / longest * np.sqrt(np.mean((d_hat - d) ** 2))),
         "top_1": float(100 * closest[:, 0].mean()),
@@ -63,7 +65,10 @@ def measures(d_hat: np.ndarray, d: np.ndarray, longest: int) -> Row:
 def counts(sequences: list[str], size: int = 4) -> np.ndarray:
     """How often each word of so many letters is in each sequence."""
     letters = sorted(set("".join(sequences)))
-    places = {"".join(word): i for i, word in enumerate(itertools.product(letters, repeat=size))}
+    places = {
+        "".join(word): i
+        for i, word in enumerate(itertools.product(letters, repeat=size))
+    }
     found = np.zeros((len(sequences), len(places)))
     for row, one in zip(found, sequences, strict=True):
         for start in range(len(one) - size + 1):
@@ -81,20 +86,38 @@ def rows(data: strings.Data) -> list[Row]:
     made = []
     for loss in strings.LOSSES:
         begin = time.perf_counter()
-        est = LandmarkNeucMDS(K, loss=loss, landmarks=np.arange(LANDMARKS), random_state=0)
+        est = LandmarkNeucMDS(
+            K, loss=loss, landmarks=np.arange(LANDMARKS), random_state=0
+        )
         est.fit(known)
-        references, queries = est.transform(known[chosen]), est.transform(wanted)
+        references, queries = (
+            est.transform(known[chosen]),
+            est.transform(wanted),
+        )
         seconds = time.perf_counter() - begin
-        sq_fit = est.landmark_result_.between(queries, references, squared=True)
-        row = {"method": f"neucmds, {loss}", "numbers": K, "distances": LANDMARKS}
-        row |= {"signature": list(est.landmark_result_.signature), "seconds": seconds}
+        sq_fit = est.landmark_result_.between(
+            queries, references, squared=True
+        )
+        row = {
+            "method": f"neucmds, {loss}",
+            "numbers": K,
+            "distances": LANDMARKS,
+        }
+        row |= {
+            "signature": list(est.landmark_result_.signature),
+            "seconds": seconds,
+        }
         made.append(row | measures(np.sqrt(np.maximum(sq_fit, 0)), d, longest))
         print(made[-1], flush=True)
     for metric in ("cosine", "cityblock"):
         words = counts(data.fitted[chosen] + data.wanted)
         apart = cdist(words[REFERENCES:], words[:REFERENCES], metric)
         scaled = apart * (np.sum(apart * d) / np.sum(apart**2))
-        row = {"method": f"4-mer, {metric}", "numbers": words.shape[1], "distances": 0}
+        row = {
+            "method": f"4-mer, {metric}",
+            "numbers": words.shape[1],
+            "distances": 0,
+        }
         made.append(row | measures(scaled, d, longest))
         print(made[-1], flush=True)
     return made
@@ -113,8 +136,13 @@ def main() -> None:
         {"method": method, **dict(zip(names, values, strict=True))}
         for method, values in PUBLISHED.items()
     ]
-    facts = {"machine": measure.machine(), "versions": measure.versions("numpy", "rapidfuzz")}
-    measure.write_record(given.record, facts | {"published": published, "rows": rows(data)})
+    facts = {
+        "machine": measure.machine(),
+        "versions": measure.versions("numpy", "rapidfuzz"),
+    }
+    measure.write_record(
+        given.record, facts | {"published": published, "rows": rows(data)}
+    )
 
 
 if __name__ == "__main__":

@@ -56,7 +56,9 @@ Floats = np.ndarray
 
 def in_r(program: str, given: str = "") -> str:
     call = ["Rscript", "-e", "suppressMessages(library(vegan));" + program]
-    return subprocess.run(call, input=given, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        call, input=given, check=True, capture_output=True, text=True
+    ).stdout
 
 
 def as_csv(D: Floats) -> str:
@@ -75,7 +77,11 @@ WRITE += "row.names = FALSE)"
 
 def load(name: str) -> Floats:
     if name in OF_VEGAN:
-        D = from_csv(in_r(f"data({name});" + WRITE.format(f"as.matrix(vegdist({name}))")))
+        D = from_csv(
+            in_r(
+                f"data({name});" + WRITE.format(f"as.matrix(vegdist({name}))")
+            )
+        )
     else:
         D = real_data.load_dissimilarity(name).dissimilarity
     return losses._hollow((D + D.T) / 2)
@@ -88,7 +94,9 @@ def signed(loss: str, D: Floats, k: int) -> Floats:
 def meta_mds(D: Floats, k: int) -> Floats:
     program = 'd <- as.dist(as.matrix(read.csv(file("stdin"), header = FALSE))); set.seed(0);'
     program += f"m <- metaMDS(d, k = {k}, try = {STARTS['metaMDS']}, "
-    program += f"trymax = {STARTS['metaMDS']}, trace = 0);" + WRITE.format("m$points")
+    program += f"trymax = {STARTS['metaMDS']}, trace = 0);" + WRITE.format(
+        "m$points"
+    )
     return scaled(D, from_csv(in_r(program, as_csv(D))))
 
 
@@ -99,17 +107,31 @@ def scaled(D: Floats, x: Floats) -> Floats:
 
 
 def smacof(metric: bool, D: Floats, k: int) -> Floats:
-    settings: dict[str, Any] = {"metric_mds": metric, "n_init": STARTS["MDS"], "init": "random"}
-    x = MDS(k, metric="precomputed", random_state=SEED, **settings).fit_transform(D)
+    settings: dict[str, Any] = {
+        "metric_mds": metric,
+        "n_init": STARTS["MDS"],
+        "init": "random",
+    }
+    x = MDS(
+        k, metric="precomputed", random_state=SEED, **settings
+    ).fit_transform(D)
     return squareform(pdist(x)) if metric else scaled(D, x)
 
 
 def classical(D: Floats, k: int) -> Floats:
-    return squareform(pdist(ClassicalMDS(k, metric="precomputed").fit_transform(D)))
+    return squareform(
+        pdist(ClassicalMDS(k, metric="precomputed").fit_transform(D))
+    )
 
 
 def of_pcoa(method: str, D: Floats, k: int) -> Floats:
-    found = pcoa(DistanceMatrix(D), method=method, dimensions=k, seed=SEED, warn_neg_eigval=False)
+    found = pcoa(
+        DistanceMatrix(D),
+        method=method,
+        dimensions=k,
+        seed=SEED,
+        warn_neg_eigval=False,
+    )
     return squareform(pdist(np.asarray(found.samples)))
 
 
@@ -135,9 +157,17 @@ def rows(name: str) -> list[dict[str, Any]]:
             begin = time.perf_counter()
             d_hat = fit(D, k)
             seconds = time.perf_counter() - begin
-            row = {"set": name, "n": len(D), "k": k, "method": method, "seconds": seconds}
+            row = {
+                "set": name,
+                "n": len(D),
+                "k": k,
+                "method": method,
+                "seconds": seconds,
+            }
             row["raw_stress"] = float(np.sum((d_hat - D) ** 2) / np.sum(D**2))
-            row["spearman"] = float(spearmanr(d_hat[upper], D[upper]).statistic)
+            row["spearman"] = float(
+                spearmanr(d_hat[upper], D[upper]).statistic
+            )
             row["kept"] = losses.nearest_kept(D, d_hat, NEAREST)
             print(row, flush=True)
             made.append(row)
@@ -154,11 +184,17 @@ def main() -> None:
     versions["vegan"], versions["R"] = in_r(
         'cat(as.character(packageVersion("vegan")), as.character(getRversion()))'
     ).split()
-    found = json.loads(given.record.read_text())["rows"] if given.record.exists() else []
+    found = (
+        json.loads(given.record.read_text())["rows"]
+        if given.record.exists()
+        else []
+    )
     for name in (*OF_VEGAN, *STORED):
         if given.word in name:
             found = [row for row in found if row["set"] != name] + rows(name)
-            measure.write_record(given.record, {"versions": versions, "rows": found})
+            measure.write_record(
+                given.record, {"versions": versions, "rows": found}
+            )
 
 
 if __name__ == "__main__":

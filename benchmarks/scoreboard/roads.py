@@ -48,23 +48,77 @@ REPEATS = 5
 PUBLISHED: dict[str, tuple[float, tuple[float, ...], float, float, float]] = {
     "CatBoost": (2.32, (3.22, 0.83, 0.80, 1.26, 1.19), 57.60, 26.94, 2.321),
     "ANEDA": (2.90, (3.83, 1.34, 1.40, 2.95, 6.09), 78.02, 2.18, 0.012),
-    "ANEDA, random start": (2.90, (3.87, 1.28, 1.34, 2.34, 6.43), 75.21, 2.18, 0.012),
+    "ANEDA, random start": (
+        2.90,
+        (3.87, 1.28, 1.34, 2.34, 6.43),
+        75.21,
+        2.18,
+        0.012,
+    ),
     "Path2vec": (3.80, (5.02, 1.78, 1.63, 2.64, 7.22), 101.91, 2.18, 0.013),
     "RNE": (3.82, (5.60, 0.85, 1.01, 4.11, 16.79), 64.69, 2.18, 0.011),
     "vdist2vec": (4.30, (5.85, 1.64, 2.30, 7.64, 18.20), 109.47, 2.24, 0.022),
     "CatBoost-NN": (5.36, (7.82, 1.32, 0.84, 0.65, 0.49), 94.01, 4.65, 0.143),
-    "Ndist2vec": (7.62, (11.01, 1.87, 3.13, 10.83, 30.99), 135.31, 2.41, 0.056),
+    "Ndist2vec": (
+        7.62,
+        (11.01, 1.87, 3.13, 10.83, 30.99),
+        135.31,
+        2.41,
+        0.056,
+    ),
     "GeoDNN": (7.63, (10.25, 3.34, 2.51, 2.78, 5.09), 204.60, 0.09, 0.026),
     "GAT": (7.83, (10.52, 3.44, 2.58, 2.38, 4.13), 213.36, 0.64, 0.009),
     "GraphSAGE": (11.33, (16.23, 3.28, 2.34, 2.40, 3.51), 209.68, 0.76, 0.009),
-    "EmbeddingNN, mean": (20.95, (30.44, 5.22, 5.27, 11.07, 20.13), 340.66, 2.30, 0.032),
-    "EmbeddingNN, difference": (22.09, (29.64, 9.50, 10.32, 14.84, 19.63), 530.87, 2.30, 0.032),
+    "EmbeddingNN, mean": (
+        20.95,
+        (30.44, 5.22, 5.27, 11.07, 20.13),
+        340.66,
+        2.30,
+        0.032,
+    ),
+    "EmbeddingNN, difference": (
+        22.09,
+        (29.64, 9.50, 10.32, 14.84, 19.63),
+        530.87,
+        2.30,
+        0.032,
+    ),
     "GCN": (24.46, (34.84, 7.19, 7.63, 12.63, 16.62), 465.72, 0.63, 0.010),
-    "EmbeddingNN": (25.58, (37.55, 5.70, 6.34, 9.97, 8.65), 374.74, 2.43, 0.034),
-    "DistanceNN, difference": (41.44, (56.55, 15.30, 27.22, 50.93, 68.16), 897.25, 2.20, 0.020),
-    "DistanceNN": (46.54, (62.90, 18.73, 26.06, 46.13, 64.27), 958.96, 2.21, 0.021),
-    "DistanceNN, mean": (88.69, (125.33, 26.71, 41.34, 59.95, 75.35), 1410.73, 2.20, 0.020),
-    "Hierarchical cut labelling (exact)": (0.0, (0.0,) * BUCKETS, 0.0, 3.0, 4.6087),
+    "EmbeddingNN": (
+        25.58,
+        (37.55, 5.70, 6.34, 9.97, 8.65),
+        374.74,
+        2.43,
+        0.034,
+    ),
+    "DistanceNN, difference": (
+        41.44,
+        (56.55, 15.30, 27.22, 50.93, 68.16),
+        897.25,
+        2.20,
+        0.020,
+    ),
+    "DistanceNN": (
+        46.54,
+        (62.90, 18.73, 26.06, 46.13, 64.27),
+        958.96,
+        2.21,
+        0.021,
+    ),
+    "DistanceNN, mean": (
+        88.69,
+        (125.33, 26.71, 41.34, 59.95, 75.35),
+        1410.73,
+        2.20,
+        0.020,
+    ),
+    "Hierarchical cut labelling (exact)": (
+        0.0,
+        (0.0,) * BUCKETS,
+        0.0,
+        3.0,
+        4.6087,
+    ),
 }
 TRAINING_SECONDS = 300.0  # the survey's limit, which all models reached
 Row = dict[str, Any]
@@ -106,16 +160,28 @@ def answered(data: dict[str, np.ndarray], ask: Callable[..., Any]) -> Row:
         begin = time.perf_counter()
         d_hat = ask(i, j)
         times.append(time.perf_counter() - begin)
-    return {"queries_per_second": len(i) / min(times), **errors(d_hat, data["distance"])}
+    return {
+        "queries_per_second": len(i) / min(times),
+        **errors(d_hat, data["distance"]),
+    }
 
 
-def signed_row(data: dict[str, np.ndarray], emb: Embedding, seconds: float) -> Row:
+def signed_row(
+    data: dict[str, np.ndarray], emb: Embedding, seconds: float
+) -> Row:
     """Ask an embedding whose coordinates are kept in single precision, on the CPU."""
     kept = to_numpy(emb.coordinates).astype(np.float32)
     form = replace(emb.form, signs=to_numpy(emb.signs).astype(np.float32))
     emb = replace(emb, coordinates=kept, form=form)
-    facts = {"numbers": emb.k, "signature": list(emb.signature), "curvature": emb.curvature}
-    facts |= {"bytes_per_node": kept.itemsize * emb.k, "build_seconds": seconds}
+    facts = {
+        "numbers": emb.k,
+        "signature": list(emb.signature),
+        "curvature": emb.curvature,
+    }
+    facts |= {
+        "bytes_per_node": kept.itemsize * emb.k,
+        "build_seconds": seconds,
+    }
     return facts | answered(data, emb.distance)
 
 
@@ -127,7 +193,9 @@ def all_paths() -> tuple[np.ndarray, float]:
     return np.minimum(paths, paths.T), time.perf_counter() - begin
 
 
-def all_pairs(data: dict[str, np.ndarray], k: int, kappa: Any, device: str) -> Row:
+def all_pairs(
+    data: dict[str, np.ndarray], k: int, kappa: Any, device: str
+) -> Row:
     paths: Any
     paths, searched = all_paths()
     if device != "cpu":
@@ -141,19 +209,36 @@ def all_pairs(data: dict[str, np.ndarray], k: int, kappa: Any, device: str) -> R
     emb = neuc_mds(paths, k, loss="relative", curvature=kappa)
     to_numpy(emb.coordinates)
     seconds = time.perf_counter() - begin
-    return signed_row(data, emb, seconds) | {"paths_seconds": searched, "device": device}
+    return signed_row(data, emb, seconds) | {
+        "paths_seconds": searched,
+        "device": device,
+    }
 
 
-def sampled(data: dict[str, np.ndarray], k: int, kappa: Any, device: str) -> Row:
+def sampled(
+    data: dict[str, np.ndarray], k: int, kappa: Any, device: str
+) -> Row:
     begin = time.perf_counter()
-    settings = {"metric": "shortest_path", "loss": "relative", "curvature": kappa}
+    settings = {
+        "metric": "shortest_path",
+        "loss": "relative",
+        "curvature": kappa,
+    }
     emb = neuc_mds(as_graph(data), k, n_pairs=16 * k, **settings)
-    return signed_row(data, emb, time.perf_counter() - begin) | {"device": "cpu"}
+    return signed_row(data, emb, time.perf_counter() - begin) | {
+        "device": "cpu"
+    }
 
 
-def landmarks(data: dict[str, np.ndarray], k: int, kappa: Any, device: str) -> Row:
+def landmarks(
+    data: dict[str, np.ndarray], k: int, kappa: Any, device: str
+) -> Row:
     begin = time.perf_counter()
-    settings = {"metric": "shortest_path", "loss": "relative", "curvature": kappa}
+    settings = {
+        "metric": "shortest_path",
+        "loss": "relative",
+        "curvature": kappa,
+    }
     est = LandmarkNeucMDS(k, n_near=None, **settings)
     est.fit_transform(as_graph(data))
     row = signed_row(data, est.result_, time.perf_counter() - begin)
@@ -171,15 +256,24 @@ def alt_row(data: dict[str, np.ndarray], k: int) -> Row:
     table = dijkstra(graph, directed=False, indices=[int(np.argmax(table[0]))])
     while len(table) < k:
         farthest = int(np.argmax(table.min(axis=0)))
-        table = np.vstack([table, dijkstra(graph, directed=False, indices=[farthest])])
+        table = np.vstack(
+            [table, dijkstra(graph, directed=False, indices=[farthest])]
+        )
     own = np.ascontiguousarray(table.T.astype(np.float32))
     seconds = time.perf_counter() - begin
 
     def lower(i: Any, j: Any) -> Any:
         return np.abs(own[i] - own[j]).max(axis=1)
 
-    facts = {"method": "ALT, lower bound", "numbers": k, "build_seconds": seconds}
-    return facts | {"bytes_per_node": own.itemsize * k, **answered(data, lower)}
+    facts = {
+        "method": "ALT, lower bound",
+        "numbers": k,
+        "build_seconds": seconds,
+    }
+    return facts | {
+        "bytes_per_node": own.itemsize * k,
+        **answered(data, lower),
+    }
 
 
 def pandana_index(data: dict[str, np.ndarray]) -> Callable[..., Any]:
@@ -203,15 +297,21 @@ def routingkit_index(data: dict[str, np.ndarray]) -> Callable[..., Any]:
     metric = rk.CCHMetric(graph, 2 * data["length"].astype(int).tolist())
     query = rk.CCHQuery(metric)
 
-    def ask(a: Any, b: Any, _: Any = graph) -> Any:  # the index lives as long as its graph
+    def ask(
+        a: Any, b: Any, _: Any = graph
+    ) -> Any:  # the index lives as long as its graph
         pairs = zip(a.tolist(), b.tolist(), strict=True)
-        return np.array([query.run(s, t).distance for s, t in pairs], dtype=float)
+        return np.array(
+            [query.run(s, t).distance for s, t in pairs], dtype=float
+        )
 
     return ask
 
 
 def table_index(data: dict[str, np.ndarray]) -> Callable[..., Any]:
-    paths = np.nan_to_num(dijkstra(as_graph(data), directed=False), posinf=0).astype(np.uint16)
+    paths = np.nan_to_num(
+        dijkstra(as_graph(data), directed=False), posinf=0
+    ).astype(np.uint16)
     return lambda a, b: paths[a, b].astype(float)
 
 
@@ -224,11 +324,17 @@ EXACT = {
 
 def _exact(name: str, sender: Any) -> None:
     data = roads()
-    EXACT[name]({**data, "edges": data["edges"][:1], "length": data["length"][:1]})  # imports
+    EXACT[name](
+        {**data, "edges": data["edges"][:1], "length": data["length"][:1]}
+    )  # imports
     before, begin = measure.resident(), time.perf_counter()
     ask = EXACT[name](data)
     seconds, grown = time.perf_counter() - begin, measure.resident() - before
-    facts = {"method": name, "build_seconds": seconds, "bytes_per_node": grown / len(data["xy"])}
+    facts = {
+        "method": name,
+        "build_seconds": seconds,
+        "bytes_per_node": grown / len(data["xy"]),
+    }
     sender.send(facts | answered(data, ask))
 
 
@@ -245,7 +351,9 @@ def exact_row(name: str) -> Row:
         process.join()
 
 
-def rows(group: str, ks: list[int], kappas: list[Any], device: str) -> Iterator[Row]:
+def rows(
+    group: str, ks: list[int], kappas: list[Any], device: str
+) -> Iterator[Row]:
     data = roads()
     if group == "others":
         for k in ks:
@@ -270,7 +378,13 @@ def published() -> list[Row]:
             "build_seconds": 0.160286 if mean == 0 else TRAINING_SECONDS,
             "microseconds": micro,
         }
-        for name, (mean, buckets, metres, megabytes, micro) in PUBLISHED.items()
+        for name, (
+            mean,
+            buckets,
+            metres,
+            megabytes,
+            micro,
+        ) in PUBLISHED.items()
     ]
 
 
@@ -281,21 +395,34 @@ def key(row: Row) -> tuple[Any, ...]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("groups", nargs="*", default=[*SIGNED, "others"])
-    parser.add_argument("--device", default="cpu", help="of the fit of all pairs")
+    parser.add_argument(
+        "--device", default="cpu", help="of the fit of all pairs"
+    )
     parser.add_argument("--k", type=int, nargs="*", default=[16, 32, 64])
     parser.add_argument("--kappa", nargs="*", default=["0", "auto"])
     parser.add_argument("--record", type=Path, default=RECORD)
-    parser.add_argument("--merge", type=Path, help="take the rows of another record")
+    parser.add_argument(
+        "--merge", type=Path, help="take the rows of another record"
+    )
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    found = json.loads(given.record.read_text())["rows"] if given.record.exists() else []
+    found = (
+        json.loads(given.record.read_text())["rows"]
+        if given.record.exists()
+        else []
+    )
     for row in measured(given):
         print(row, flush=True)
         found = [one for one in found if key(one) != key(row)] + [row]
         names = ("numpy", "scipy", "torch", "pandana", "routingkit_cch")
-        record = {"machine": measure.machine(), "versions": measure.versions(*names)}
+        record = {
+            "machine": measure.machine(),
+            "versions": measure.versions(*names),
+        }
         record |= {"bucket_edges": bucket_edges(roads()["distance"]).tolist()}
-        measure.write_record(given.record, record | {"published": published(), "rows": found})
+        measure.write_record(
+            given.record, record | {"published": published(), "rows": found}
+        )
 
 
 def measured(given: argparse.Namespace) -> Iterator[Row]:

@@ -63,13 +63,19 @@ def centered(D: np.ndarray) -> np.ndarray:
 def run_neucmds(D: np.ndarray, k: int) -> np.ndarray:
     from neucmds import neuc_mds
 
-    return neuc_mds(D, k, "neuc+", squared=True, tol=TOL, random_state=SEED).info.eigenvalues
+    return neuc_mds(
+        D, k, "neuc+", squared=True, tol=TOL, random_state=SEED
+    ).info.eigenvalues
 
 
 def run_classical_mds(distances: np.ndarray, k: int) -> np.ndarray:
     from sklearn.manifold import ClassicalMDS
 
-    return ClassicalMDS(n_components=k, metric="precomputed").fit(distances).eigenvalues_
+    return (
+        ClassicalMDS(n_components=k, metric="precomputed")
+        .fit(distances)
+        .eigenvalues_
+    )
 
 
 def run_pcoa_eigh(matrix: Any, k: int) -> np.ndarray:
@@ -81,7 +87,9 @@ def run_pcoa_eigh(matrix: Any, k: int) -> np.ndarray:
 def run_pcoa_fsvd(matrix: Any, k: int) -> np.ndarray:
     from skbio.stats.ordination import pcoa
 
-    return pcoa(matrix, method="fsvd", dimensions=k, seed=SEED).eigvals.to_numpy()
+    return pcoa(
+        matrix, method="fsvd", dimensions=k, seed=SEED
+    ).eigvals.to_numpy()
 
 
 def run_eigsh(D: np.ndarray, k: int) -> np.ndarray:
@@ -144,15 +152,27 @@ def launch(system: str, matrix: Path, k: int, threads: int) -> dict[str, Any]:
     """Run one system in a process of its own."""
     names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
     environment = {**os.environ, **dict.fromkeys(names, str(threads))}
-    command = [sys.executable, __file__, "--worker", system, str(matrix), "--k", str(k)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    command = [
+        sys.executable,
+        __file__,
+        "--worker",
+        system,
+        str(matrix),
+        "--k",
+        str(k),
+    ]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         return {"failed": last}
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def accuracy(values: np.ndarray, keeps: str, full: np.ndarray, k: int) -> dict[str, Any]:
+def accuracy(
+    values: np.ndarray, keeps: str, full: np.ndarray, k: int
+) -> dict[str, Any]:
     """Hold the eigenvalues of a system to those of the full solve that it means to keep."""
     full = np.sort(full)[::-1]
     largest = full[np.argsort(-np.abs(full), kind="stable")[:k]]
@@ -160,15 +180,24 @@ def accuracy(values: np.ndarray, keeps: str, full: np.ndarray, k: int) -> dict[s
         kept = METHODS["neuc+"](Spectrum.of(full), Components(k)).kept
         expected = full[kept]
     else:
-        expected = {"k largest": largest, "top k": full[:k], "all": full}[keeps]
+        expected = {"k largest": largest, "top k": full[:k], "all": full}[
+            keeps
+        ]
     found = {
         "found": int(values.size),
         "split": [int(np.sum(values > 0)), int(np.sum(values < 0))],
-        "split_of_full_solve": [int(np.sum(expected > 0)), int(np.sum(expected < 0))],
+        "split_of_full_solve": [
+            int(np.sum(expected > 0)),
+            int(np.sum(expected < 0)),
+        ],
         "negatives_among_k_largest": int(np.sum(largest < 0)),
     }
     # Singular values come without signs: they are matched by size, and counted as they come.
-    by = (lambda v: np.argsort(-np.abs(v), kind="stable")) if keeps == "k largest" else np.argsort
+    by = (
+        (lambda v: np.argsort(-np.abs(v), kind="stable"))
+        if keeps == "k largest"
+        else np.argsort
+    )
     if values.size == expected.size:
         a, b = values[by(values)], expected[by(expected)]
         scale = np.abs(b) if keeps != "all" else np.max(np.abs(b))
@@ -191,12 +220,22 @@ def measure_family(
                 if SYSTEMS[system][3] and repeat:
                     continue
                 again = system == "eigh"
-                runs[system].append(reference if again else launch(system, matrix, k, threads))
+                runs[system].append(
+                    reference if again else launch(system, matrix, k, threads)
+                )
                 said = runs[system][-1]
                 outcome = said.get("failed") or f"{said['seconds']:.2f} s"
-                print(f"{family}, {system}: {outcome}", file=sys.stderr, flush=True)
-    rows = [summary(family, system, runs[system], full, n, k) for system in systems]
-    ours = next((row["seconds"] for row in rows if row["system"] == "neucmds"), None)
+                print(
+                    f"{family}, {system}: {outcome}",
+                    file=sys.stderr,
+                    flush=True,
+                )
+    rows = [
+        summary(family, system, runs[system], full, n, k) for system in systems
+    ]
+    ours = next(
+        (row["seconds"] for row in rows if row["system"] == "neucmds"), None
+    )
     for row in rows:
         if ours and "seconds" in row:
             row["times_neucmds"] = row["seconds"] / ours
@@ -204,16 +243,27 @@ def measure_family(
 
 
 def summary(
-    family: str, system: str, runs: list[dict[str, Any]], full: np.ndarray, n: int, k: int
+    family: str,
+    system: str,
+    runs: list[dict[str, Any]],
+    full: np.ndarray,
+    n: int,
+    k: int,
 ) -> dict[str, Any]:
-    row: dict[str, Any] = {"family": family, "system": system, "keeps": SYSTEMS[system][2]}
+    row: dict[str, Any] = {
+        "family": family,
+        "system": system,
+        "keeps": SYSTEMS[system][2],
+    }
     if "failed" in runs[0]:
         return row | {"failed": runs[0]["failed"]}
     values = np.asarray(runs[-1]["values"])
     row["seconds"] = statistics.median(run["seconds"] for run in runs)
     row["all_seconds"] = [run["seconds"] for run in runs]
     row["clipped"] = runs[-1]["clipped"]
-    row["peak_over_D"] = max(run["peak_beyond_D"] for run in runs) / (8 * n * n)
+    row["peak_over_D"] = max(run["peak_beyond_D"] for run in runs) / (
+        8 * n * n
+    )
     if system == "eigh":
         row["keeps"] = "k largest"
         values = values[np.argsort(-np.abs(values), kind="stable")[:k]]
@@ -229,11 +279,24 @@ def main() -> None:
     parser.add_argument("--k", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--family", nargs="+", choices=FAMILIES, default=list(FAMILIES))
-    parser.add_argument("--system", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
-    parser.add_argument("--quick", action="store_true", help="n = 1500, k = 30, one repeat")
-    parser.add_argument("--record", type=Path, help="default: records/speed.json, quick: none")
-    parser.add_argument("--worker", nargs=2, metavar=("SYSTEM", "MATRIX"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--family", nargs="+", choices=FAMILIES, default=list(FAMILIES)
+    )
+    parser.add_argument(
+        "--system", nargs="+", choices=SYSTEMS, default=list(SYSTEMS)
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="n = 1500, k = 30, one repeat"
+    )
+    parser.add_argument(
+        "--record", type=Path, help="default: records/speed.json, quick: none"
+    )
+    parser.add_argument(
+        "--worker",
+        nargs=2,
+        metavar=("SYSTEM", "MATRIX"),
+        help=argparse.SUPPRESS,
+    )
     arguments = parser.parse_args()
     if arguments.worker:
         system, matrix = arguments.worker
@@ -241,11 +304,16 @@ def main() -> None:
         return
     if arguments.quick:
         arguments.n, arguments.k, arguments.repeats = 1500, 30, 1
-    target = arguments.record or (None if arguments.quick else RECORDS / "speed.json")
+    target = arguments.record or (
+        None if arguments.quick else RECORDS / "speed.json"
+    )
     record: dict[str, Any] = {
         "machine": machine(),
         "versions": versions("numpy", "scipy", "scikit-learn", "scikit-bio"),
-        "settings": {name: getattr(arguments, name) for name in ("n", "k", "repeats", "threads")}
+        "settings": {
+            name: getattr(arguments, name)
+            for name in ("n", "k", "repeats", "threads")
+        }
         | {"tol": TOL, "seed": SEED},
         "rows": [],
     }

@@ -78,8 +78,14 @@ def smiles(_: Path) -> tuple[list[str], int, int]:
 
 def amplicons(fasta: Path) -> tuple[list[str], int, int]:
     with gzip.open(fasta, "rt") as lines:
-        parts = "".join("\n" if line[0] == ">" else line.strip() for line in lines).split()
-    return sorted(one for one in set(parts) if len(one) >= SHORTEST), 20000, 1000
+        parts = "".join(
+            "\n" if line[0] == ">" else line.strip() for line in lines
+        ).split()
+    return (
+        sorted(one for one in set(parts) if len(one) >= SHORTEST),
+        20000,
+        1000,
+    )
 
 
 CASES = {"smiles": smiles, "amplicons": amplicons}
@@ -108,13 +114,17 @@ def landmark_mds(data: Data, n_landmarks: int, k: int) -> Ranking:
     sq = data.table[:n_landmarks].astype(float) ** 2
     own = sq[:, :n_landmarks]
     mean = own.mean(axis=0)
-    values, vectors = np.linalg.eigh(-0.5 * (own - mean - mean[:, None] + mean.mean()))
+    values, vectors = np.linalg.eigh(
+        -0.5 * (own - mean - mean[:, None] + mean.mean())
+    )
     kept = np.argsort(-values)[:k]
     projector = -0.5 * (vectors[:, kept] / np.sqrt(values[kept])).T
     x = (projector @ (sq - mean[:, None])).T
 
     def rank() -> np.ndarray:
-        placed = (data.truth[:, :n_landmarks].astype(float) ** 2 - mean) @ projector.T
+        placed = (
+            data.truth[:, :n_landmarks].astype(float) ** 2 - mean
+        ) @ projector.T
         return (x**2).sum(axis=1) - 2 * placed @ x.T
 
     return rank
@@ -143,7 +153,9 @@ def nystrom(data: Data, n_landmarks: int, k: int, power: int) -> Ranking:
     items = (vectors[:, kept] / values[kept]).T @ rows
 
     def rank() -> np.ndarray:
-        placed = (data.truth[:, :n_landmarks].astype(float) ** power) @ vectors[:, kept]
+        placed = (
+            data.truth[:, :n_landmarks].astype(float) ** power
+        ) @ vectors[:, kept]
         return placed @ items
 
     return rank
@@ -153,33 +165,60 @@ def found(data: Data, scores: np.ndarray) -> Row:
     """Recall of the nearest by scores: as they rank, and the best of them by edit distance."""
     order = np.argpartition(scores, RANKED[-1], axis=1)[:, : RANKED[-1]]
     near = np.take_along_axis(scores, order, axis=1)
-    order = np.take_along_axis(order, np.argsort(near, axis=1, kind="stable"), axis=1)
+    order = np.take_along_axis(
+        order, np.argsort(near, axis=1, kind="stable"), axis=1
+    )
     return recalls(data, order)
 
 
 def recalls(data: Data, order: np.ndarray) -> Row:
-    limit = np.partition(data.truth, NEIGHBOURS - 1, axis=1)[:, NEIGHBOURS - 1 : NEIGHBOURS]
-    good = (np.take_along_axis(data.truth, order, axis=1) <= limit) & (order >= 0)
+    limit = np.partition(data.truth, NEIGHBOURS - 1, axis=1)[
+        :, NEIGHBOURS - 1 : NEIGHBOURS
+    ]
+    good = (np.take_along_axis(data.truth, order, axis=1) <= limit) & (
+        order >= 0
+    )
 
     def shares(candidates: int) -> np.ndarray:
-        return np.minimum(good[:, :candidates].sum(axis=1), NEIGHBOURS) / NEIGHBOURS
+        return (
+            np.minimum(good[:, :candidates].sum(axis=1), NEIGHBOURS)
+            / NEIGHBOURS
+        )
 
     def standard_error(each: np.ndarray) -> float:
         return float(each.std() / np.sqrt(each.size))
 
     counts = [one for one in (NEIGHBOURS, *RANKED) if one <= order.shape[1]]
     found = {f"recall_{one}": shares(one) for one in counts}
-    errors = {f"error_{one[7:]}": standard_error(each) for one, each in found.items()}
+    errors = {
+        f"error_{one[7:]}": standard_error(each) for one, each in found.items()
+    }
     return {one: float(each.mean()) for one, each in found.items()} | errors
 
 
 def others(data: Data, n_landmarks: int, k: int) -> Iterator[Row]:
     made: dict[str, tuple[int, int, list[Any]]] = {
-        "landmark MDS": (n_landmarks, k, [partial(landmark_mds, data, n_landmarks, k)]),
+        "landmark MDS": (
+            n_landmarks,
+            k,
+            [partial(landmark_mds, data, n_landmarks, k)],
+        ),
         "LAESA, k numbers": (k, k, [partial(laesa, data, n_landmarks, k)]),
-        "LAESA, L numbers": (n_landmarks, n_landmarks, [partial(laesa, data, 0, n_landmarks)]),
-        "ANNCUR": (k, k, [partial(anncur, data, n_landmarks, k, power) for power in (1, 2)]),
-        "Nyström": (n_landmarks, k, [partial(nystrom, data, n_landmarks, k, p) for p in (1, 2)]),
+        "LAESA, L numbers": (
+            n_landmarks,
+            n_landmarks,
+            [partial(laesa, data, 0, n_landmarks)],
+        ),
+        "ANNCUR": (
+            k,
+            k,
+            [partial(anncur, data, n_landmarks, k, power) for power in (1, 2)],
+        ),
+        "Nyström": (
+            n_landmarks,
+            k,
+            [partial(nystrom, data, n_landmarks, k, p) for p in (1, 2)],
+        ),
     }
     for method, (asked, numbers, fits) in made.items():
         best: Row = {}
@@ -190,54 +229,113 @@ def others(data: Data, n_landmarks: int, k: int) -> Iterator[Row]:
             seconds = (time.perf_counter() - begin) / len(scores)
             row = found(data, scores) | {"seconds_per_query": seconds}
             best = max(best, row, key=lambda one: one.get("recall_50", -1))
-        facts = {"method": method, "distances_per_query": asked, "numbers": numbers}
-        yield facts | {"distances_per_object": asked if "LAESA" in method else n_landmarks} | best
+        facts = {
+            "method": method,
+            "distances_per_query": asked,
+            "numbers": numbers,
+        }
+        yield (
+            facts
+            | {
+                "distances_per_object": asked
+                if "LAESA" in method
+                else n_landmarks
+            }
+            | best
+        )
 
 
-def placed_row(data: Data, emb: Embedding, place: Callable[[], np.ndarray]) -> Row:
+def placed_row(
+    data: Data, emb: Embedding, place: Callable[[], np.ndarray]
+) -> Row:
     begin = time.perf_counter()
     coordinates = place()
     order, _ = emb.neighbors(RANKED[-1], coordinates)
     seconds = (time.perf_counter() - begin) / len(data.truth)
-    facts = {"numbers": emb.k, "signature": list(emb.signature), "seconds_per_query": seconds}
+    facts = {
+        "numbers": emb.k,
+        "signature": list(emb.signature),
+        "seconds_per_query": seconds,
+    }
     return facts | recalls(data, np.asarray(order))
 
 
-def ours(data: Data, n_landmarks: int, k: int, words: list[str]) -> Iterator[Row]:
+def ours(
+    data: Data, n_landmarks: int, k: int, words: list[str]
+) -> Iterator[Row]:
     """Landmarks by each loss and in closed form, and the relative ones in vector indexes."""
     known = data.table[:n_landmarks].T.astype(float)
     wanted = data.truth[:, :n_landmarks].astype(float)
-    asked = {"distances_per_object": n_landmarks, "distances_per_query": n_landmarks}
-    options: dict[str, Row] = {loss: {"n_components": k, "loss": loss} for loss in LOSSES}
-    options["linear"] = {"n_components": (k, 0), "method": "neuc+", "placement": "linear"}
+    asked = {
+        "distances_per_object": n_landmarks,
+        "distances_per_query": n_landmarks,
+    }
+    options: dict[str, Row] = {
+        loss: {"n_components": k, "loss": loss} for loss in LOSSES
+    }
+    options["linear"] = {
+        "n_components": (k, 0),
+        "method": "neuc+",
+        "placement": "linear",
+    }
     for word in (one for one in words if one in options):
-        est = LandmarkNeucMDS(landmarks=np.arange(n_landmarks), random_state=0, **options[word])
+        est = LandmarkNeucMDS(
+            landmarks=np.arange(n_landmarks), random_state=0, **options[word]
+        )
         begin = time.perf_counter()
         est.fit_transform(known)
         seconds = time.perf_counter() - begin
         emb = est.result_
         row = placed_row(data, emb, lambda est=est: est.transform(wanted))
-        yield {"method": f"neucmds, {word}", "fit_seconds": seconds} | asked | row
+        yield (
+            {"method": f"neucmds, {word}", "fit_seconds": seconds}
+            | asked
+            | row
+        )
         if word == "relative" and n_landmarks == max(LANDMARKS):
             yield from indexes(data, emb, est.transform(wanted), asked)
 
 
-def indexes(data: Data, emb: Embedding, placed: np.ndarray, asked: Row) -> Iterator[Row]:
+def indexes(
+    data: Data, emb: Embedding, placed: np.ndarray, asked: Row
+) -> Iterator[Row]:
     plain = {
-        "FAISS IVF, lengths as they are": ("faiss", False, vector_index.faiss_ivf),
-        "FAISS HNSW, lengths as they are": ("faiss", False, vector_index.faiss_hnsw),
+        "FAISS IVF, lengths as they are": (
+            "faiss",
+            False,
+            vector_index.faiss_ivf,
+        ),
+        "FAISS HNSW, lengths as they are": (
+            "faiss",
+            False,
+            vector_index.faiss_hnsw,
+        ),
     }
     exact, _ = emb.neighbors(NEIGHBOURS, placed)
-    for name, (package, unit, search) in (vector_index.SEARCHES | plain).items():
+    for name, (package, unit, search) in (
+        vector_index.SEARCHES | plain
+    ).items():
         if package == "qdrant_client":
             continue
         begin = time.perf_counter()
         order = search(emb.to_inner_product(unit=unit), placed, RANKED[-1])
         seconds = (time.perf_counter() - begin) / len(placed)
         pairs = zip(order[:, :NEIGHBOURS], exact, strict=True)
-        same = float(np.mean([len(set(a) & set(b)) for a, b in pairs])) / NEIGHBOURS
-        facts = {"method": f"in {name}", "numbers": emb.k + 1 + unit, "same_as_exact": same}
-        yield facts | asked | {"seconds_with_building": seconds} | recalls(data, order)
+        same = (
+            float(np.mean([len(set(a) & set(b)) for a, b in pairs]))
+            / NEIGHBOURS
+        )
+        facts = {
+            "method": f"in {name}",
+            "numbers": emb.k + 1 + unit,
+            "same_as_exact": same,
+        }
+        yield (
+            facts
+            | asked
+            | {"seconds_with_building": seconds}
+            | recalls(data, order)
+        )
 
 
 class Edits:
@@ -253,7 +351,9 @@ class Edits:
 
 def two_levels(data: Data, k: int) -> Row:
     edits = Edits()
-    est = LandmarkNeucMDS(k, metric=edits, loss="relative", n_near=None, random_state=0)
+    est = LandmarkNeucMDS(
+        k, metric=edits, loss="relative", n_near=None, random_state=0
+    )
     begin = time.perf_counter()
     est.fit_transform(data.fitted)
     seconds, calls = time.perf_counter() - begin, edits.calls
@@ -286,7 +386,9 @@ def rows(data: Data, words: list[str], numbers: list[int]) -> Iterator[Row]:
             cell = {"k": k, "L": n_landmarks}
             if "others" in words:
                 yield from (cell | row for row in others(data, n_landmarks, k))
-            yield from (cell | row for row in ours(data, n_landmarks, k, words))
+            yield from (
+                cell | row for row in ours(data, n_landmarks, k, words)
+            )
 
 
 def key(row: Row) -> tuple[Any, ...]:
@@ -298,22 +400,34 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", default=list(CASES))
     parser.add_argument("--fasta", type=Path, default=FASTA)
     parser.add_argument("--cache", type=Path, help="folder of edit distances")
-    parser.add_argument("--method", nargs="+", choices=METHODS, default=METHODS)
+    parser.add_argument(
+        "--method", nargs="+", choices=METHODS, default=METHODS
+    )
     parser.add_argument("--k", type=int, nargs="+", default=NUMBERS)
     parser.add_argument("--record", type=Path, default=RECORD)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    known = json.loads(given.record.read_text()) if given.record.exists() else {"rows": []}
+    known = (
+        json.loads(given.record.read_text())
+        if given.record.exists()
+        else {"rows": []}
+    )
     kept, costs = known["rows"], known.get("distance_seconds", {})
     for name in given.cases:
         data = load(name, given.fasta, given.cache)
         costs[name] = distance_seconds(data)
         for row in rows(data, given.method, given.k):
-            made = {"data": name, "n": len(data.fitted), "queries": len(data.wanted)} | row
+            made = {
+                "data": name,
+                "n": len(data.fitted),
+                "queries": len(data.wanted),
+            } | row
             print(made, flush=True)
             kept = [one for one in kept if key(one) != key(made)] + [made]
             facts = {"machine": measure.machine(), "distance_seconds": costs}
-            facts["versions"] = measure.versions("numpy", "rapidfuzz", "faiss-cpu", "usearch")
+            facts["versions"] = measure.versions(
+                "numpy", "rapidfuzz", "faiss-cpu", "usearch"
+            )
             measure.write_record(given.record, facts | {"rows": kept})
 
 

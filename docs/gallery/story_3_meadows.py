@@ -22,7 +22,9 @@ from neucmds.ecology import envfit
 folder = Path("../../tests/fixtures")
 plants = pd.read_csv(folder / "dune_species.csv", index_col=0)
 sites = pd.read_csv(folder / "dune_env.csv", index_col=0)
-print(f"{plants.shape[0]} sites, {plants.shape[1]} plants; variables: {', '.join(sites.columns)}")
+print(
+    f"{plants.shape[0]} sites, {plants.shape[1]} plants; variables: {', '.join(sites.columns)}"
+)
 
 # %%
 # Is Bray–Curtis Euclidean here?
@@ -30,8 +32,12 @@ print(f"{plants.shape[0]} sites, {plants.shape[1]} plants; variables: {', '.join
 
 D = squareform(pdist(plants, "braycurtis"))
 found = diagnose(D)
-print(f"{found.negative_eigenvalues} of {found.n - 1} eigenvalues are negative;")
-print(f"they make up {found.negative_share:.1%} of the sum of absolute eigenvalues")
+print(
+    f"{found.negative_eigenvalues} of {found.n - 1} eigenvalues are negative;"
+)
+print(
+    f"they make up {found.negative_share:.1%} of the sum of absolute eigenvalues"
+)
 
 # %%
 # Which method?
@@ -53,7 +59,9 @@ emb = neuc_mds(pd.DataFrame(D, names, names), (2, 0), loss="distance")
 fitted = envfit(emb, sites[["A1", "Management"]], random_state=0)
 fig, ax = plt.subplots(figsize=(7, 5.5), layout="constrained")
 ax.grid(color="#e6e6e6")
-emb.plot(list(sites["Management"]), names=True, ellipses=True, arrows=fitted, ax=ax)
+emb.plot(
+    list(sites["Management"]), names=True, ellipses=True, arrows=fitted, ax=ax
+)
 
 # %%
 # How far to trust it

@@ -26,14 +26,25 @@ D = hop_distances(images, n_neighbors=5, connect=True)
 
 curves = stress_curve(D)
 fig, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
-styles = {"classical": ("#d55e00", "-"), "neuc+": ("#0072b2", "--"), "exact": ("#009e73", "-.")}
+styles = {
+    "classical": ("#d55e00", "-"),
+    "neuc+": ("#0072b2", "--"),
+    "exact": ("#009e73", "-."),
+}
 for method, (colour, line) in styles.items():
-    ax.plot(curves.ks, curves.normalized(method), line, color=colour, label=method)
+    ax.plot(
+        curves.ks, curves.normalized(method), line, color=colour, label=method
+    )
 best_k = curves.best_k
 ax.axvline(best_k, color="#999999", linewidth=0.8)
 ax.annotate(f"classical MDS is best at k = {best_k}", (best_k, 0.25), xytext=(8, 0),
             textcoords="offset points", color="#555555")  # fmt: skip
-ax.set(xscale="log", yscale="log", xlabel="coordinates", ylabel="STRESS, share of ‖D‖²")
+ax.set(
+    xscale="log",
+    yscale="log",
+    xlabel="coordinates",
+    ylabel="STRESS, share of ‖D‖²",
+)
 ax.grid(color="#e6e6e6")
 ax.legend(frameon=False)
 _ = ax.set_title("S-STRESS of three closed forms, 1,797 digits", loc="left")
@@ -47,8 +58,20 @@ values = curves.eigenvalues
 values = values[np.abs(values) > 1e-9 * values.max()]  # beyond rounding
 fig, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
 rank = np.arange(1, values.size + 1)
-ax.bar(rank[values > 0], values[values > 0], color="#0072b2", width=1, label="positive")
-ax.bar(rank[values < 0], values[values < 0], color="#d55e00", width=1, label="negative")
+ax.bar(
+    rank[values > 0],
+    values[values > 0],
+    color="#0072b2",
+    width=1,
+    label="positive",
+)
+ax.bar(
+    rank[values < 0],
+    values[values < 0],
+    color="#d55e00",
+    width=1,
+    label="negative",
+)
 ax.set(yscale="symlog", xlabel="rank", ylabel="eigenvalue of B")
 ax.legend(frameon=False)
 negative = -values[values < 0].sum() / np.abs(values).sum()
@@ -73,7 +96,9 @@ for label, emb in {
     nearest, _ = emb.neighbors(10)
     kept = np.mean(np.take_along_axis(D, nearest, axis=1) <= tie)
     share = emb.normalized_stress
-    print(f"{label:17}  {emb.signature!s:8}  {share:7.2%}  {emb.r2:.3f}   {kept:.0%}")
+    print(
+        f"{label:17}  {emb.signature!s:8}  {share:7.2%}  {emb.r2:.3f}   {kept:.0%}"
+    )
 
 # %%
 # A positive against a negative coordinate

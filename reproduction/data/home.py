@@ -33,15 +33,21 @@ def find_file(folders: list[Path], names: list[str]) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-def read_npz(path: Path, required: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
+def read_npz(
+    path: Path, required: tuple[str, ...]
+) -> dict[str, npt.NDArray[Any]]:
     """Read an npz archive without unpickling; missing keys are an error that names them."""
     try:
         with np.load(path, allow_pickle=False) as archive:
             content = {key: archive[key] for key in archive.files}
     except (ValueError, OSError, EOFError, AttributeError) as error:
-        raise InputError(f"{path} cannot be read as an npz archive: {error}.") from error
+        raise InputError(
+            f"{path} cannot be read as an npz archive: {error}."
+        ) from error
     missing = [key for key in required if key not in content]
     if missing:
         found = ", ".join(content) or "nothing"
-        raise InputError(f"{path} lacks {', '.join(missing)}; it holds {found}.")
+        raise InputError(
+            f"{path} lacks {', '.join(missing)}; it holds {found}."
+        )
     return content

@@ -12,9 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.errors import InputError
-from reproduction.data.home import DataNotFoundError, PathLike, data_folders, find_file, read_npz
+from reproduction.data.home import (
+    DataNotFoundError,
+    PathLike,
+    data_folders,
+    find_file,
+    read_npz,
+)
 
-_OPENML = {"mnist": "mnist_784", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR_10"}
+_OPENML = {
+    "mnist": "mnist_784",
+    "fashion_mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR_10",
+}
 IMAGE_SETS = tuple(_OPENML)
 
 Bytes = npt.NDArray[np.uint8]
@@ -28,7 +38,11 @@ class Images(NamedTuple):
 
 
 def load_images(
-    name: str, *, data_home: PathLike | None = None, n: int = 1000, download: bool = True
+    name: str,
+    *,
+    data_home: PathLike | None = None,
+    n: int = 1000,
+    download: bool = True,
 ) -> Images:
     """Load the first n training images of MNIST, Fashion-MNIST or CIFAR-10.
 
@@ -50,7 +64,9 @@ def load_images(
         Images and labels as unsigned bytes, in the official order.
     """
     if name not in IMAGE_SETS:
-        raise InputError(f"no image set {name!r}; there are {', '.join(IMAGE_SETS)}.")
+        raise InputError(
+            f"no image set {name!r}; there are {', '.join(IMAGE_SETS)}."
+        )
     archive = find_file(data_folders(data_home, "images"), [f"{name}.npz"])
     if archive is not None:
         content = read_npz(archive, ("x", "y"))
@@ -63,7 +79,9 @@ def load_images(
             "or set NEUCMDS_DATA; without a network there is no download."
         )
     if not 1 <= n <= len(found.images):
-        raise InputError(f"n is {n}; {name} holds {len(found.images)} images here.")
+        raise InputError(
+            f"n is {n}; {name} holds {len(found.images)} images here."
+        )
     return Images(found.images[:n], found.labels[:n])
 
 
@@ -72,8 +90,16 @@ def _from_openml(name: str) -> Images | None:
     from sklearn.datasets import fetch_openml
 
     try:
-        x, y = fetch_openml(_OPENML[name], version=1, return_X_y=True, as_frame=False, n_retries=0)
-    except OSError:  # no network, no such host, a server error: urllib's are all OSErrors
+        x, y = fetch_openml(
+            _OPENML[name],
+            version=1,
+            return_X_y=True,
+            as_frame=False,
+            n_retries=0,
+        )
+    except (
+        OSError
+    ):  # no network, no such host, a server error: urllib's are all OSErrors
         return None
     labels = np.asarray(y).astype(np.uint8)
     pixels: npt.NDArray[Any] = np.asarray(x).astype(np.uint8)

@@ -25,13 +25,17 @@ Floats = npt.NDArray[np.float64]
 
 def wrapped_hops(images: npt.NDArray[np.uint8], n_neighbors: int) -> Floats:
     """Hop counts in the neighbour graph of wrapped bytes, as the k-NN rows were published (E12)."""
-    return hop_distances(wrapped_distances(images), n_neighbors, precomputed=True)
+    return hop_distances(
+        wrapped_distances(images), n_neighbors, precomputed=True
+    )
 
 
 def wrapped_distances(images: npt.NDArray[np.uint8]) -> Floats:
     """‖x_i − x_j‖ of bytes modulo 256, row i from x_i minus the others: not symmetric (E12)."""
     if images.dtype != np.uint8:
-        raise InputError(f"images are unsigned bytes (uint8), not {images.dtype}; pass raw images.")
+        raise InputError(
+            f"images are unsigned bytes (uint8), not {images.dtype}; pass raw images."
+        )
     flat = images.reshape(len(images), -1)
     n, dim = flat.shape
     sq = np.zeros((n, n))
@@ -47,7 +51,9 @@ def wrapped_distances(images: npt.NDArray[np.uint8]) -> Floats:
     return np.sqrt(sq, out=sq)
 
 
-def add_noise(images: npt.NDArray[np.uint8], *, random_state: Any = None) -> Floats:
+def add_noise(
+    images: npt.NDArray[np.uint8], *, random_state: Any = None
+) -> Floats:
     """Distances of wrapped bytes with Gaussian noise added to each pair.
 
     Paper: subsec:eva-pert-metric and the noise rows of tab:image-other-metric. The standard
@@ -76,7 +82,10 @@ def add_noise(images: npt.NDArray[np.uint8], *, random_state: Any = None) -> Flo
 
 
 def missing_pixels(
-    features: npt.ArrayLike, *, fraction: float = 0.05, random_state: Any = None
+    features: npt.ArrayLike,
+    *,
+    fraction: float = 0.05,
+    random_state: Any = None,
 ) -> Floats:
     """Euclidean distances over the features that both objects still have after random removal.
 
@@ -100,7 +109,9 @@ def missing_pixels(
         Symmetric, zero diagonal, on the unsquared scale; not rescaled for what is missing.
     """
     if not 0.0 <= fraction < 1.0:
-        raise InputError(f"fraction is {fraction}; pass a share of the entries, 0 up to below 1.")
+        raise InputError(
+            f"fraction is {fraction}; pass a share of the entries, 0 up to below 1."
+        )
     flat = _flat(np.asarray(features))
     rng = check_random_state(random_state)
     removed = rng.permutation(flat.size)[: round(fraction * flat.size)]
@@ -109,7 +120,9 @@ def missing_pixels(
     return _distances_over_shared(flat, present.reshape(flat.shape))
 
 
-def entropic_affinities(features: npt.ArrayLike, perplexity: float = 30.0) -> Floats:
+def entropic_affinities(
+    features: npt.ArrayLike, perplexity: float = 30.0
+) -> Floats:
     """Symmetrised entropic affinities, as in t-SNE, zero on the diagonal.
 
     Paper: sec:experiments and subsec:eva-pert-metric; the genomics rows take these affinities for
@@ -152,10 +165,14 @@ def _distances(flat: Floats) -> Floats:
     return np.asarray(cdist(flat, flat))
 
 
-def _distances_over_shared(flat: Floats, present: npt.NDArray[np.bool_]) -> Floats:
+def _distances_over_shared(
+    flat: Floats, present: npt.NDArray[np.bool_]
+) -> Floats:
     """√Σ_a m_ia m_ja (x_ia − x_ja)², from three matrix products."""
     mask = present.astype(np.float64)
-    centred = (flat - flat.mean(axis=0)) * mask  # a shift leaves differences as they are
+    centred = (
+        flat - flat.mean(axis=0)
+    ) * mask  # a shift leaves differences as they are
     sq: Floats = (centred * centred) @ mask.T
     sq += sq.T.copy()
     sq -= 2.0 * (centred @ centred.T)
@@ -180,7 +197,11 @@ def _conditional_affinities(sq: Floats, entropy: float) -> Floats:
         if np.abs(gap).max() < 1e-10:
             break
         low, high = np.where(gap > 0, beta, low), np.where(gap > 0, high, beta)
-        beta = np.where(np.isinf(high), 2.0 * beta, (low + np.minimum(high, 2.0 * beta)) / 2.0)
+        beta = np.where(
+            np.isinf(high),
+            2.0 * beta,
+            (low + np.minimum(high, 2.0 * beta)) / 2.0,
+        )
     return affinity
 
 
@@ -189,5 +210,7 @@ def _softmax_rows(sq: Floats, beta: Floats) -> tuple[Floats, Floats]:
     weights = np.exp(-beta[:, None] * sq)
     total = weights.sum(axis=1)
     finite = np.where(np.isfinite(sq), sq, 0.0)
-    entropy = np.log(total) + beta * np.einsum("ij,ij->i", weights, finite) / total
+    entropy = (
+        np.log(total) + beta * np.einsum("ij,ij->i", weights, finite) / total
+    )
     return weights / total[:, None], entropy

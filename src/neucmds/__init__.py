@@ -17,7 +17,13 @@ if TYPE_CHECKING:
         OverfitWarning,
     )
     from neucmds.estimators import LandmarkNeucMDS, NeucIsomap, NeucMDS
-    from neucmds.explore import bootstrap, compare, diagnose, evaluate, stress_curve
+    from neucmds.explore import (
+        bootstrap,
+        compare,
+        diagnose,
+        evaluate,
+        stress_curve,
+    )
     from neucmds.fit import neuc_mds
 
 __version__ = "0.3.0"

@@ -57,14 +57,18 @@ def columns_by_sign(
         negative = np.flatnonzero(signs < 0)
         n_added = n_positive - positive.size
         added = np.arange(signs.size, n_positive + n_negative)
-        order = np.concatenate([positive, added[:n_added], negative, added[n_added:]])
+        order = np.concatenate(
+            [positive, added[:n_added], negative, added[n_added:]]
+        )
         centered = points - points.mean(axis=0)
         parts.append(np.pad(centered, ((0, 0), (0, added.size)))[:, order])
         orders.append(order)
     return parts, np.repeat([1.0, -1.0], [n_positive, n_negative]), orders
 
 
-def align(x: Floats, y: Floats, signs: Floats, scaling: bool = True) -> Alignment:
+def align(
+    x: Floats, y: Floats, signs: Floats, scaling: bool = True
+) -> Alignment:
     """Minimise ‖X − c·Y·T‖ over T of O(p, q), by Gauss–Newton steps on the group.
 
     A step T exp(KA) with K skew solves ``GK + KG = (M − Mᵀ)/c`` with G = ZᵀZ, M = Zᵀ(X − cZ)A and
@@ -81,7 +85,9 @@ def align(x: Floats, y: Floats, signs: Floats, scaling: bool = True) -> Alignmen
     return min(best, other, key=lambda end: end.disparity)
 
 
-def _aligned(x: Floats, y: Floats, signs: Floats, scaling: bool, isometry: Floats) -> Alignment:
+def _aligned(
+    x: Floats, y: Floats, signs: Floats, scaling: bool, isometry: Floats
+) -> Alignment:
     """Descend from an isometry."""
     total = float(np.sum(x * x))
     z = y @ isometry
@@ -112,14 +118,18 @@ def _block_rotation(x: Floats, y: Floats, signs: Floats) -> Floats:
 
 def _nearest_isometry(x: Floats, y: Floats, signs: Floats) -> Floats | None:
     """Return the isometry next to the linear map of least squares, by Newton's iteration."""
-    linear: Floats = np.asarray(np.linalg.lstsq(y, x, rcond=None)[0], dtype=np.float64)
+    linear: Floats = np.asarray(
+        np.linalg.lstsq(y, x, rcond=None)[0], dtype=np.float64
+    )
     form = np.diag(signs)
     for _ in range(MAX_ITER):
         if np.allclose(linear @ form @ linear.T, form, atol=1e-9):
             return linear
         if not np.linalg.cond(linear) < 1e12:
             break
-        linear = (linear + signs[:, None] * np.linalg.inv(linear).T * signs) / 2
+        linear = (
+            linear + signs[:, None] * np.linalg.inv(linear).T * signs
+        ) / 2
     return None
 
 

@@ -58,7 +58,9 @@ def in_python(name: str, value: str | None) -> str:
     return f"{name}={value}"
 
 
-def rendered(message: str, spell: Callable[[str, str | None], str] = in_python) -> str:
+def rendered(
+    message: str, spell: Callable[[str, str | None], str] = in_python
+) -> str:
     """Write the marked parameters of a message out.
 
     Parameters
@@ -74,7 +76,9 @@ def rendered(message: str, spell: Callable[[str, str | None], str] = in_python) 
     >>> rendered(f"pass {option('color_by')}.", lambda name, value: f"--{name.replace('_', '-')}")
     'pass --color-by.'
     """
-    return _MARKED.sub(lambda match: spell(match[1], match[2] or None), message)
+    return _MARKED.sub(
+        lambda match: spell(match[1], match[2] or None), message
+    )
 
 
 class _Marked(Exception):

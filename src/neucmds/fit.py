@@ -237,7 +237,9 @@ def embed(data: Any, options: Options, labels: Any = None) -> Embedding:
             names = as_labels(labels, embedding.n) or embedding.labels
             embedding = replace(embedding, labels=names)
         else:
-            problem = read_dense(data, options, labels, keep_copy=options.method == "refined")
+            problem = read_dense(
+                data, options, labels, keep_copy=options.method == "refined"
+            )
             is_stored = isinstance(problem.gram, DenseGram)
             if options.checkpoint is None or (is_stored and tape is not None):
                 embedding = fit(problem, replace(options, checkpoint=None))
@@ -273,7 +275,9 @@ def _as_rows(data: Any, options: Options, labels: Any) -> tuple[Any, Any, Any]:
         if options.metric_params:
             refuse_params(metric)
         return lazy_if_large(data), metric, labels
-    bound = BoundMetric.of(metric, options.metric_params, symmetrize=options.symmetrize)
+    bound = BoundMetric.of(
+        metric, options.metric_params, symmetrize=options.symmetrize
+    )
     items = None
     if callable(bound.metric) and bound.items is None:
         items = as_objects(data)
@@ -288,7 +292,11 @@ def _as_rows(data: Any, options: Options, labels: Any) -> tuple[Any, Any, Any]:
 def _tape(data: Any, options: Options, kind: str) -> Tape | None:
     """Return what keeps the calls of a user's function, beside `checkpoint`."""
     metric = options.metric
-    is_called = isinstance(metric, BoundMetric) and callable(metric.metric) and is_numpy(data)
+    is_called = (
+        isinstance(metric, BoundMetric)
+        and callable(metric.metric)
+        and is_numpy(data)
+    )
     if options.checkpoint is None or not is_called:
         return None
     return Tape(
@@ -296,7 +304,13 @@ def _tape(data: Any, options: Options, kind: str) -> Tape | None:
         data if metric.items is None else metric.items,
         getattr(metric.metric, "__name__", "the metric"),
         metric.params,
-        (options.n_components, options.loss, options.random_state, options.n_pairs, kind),
+        (
+            options.n_components,
+            options.loss,
+            options.random_state,
+            options.n_pairs,
+            kind,
+        ),
     )
 
 
@@ -304,7 +318,9 @@ def _resume(problem: Dense, options: Options) -> Embedding:
     """Continue an interrupted fit, and keep the coordinates of every step."""
     if isinstance(problem.gram, DenseGram):
         raise InputError(f"{option('checkpoint')} {KEPT}")
-    if options.init is None and isinstance(options.n_components, (*GOALS, tuple, list)):
+    if options.init is None and isinstance(
+        options.n_components, (*GOALS, tuple, list)
+    ):
         raise InputError(
             f"{option('n_components', options.n_components)} takes many descents, and "
             f"{option('checkpoint')} keeps the coordinates of one; pass a whole number, or leave "

@@ -53,14 +53,20 @@ MOST_FOR_SHARE = 2000
 FIRST_FOR_SHARE = 16
 
 
-def fit(problem: Dense, options: Options, keep: Keep | None = None) -> Embedding:
+def fit(
+    problem: Dense, options: Options, keep: Keep | None = None
+) -> Embedding:
     """Embed a dense problem; `keep` is called with coordinates and signs after every step."""
     if isinstance(options.n_components, GOALS):
         return _fit_goal(problem, options)
     gram = problem.gram
     method = options.method
     if method != "refined":
-        refuse_weights(problem, option("method", method), f"use {option('method', 'refined')}")
+        refuse_weights(
+            problem,
+            option("method", method),
+            f"use {option('method', 'refined')}",
+        )
     components = Components.parse(options.n_components, gram.n)
     limits = replace(options.limits(gram.n), keep=keep)
     is_free = problem.weights is not None or options.init is not None
@@ -72,7 +78,9 @@ def fit(problem: Dense, options: Options, keep: Keep | None = None) -> Embedding
     tol = options.tol
     if tol is None or method == "refined":
         tol = EIGENPAIR_TOL
-    spectrum = solve_for(gram, components, method, tol=tol, random_state=options.random_state)
+    spectrum = solve_for(
+        gram, components, method, tol=tol, random_state=options.random_state
+    )
     notify(options.callback, f"embedding by {method}")
     return embed_spectrum(problem, spectrum, components, method, limits)
 
@@ -90,8 +98,12 @@ def embed_spectrum(
     """
     gram = problem.gram
     k = components.total
-    if method == "refined" and (components.signature or neuc_plus(spectrum, components).kept.size):
-        end = best_refined(gram, spectrum, components, limits or Limits.of("squared", gram.n))
+    if method == "refined" and (
+        components.signature or neuc_plus(spectrum, components).kept.size
+    ):
+        end = best_refined(
+            gram, spectrum, components, limits or Limits.of("squared", gram.n)
+        )
         return from_descent(problem, end, k, spectrum=spectrum)
     if method in METHODS:
         selection = METHODS[method](spectrum, components)
@@ -100,7 +112,9 @@ def embed_spectrum(
     return from_selection(problem, spectrum, selection, method, k)
 
 
-def _descend(problem: Dense, components: Components, options: Options, limits: Limits) -> Embedding:
+def _descend(
+    problem: Dense, components: Components, options: Options, limits: Limits
+) -> Embedding:
     """Descend where no closed form is the start: weights, gaps, other losses, a given start."""
     start = options.init
     weights = problem.weights
@@ -121,7 +135,9 @@ def _descend(problem: Dense, components: Components, options: Options, limits: L
         end = minimize(Tiles.of(d, "squared", weights=weights), start, limits)
     else:
         seed = options.random_state
-        end = complete_and_refine(d, weights, components, limits, random_state=seed)
+        end = complete_and_refine(
+            d, weights, components, limits, random_state=seed
+        )
     return from_descent(problem, end, k, solver="weighted")
 
 
@@ -137,9 +153,14 @@ def _descend_by_loss(
             f"{option('loss', options.loss)} of {problem.n} objects",
             f"use {option('loss', 'squared')}, or LandmarkNeucMDS, which takes any loss",
         )
-    components, curvature = scouted(lambda: d, problem.n, components, options, weights)
+    components, curvature = scouted(
+        lambda: d, problem.n, components, options, weights
+    )
     unit = mean_distance(d, weights)
-    notify(options.callback, f"comparing starts and signatures by the {options.loss} loss")
+    notify(
+        options.callback,
+        f"comparing starts and signatures by the {options.loss} loss",
+    )
     end = refine_for_loss(
         d,
         components,
@@ -152,7 +173,9 @@ def _descend_by_loss(
         form=Form.of(np.zeros(0), curvature, unit, sqrt(min_and_max(d)[1])),
         random_state=options.random_state,
     )
-    return from_descent(problem, end, components.total, solver="loss", mean_distance=unit)
+    return from_descent(
+        problem, end, components.total, solver="loss", mean_distance=unit
+    )
 
 
 def scouted(
@@ -167,7 +190,11 @@ def scouted(
     The fit itself chooses the signature of few objects.
     """
     curvature = options.curvature
-    is_free = options.n_init is None and options.init is None and components.signature is None
+    is_free = (
+        options.n_init is None
+        and options.init is None
+        and components.signature is None
+    )
     is_sought = n > FEW_OBJECTS and is_free and options.loss != "squared"
     if squares is None or not (is_sought or curvature == AUTO):
         return components, float(curvature)
@@ -210,7 +237,10 @@ def _fit_goal(problem: Dense, options: Options) -> Embedding:
             f"{option('n_components', share)} is a share of R², which has no meaning here: all "
             "dissimilarities are equal; pass a number."
         )
-    notify(options.callback, f"looking for the fewest coordinates with an R² of {share:g}")
+    notify(
+        options.callback,
+        f"looking for the fewest coordinates with an R² of {share:g}",
+    )
     most = min(gram.n - 1, MOST_FOR_SHARE)
     closed = options.method if options.method in METHODS else "neuc+"
     k = None
@@ -228,7 +258,9 @@ def _fit_goal(problem: Dense, options: Options) -> Embedding:
             # What is wrong with a number that is not returned is nothing to warn of.
             with warnings.catch_warnings(record=True) as warned[size]:
                 warnings.simplefilter("always")
-                embeddings[size] = fit(problem, replace(options, n_components=size))
+                embeddings[size] = fit(
+                    problem, replace(options, n_components=size)
+                )
             return embeddings[size].r2 >= share
 
         k = fewest(reaches, k or FIRST_FOR_SHARE, most)
@@ -244,7 +276,9 @@ def _fit_goal(problem: Dense, options: Options) -> Embedding:
     )
 
 
-def _fewest_closed(gram: Gram, method: str, share: float, most: int) -> tuple[int | None, float]:
+def _fewest_closed(
+    gram: Gram, method: str, share: float, most: int
+) -> tuple[int | None, float]:
     """Return the fewest coordinates of a closed form that reach an R², and the largest R² seen.
 
     Every k is tried from one on, as R² need not grow with k: classical MDS gets worse in the end.
@@ -277,12 +311,19 @@ def warn_of_surprises(embedding: Embedding) -> None:
     # Two frames up: the caller of `neuc_mds`.
     if not info.converged:
         text = f"the {info.solver} solver did not converge (largest residual "
-        text += f"{max(info.residuals, default=0.0):.2g}); raise {option('tol')}."
+        text += (
+            f"{max(info.residuals, default=0.0):.2g}); raise {option('tol')}."
+        )
         if info.history:
             text = "the fit stopped before it converged (relative gradient "
-            text += f"{info.relative_gradient:.2g}); raise {option('max_iter')}."
+            text += (
+                f"{info.relative_gradient:.2g}); raise {option('max_iter')}."
+            )
         warnings.warn(text, ConvergenceWarning, stacklevel=3)
-    if info.held_out_pairs and embedding.loss_value > OVERFIT * info.history[-1]:
+    if (
+        info.held_out_pairs
+        and embedding.loss_value > OVERFIT * info.history[-1]
+    ):
         times = embedding.loss_value / info.history[-1]
         text = f"the loss of held-out pairs is {times:.2g} times that of fitted ones, and the "
         text += f"estimated R² of all pairs is {embedding.r2:.2f}; raise {option('n_pairs')}, or "
@@ -307,7 +348,9 @@ def warn_of_surprises(embedding: Embedding) -> None:
             "and 'exact' keep negative ones too"
         )
     elif info.solver == "weighted":
-        reason = "more do not improve the fit, or predict held-out entries worse"
+        reason = (
+            "more do not improve the fit, or predict held-out entries worse"
+        )
     elif embedding.method == "refined":
         reason = "another one of these signs does not lower the STRESS"
     count = f"{embedding.k} of {embedding.requested} coordinates are returned"

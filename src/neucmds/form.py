@@ -17,7 +17,14 @@ from math import pi, sqrt
 
 import numpy as np
 
-from neucmds.backend.arrays import Array, asarray_like, eps, in_place, namespace, to_numpy
+from neucmds.backend.arrays import (
+    Array,
+    asarray_like,
+    eps,
+    in_place,
+    namespace,
+    to_numpy,
+)
 from neucmds.errors import InputError, option
 
 __all__ = ["Form"]
@@ -47,7 +54,13 @@ class Form:
     curvature: float = 0.0
 
     @classmethod
-    def of(cls, signs: Array, curvature: float, mean_distance: float, largest: float = 0.0) -> Form:
+    def of(
+        cls,
+        signs: Array,
+        curvature: float,
+        mean_distance: float,
+        largest: float = 0.0,
+    ) -> Form:
         """Return the form of κ in units of 1/(mean d)²; raise if the largest d forbids it."""
         if not curvature:
             return cls(signs)
@@ -95,7 +108,11 @@ class Form:
         signed = x * signs
         x_norms = xp.sum(signed * x, axis=1)
         y_norms = xp.sum(y * y * signs, axis=1)
-        return x_norms[:, None] + y_norms[None, :] - 2 * (signed @ xp.matrix_transpose(y))
+        return (
+            x_norms[:, None]
+            + y_norms[None, :]
+            - 2 * (signed @ xp.matrix_transpose(y))
+        )
 
     def paired_sq(self, x: Array, y: Array) -> Array:
         """D̂ between rows of two arrays that broadcast, from differences: exact for near pairs."""
@@ -114,12 +131,16 @@ class Form:
         """d̂² − d² of every row of x with every row of y, where d² is known."""
         return self.to_sq_distance(self.sq(x, y)) - sq_distance
 
-    def paired_residuals(self, x: Array, y: Array, sq_distance: Array) -> tuple[Array, Array]:
+    def paired_residuals(
+        self, x: Array, y: Array, sq_distance: Array
+    ) -> tuple[Array, Array]:
         """d̂² − d² between rows of two arrays, and the same without each coordinate (m, k)."""
         difference = x - y
         parts = difference * difference * asarray_like(self.signs, x)
         sq = namespace(parts).sum(parts, axis=1)
-        without = self.to_sq_distance(sq[:, None] - parts) - sq_distance[:, None]
+        without = (
+            self.to_sq_distance(sq[:, None] - parts) - sq_distance[:, None]
+        )
         return self.to_sq_distance(sq) - sq_distance, without
 
     def to_sq(self, sq_distance: Array) -> Array:
@@ -168,7 +189,9 @@ class Form:
         """Return D̂ of at most what is short of an antipode, where d̂ has a finite slope."""
         if self.curvature <= 0:
             return sq
-        return namespace(sq).clip(sq, None, 4 * (1 - LEAST_COSINE**2) / self.curvature)
+        return namespace(sq).clip(
+            sq, None, 4 * (1 - LEAST_COSINE**2) / self.curvature
+        )
 
     def distance_slope(self, root: Array) -> Array:
         """Return dd̂/dD̂ = 1/g′(d) where √D̂ > 0 is known, away from antipodes."""
@@ -211,4 +234,6 @@ def rounding_level(x: Array, y: Array) -> Array:
     """Magnitude below which an entry of `Form.sq` is only rounding (errata E14)."""
     xp = namespace(x, y)
     level = 64 * eps(x.dtype, xp)
-    return level * (xp.sum(x * x, axis=1)[:, None] + xp.sum(y * y, axis=1)[None, :])
+    return level * (
+        xp.sum(x * x, axis=1)[:, None] + xp.sum(y * y, axis=1)[None, :]
+    )

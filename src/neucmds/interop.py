@@ -14,7 +14,13 @@ from neucmds.errors import InputError
 from neucmds.problem.graph import all_paths, named_graph
 from neucmds.problem.names import order_of
 
-__all__ = ["from_anndata", "from_networkx", "to_anndata", "to_frame", "to_skbio"]
+__all__ = [
+    "from_anndata",
+    "from_networkx",
+    "to_anndata",
+    "to_frame",
+    "to_skbio",
+]
 
 
 def to_frame(embedding: Embedding) -> Any:
@@ -38,7 +44,9 @@ def to_frame(embedding: Embedding) -> Any:
     """
     pandas = _require("pandas", "cli")
     coordinates = to_numpy(embedding.coordinates)
-    return pandas.DataFrame(coordinates, embedding.labels, embedding.axis_names)
+    return pandas.DataFrame(
+        coordinates, embedding.labels, embedding.axis_names
+    )
 
 
 def to_skbio(embedding: Embedding) -> Any:
@@ -131,7 +139,9 @@ def from_anndata(adata: Any, key: str = "distances") -> Any:
     return pandas.DataFrame(np.asarray(matrix), index=names, columns=names)
 
 
-def to_anndata(embedding: Embedding, adata: Any, key: str = "X_neucmds") -> None:
+def to_anndata(
+    embedding: Embedding, adata: Any, key: str = "X_neucmds"
+) -> None:
     """Write coordinates to ``adata.obsm[key]`` and the signature to ``adata.uns[key]``.
 
     Parameters
@@ -153,8 +163,12 @@ def to_anndata(embedding: Embedding, adata: Any, key: str = "X_neucmds") -> None
     """
     names = [str(name) for name in adata.obs_names]
     if len(names) != embedding.n:
-        raise InputError(f"adata has {len(names)} observations, the embedding {embedding.n}.")
-    order = order_of(embedding.labels or names, names, "objects of the embedding")
+        raise InputError(
+            f"adata has {len(names)} observations, the embedding {embedding.n}."
+        )
+    order = order_of(
+        embedding.labels or names, names, "objects of the embedding"
+    )
     adata.obsm[key] = to_numpy(embedding.coordinates)[order]
     adata.uns[key] = {
         "signs": to_numpy(embedding.signs),
@@ -167,7 +181,9 @@ def to_anndata(embedding: Embedding, adata: Any, key: str = "X_neucmds") -> None
         adata.uns[key]["of"] = embedding._landmarks_alone
 
 
-def from_networkx(graph: Any, weight: str | None = "weight", direction: str | None = None) -> Any:
+def from_networkx(
+    graph: Any, weight: str | None = "weight", direction: str | None = None
+) -> Any:
     """Shortest-path lengths between the nodes of a networkx graph, as a named table.
 
     Parameters
@@ -194,7 +210,9 @@ def from_networkx(graph: Any, weight: str | None = "weight", direction: str | No
     3.0
     """
     pandas = _require("pandas", "cli")
-    matrix, _ = named_graph(graph, None, {"weight": weight, "direction": direction})
+    matrix, _ = named_graph(
+        graph, None, {"weight": weight, "direction": direction}
+    )
     names = [str(node) for node in graph.nodes]
     return pandas.DataFrame(all_paths(matrix), index=names, columns=names)
 
@@ -203,4 +221,6 @@ def _require(module: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise ImportError(f"this needs {module}: pip install 'neucmds[{extra}]'.") from error
+        raise ImportError(
+            f"this needs {module}: pip install 'neucmds[{extra}]'."
+        ) from error

@@ -45,12 +45,16 @@ GOALS = (float, np.floating, str)
 
 
 def _is_number(value: Any) -> bool:
-    plain = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    plain = isinstance(value, (int, float, np.number)) and not isinstance(
+        value, bool
+    )
     return plain and bool(np.isfinite(value))
 
 
 def _is_count(value: Any) -> bool:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    whole = isinstance(value, (int, np.integer)) and not isinstance(
+        value, bool
+    )
     return whole and value >= 1
 
 
@@ -64,9 +68,18 @@ def _is_path(value: Any) -> bool:
 
 # Parameter → what it may be, beside None where that is the default, and the same in words.
 PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "method": (lambda value: value in ALL_METHODS, f"is unknown; choose {', '.join(ALL_METHODS)}"),
-    "loss": (lambda value: value in LOSSES, f"is unknown; choose one of {', '.join(LOSSES)}"),
-    "floor": (lambda value: _is_number(value) and value > 0, "must be a positive number"),
+    "method": (
+        lambda value: value in ALL_METHODS,
+        f"is unknown; choose {', '.join(ALL_METHODS)}",
+    ),
+    "loss": (
+        lambda value: value in LOSSES,
+        f"is unknown; choose one of {', '.join(LOSSES)}",
+    ),
+    "floor": (
+        lambda value: _is_number(value) and value > 0,
+        "must be a positive number",
+    ),
     "curvature": (
         lambda value: value == AUTO or _is_number(value),
         "must be a number or 'auto'",
@@ -75,11 +88,20 @@ PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: isinstance(value, (str, BoundMetric)) or callable(value),
         "must be the name of a metric, or a function",
     ),
-    "metric_params": (lambda value: isinstance(value, dict), "must be a dict, or None"),
+    "metric_params": (
+        lambda value: isinstance(value, dict),
+        "must be a dict, or None",
+    ),
     "squared": (_is_flag, "must be True or False"),
     "symmetrize": (_is_flag, "must be True or False"),
-    "missing": (lambda value: value in ("error", "ignore"), "is unknown; pass 'error' or 'ignore'"),
-    "tol": (lambda value: _is_number(value) and 0 <= value < 1, "must be a number from 0 to 1"),
+    "missing": (
+        lambda value: value in ("error", "ignore"),
+        "is unknown; pass 'error' or 'ignore'",
+    ),
+    "tol": (
+        lambda value: _is_number(value) and 0 <= value < 1,
+        "must be a number from 0 to 1",
+    ),
     "max_iter": (_is_count, "must be a whole number of at least 1"),
     "n_init": (_is_count, "must be a whole number of at least 1"),
     "n_pairs": (
@@ -95,10 +117,14 @@ def check_parameters(values: Mapping[str, Any]) -> None:
     """Refuse a value that a parameter of this name cannot have."""
     for name, (allowed, words) in PARAMETERS.items():
         value = values.get(name)
-        if (value is None and getattr(Options, name) is None) or name not in values:
+        if (
+            value is None and getattr(Options, name) is None
+        ) or name not in values:
             continue
         if getattr(value, "ndim", 0):
-            raise InputError(f"{option(name, value)} is an array; pass a single value.")
+            raise InputError(
+                f"{option(name, value)} is an array; pass a single value."
+            )
         if not allowed(value):
             raise InputError(f"{option(name, value)} {words}.")
 
@@ -142,10 +168,13 @@ _IN_MEMORY = (
     "needs all of D in memory, and this D is read or computed in blocks; use "
     f"{option('loss', 'squared')}, or LandmarkNeucMDS, which supports every loss."
 )
-_PAIRS_ALIKE = "needs D in memory, and this D is not; load it, or use fewer objects."
+_PAIRS_ALIKE = (
+    "needs D in memory, and this D is not; load it, or use fewer objects."
+)
 _NO_GRAM = "needs D itself, not a Gram of it; pass D."
 _CHOSEN = (
-    "samples pairs of features and graphs; pass the known pairs of a D as a scipy.sparse array."
+    "samples pairs of features and graphs; "
+    "pass the known pairs of a D as a scipy.sparse array."
 )
 KEPT = (
     f"is for fits of listed pairs (a scipy.sparse D, {option('n_pairs')}, graphs of more than "
@@ -165,7 +194,9 @@ _NO_LOSS = (
     "the STRESS of all others is defined on d²."
 )
 _NO_FLOOR = f"needs {option('loss', 'relative')}, which divides by it."
-_COUNTED_ALIKE = f"needs {_REFINED}: closed forms give every pair equal weight."
+_COUNTED_ALIKE = (
+    f"needs {_REFINED}: closed forms give every pair equal weight."
+)
 _NO_SQUARES = "is for dissimilarities, and lengths of paths are not squared; leave it out."
 _BLOCKS = {
     "loss": _IN_MEMORY,
@@ -180,7 +211,8 @@ _BLOCKS = {
 TABLE: dict[str, dict[str, str]] = {
     "matrix": {"checkpoint": KEPT, "n_pairs": _CHOSEN},
     "dask": _BLOCKS,
-    "operator": _BLOCKS | dict.fromkeys(("weights", "missing", "symmetrize"), _NO_GRAM),
+    "operator": _BLOCKS
+    | dict.fromkeys(("weights", "missing", "symmetrize"), _NO_GRAM),
     "pairs": {
         "method": f"needs every pair, and a sparse D is a list of pairs, which needs {_REFINED}; "
         "pass D.toarray() if what is not stored is zero.",
@@ -194,7 +226,9 @@ TABLE: dict[str, dict[str, str]] = {
         "method": f"needs every pair, and {option('n_pairs')} needs {_REFINED}.",
         "n_components": _EVERY_PAIR,
         "n_init": _ONE_START,
-        **dict.fromkeys(("weights", "missing", "init", "squared"), _NOT_SAMPLED),
+        **dict.fromkeys(
+            ("weights", "missing", "init", "squared"), _NOT_SAMPLED
+        ),
     },
     "graph": {"squared": _NO_SQUARES, "checkpoint": KEPT},
     "large graph": {
@@ -239,7 +273,9 @@ def kind_of(data: Any, options: Options) -> str:
         free = available_memory()
         # A loss takes D three times.
         too_large = n > MOST_PATHS or (free is not None and 24 * n * n > free)
-        sampled = (too_large or options.n_pairs is not None) and options.method == "refined"
+        sampled = (
+            too_large or options.n_pairs is not None
+        ) and options.method == "refined"
         if sampled:
             return "large graph"
         return "graph"
@@ -251,7 +287,9 @@ def kind_of(data: Any, options: Options) -> str:
         data = data.gram
     if isinstance(data, Pairs) or hasattr(data, "tocoo"):
         return "pairs"
-    if isinstance(data, DenseGram) and not {"weights", "missing"} & set(options.asked()):
+    if isinstance(data, DenseGram) and not {"weights", "missing"} & set(
+        options.asked()
+    ):
         return "matrix"
     if isinstance(data, Gram):
         return "operator"
@@ -274,7 +312,10 @@ def check_support(options: Options, kind: str) -> None:
     for name, value in asked.items():
         for row in kinds:
             if name in TABLE[row]:
-                plain = isinstance(value, (str, int, float)) and name != "checkpoint"
+                plain = (
+                    isinstance(value, (str, int, float))
+                    and name != "checkpoint"
+                )
                 if plain:
                     shown = option(name, value)
                 else:
@@ -313,7 +354,9 @@ class Options:
     def __post_init__(self) -> None:
         check_parameters(vars(self))
         if self.tol == 0 and self.method != "refined":
-            raise InputError(f"{option('tol', self.tol)} must be above 0 for a closed form.")
+            raise InputError(
+                f"{option('tol', self.tol)} must be above 0 for a closed form."
+            )
         object.__setattr__(self, "random_state", as_seed(self.random_state))
         if self.init is not None:
             start = _checked_start(self.init)
@@ -326,7 +369,9 @@ class Options:
         for name in OPTIONS:
             value = getattr(self, name)
             plain = isinstance(value, (str, int, float, np.generic))
-            if value is not None and not (plain and value == getattr(Options, name)):
+            if value is not None and not (
+                plain and value == getattr(Options, name)
+            ):
                 asked[name] = value
         if not isinstance(self.n_components, GOALS):
             asked.pop("n_components", None)
@@ -356,7 +401,10 @@ def notify(callback: Callback | None, words: str) -> None:
 def _checked_start(init: Any) -> Start:
     """Take a warm start, of real numbers whose powers stay in the range of floats."""
     if isinstance(init, (tuple, list)) and len(init) == 2:
-        init = tuple(as_real(part, f"coordinates or signs of {option('init')}") for part in init)
+        init = tuple(
+            as_real(part, f"coordinates or signs of {option('init')}")
+            for part in init
+        )
     start = as_start(init)
     size = float(np.max(np.abs(to_numpy(start.coordinates)), initial=0.0))
     if beyond := exceeds_range(size, squared=False):

@@ -80,7 +80,9 @@ def prepare(
     return read_dense(D, options, labels, keep_copy)
 
 
-def read_dense(D: Any, options: Options, labels: Any = None, keep_copy: bool = False) -> Dense:
+def read_dense(
+    D: Any, options: Options, labels: Any = None, keep_copy: bool = False
+) -> Dense:
     """Read and validate D by options that are checked, and put it behind its operator."""
     if isinstance(D, Dense):
         return D
@@ -101,9 +103,13 @@ def read_dense(D: Any, options: Options, labels: Any = None, keep_copy: bool = F
         symmetrize = False
     gram = None
     if complete:
-        gram = lazy_operator(D, k, squared=squared, labels=labels, callback=options.callback)
+        gram = lazy_operator(
+            D, k, squared=squared, labels=labels, callback=options.callback
+        )
     if gram is not None:
-        return Dense(gram, as_labels(labels, gram.n), getattr(gram, "squared", squared))
+        return Dense(
+            gram, as_labels(labels, gram.n), getattr(gram, "squared", squared)
+        )
     if is_store(D) and not is_numpy(D):
         D = np.asarray(D[...])
         copy = False
@@ -121,13 +127,23 @@ def read_dense(D: Any, options: Options, labels: Any = None, keep_copy: bool = F
     if not complete:
         weighted = as_weighted(values, names, options.weights)
         if weighted is not None:
-            return Dense(DenseGram(weighted[0]), names, squared, weighted[1], options.missing)
+            return Dense(
+                DenseGram(weighted[0]),
+                names,
+                squared,
+                weighted[1],
+                options.missing,
+            )
     gram = dense_operator(values, k, keep_copy=keep_copy)
     return Dense(gram, names, squared, missing=options.missing)
 
 
 def prepare_some(
-    data: Any, rows: npt.NDArray[np.intp], *, metric: Any = PRECOMPUTED, **reading: Any
+    data: Any,
+    rows: npt.NDArray[np.intp],
+    *,
+    metric: Any = PRECOMPUTED,
+    **reading: Any,
 ) -> Dense:
     """Prepare D among some objects, where D as a whole does not exist or takes long.
 
@@ -172,7 +188,11 @@ def dense_gram(prepared: Dense, what: str) -> DenseGram:
     raise InputError(f"{what} {TABLE['operator']['loss']}")
 
 
-def refuse_weights(prepared: Dense, what: str, instead: str = "use neuc_mds") -> None:
+def refuse_weights(
+    prepared: Dense, what: str, instead: str = "use neuc_mds"
+) -> None:
     """Refuse weights and gaps where every pair counts alike."""
     if prepared.weights is not None:
-        raise InputError(f"{what} needs every pair of D, without weights; {instead}.")
+        raise InputError(
+            f"{what} needs every pair of D, without weights; {instead}."
+        )

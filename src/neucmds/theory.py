@@ -70,12 +70,18 @@ def _tail(r: float) -> float:
 def _below(r: float) -> float:
     """Second moment of a semicircle up to 2 − r. Paper: cmdserror."""
     x = 1 - r / 2
-    return 0.5 + (float(np.arcsin(x)) + x * (1 - 2 * r + r * r / 2) * _root(r)) / np.pi
+    return (
+        0.5
+        + (float(np.arcsin(x)) + x * (1 - 2 * r + r * r / 2) * _root(r))
+        / np.pi
+    )
 
 
 def _check_share(c: float) -> None:
     if not 0.0 <= c <= 1.0:
-        raise InputError(f"c is {c}; pass the share of eigenvalues kept, k/n, between 0 and 1.")
+        raise InputError(
+            f"c is {c}; pass the share of eigenvalues kept, k/n, between 0 and 1."
+        )
 
 
 def classical_cut(c: float) -> float:
@@ -274,7 +280,9 @@ def suggest_k(
     lam = np.sort(np.asarray(values, dtype=np.float64).ravel())
     if n is None or trace is None or frobenius_sq is None:
         if n not in (None, lam.size):
-            raise InputError(f"{lam.size} of {n} eigenvalues: pass trace and frobenius_sq as well.")
+            raise InputError(
+                f"{lam.size} of {n} eigenvalues: pass trace and frobenius_sq as well."
+            )
         n = lam.size
         trace = float(lam.sum())
         frobenius_sq = float((lam**2).sum())
@@ -288,7 +296,9 @@ def suggest_k(
         previous = signature
         p, q = signature
         outliers = np.concatenate([lam[:q], lam[lam.size - p :]])
-        band = noise_edge(n, trace=trace, frobenius_sq=frobenius_sq, outliers=outliers)
+        band = noise_edge(
+            n, trace=trace, frobenius_sq=frobenius_sq, outliers=outliers
+        )
         above, below = _beyond(lam, band)
         signature = (max(above, p), max(below, q))
         if sum(signature) >= lam.size:
@@ -297,7 +307,9 @@ def suggest_k(
     return NoiseSplit(certain, signature, band, complete)
 
 
-def _beyond(lam: npt.NDArray[np.float64], band: tuple[float, float]) -> tuple[int, int]:
+def _beyond(
+    lam: npt.NDArray[np.float64], band: tuple[float, float]
+) -> tuple[int, int]:
     """Count the eigenvalues above and below the band."""
     lower, upper = band
     return int((lam > upper).sum()), int((lam < lower).sum())

@@ -24,7 +24,9 @@ def strict(values):
 
 
 def torch(values):
-    return pytest.importorskip("torch", reason="torch is not installed").asarray(values)
+    return pytest.importorskip(
+        "torch", reason="torch is not installed"
+    ).asarray(values)
 
 
 BACKENDS = [read_only, strict, torch]
@@ -33,12 +35,18 @@ BACKENDS = [read_only, strict, torch]
 METHODS = ("classical", "lower", "neuc", "neuc+", "exact", "refined")
 # By LAPACK, and by Lanczos, whose eigenpairs have residuals of 1e-7: coordinates and D̂
 # then agree to 1e-6 of the largest, STRESS to 1e-7.
-SOLVED = [*((D, method) for method in METHODS), (LARGE, "neuc+"), (LARGE, "refined")]
+SOLVED = [
+    *((D, method) for method in METHODS),
+    (LARGE, "neuc+"),
+    (LARGE, "refined"),
+]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
-    ("D", "method"), SOLVED, ids=lambda value: value if isinstance(value, str) else str(len(value))
+    ("D", "method"),
+    SOLVED,
+    ids=lambda value: value if isinstance(value, str) else str(len(value)),
 )
 def test_every_backend_agrees_with_numpy(backend, D, method):
     ours = backend(D)
@@ -49,47 +57,72 @@ def test_every_backend_agrees_with_numpy(backend, D, method):
         assert type(part) is type(ours)
     np.testing.assert_array_equal(np.asarray(embedding.signs), expected.signs)
     by_lanczos = expected.info.solver == "krylov"
-    assert embedding.stress == pytest.approx(expected.stress, rel=1e-7 if by_lanczos else 1e-9)
+    assert embedding.stress == pytest.approx(
+        expected.stress, rel=1e-7 if by_lanczos else 1e-9
+    )
     placed = embedding.transform(backend(D[:4]))
     compared = (
         (embedding.coordinates, expected.coordinates, 1e-7),
         (placed, expected.transform(D[:4]), 1e-6),
-        (embedding.dissimilarities(squared=True), expected.dissimilarities(squared=True), 1e-5),
+        (
+            embedding.dissimilarities(squared=True),
+            expected.dissimilarities(squared=True),
+            1e-5,
+        ),
     )
     for values, wanted, error in compared:
         if by_lanczos:
             error = 1e-6 * np.max(np.abs(wanted))
-        np.testing.assert_allclose(np.asarray(values), wanted, rtol=1e-7, atol=error)
+        np.testing.assert_allclose(
+            np.asarray(values), wanted, rtol=1e-7, atol=error
+        )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_the_estimator_measures_and_files_stay_with_the_library(backend, tmp_path):
+def test_the_estimator_measures_and_files_stay_with_the_library(
+    backend, tmp_path
+):
     ours = backend(np.sqrt(D))
     estimator, expected = NeucMDS(4).fit(ours), NeucMDS(4).fit(np.sqrt(D))
     np.testing.assert_array_equal(np.asarray(ours), np.sqrt(D))
     assert type(estimator.embedding_) is type(ours)
     placed = np.asarray(estimator.transform(backend(np.sqrt(D[:3]))))
-    np.testing.assert_allclose(placed, expected.transform(np.sqrt(D[:3])), atol=1e-6)
+    np.testing.assert_allclose(
+        placed, expected.transform(np.sqrt(D[:3])), atol=1e-6
+    )
     embedding = estimator.result_
     measured = evaluate(embedding, ours).as_dict()
     x = np.asarray(embedding.coordinates)
     on_cpu = replace(embedding, coordinates=x, form=embedding.form.in_numpy())
-    assert measured == pytest.approx(evaluate(on_cpu, np.sqrt(D)).as_dict(), rel=1e-10)
+    assert measured == pytest.approx(
+        evaluate(on_cpu, np.sqrt(D)).as_dict(), rel=1e-10
+    )
     embedding.save(tmp_path / "e.npz")
-    np.testing.assert_array_equal(type(embedding).load(tmp_path / "e.npz").coordinates, x)
+    np.testing.assert_array_equal(
+        type(embedding).load(tmp_path / "e.npz").coordinates, x
+    )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_landmarks_weights_and_gaps_work(backend):
-    settings = {"n_components": 3, "n_landmarks": 20, "squared": True, "random_state": 0}
+    settings = {
+        "n_components": 3,
+        "n_landmarks": 20,
+        "squared": True,
+        "random_state": 0,
+    }
     placed = LandmarkNeucMDS(**settings).fit_transform(backend(D))
     assert type(placed) is type(backend(D))
     expected = LandmarkNeucMDS(**settings).fit_transform(D)
     np.testing.assert_allclose(np.asarray(placed), expected, atol=1e-9)
     upper = np.triu(np.random.default_rng(0).random(D.shape) < 0.2, 1)
     holed = np.where(upper | upper.T, np.nan, D)
-    embedding = neuc_mds(backend(holed), 5, squared=True, missing="ignore", random_state=0)
-    expected = neuc_mds(holed, 5, squared=True, missing="ignore", random_state=0)
+    embedding = neuc_mds(
+        backend(holed), 5, squared=True, missing="ignore", random_state=0
+    )
+    expected = neuc_mds(
+        holed, 5, squared=True, missing="ignore", random_state=0
+    )
     assert type(embedding.coordinates) is type(backend(D))
     assert embedding.stress == pytest.approx(expected.stress, rel=1e-6)
 

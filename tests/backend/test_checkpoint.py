@@ -21,12 +21,16 @@ def saved_at_once(monkeypatch):
 def write(folder, interrupted_at=None):
     """Write VALUES two rows at a time, all or some; return the first that was missing."""
     kept = Checkpoint(folder / "kept", "a model")
-    with npy_output(folder / "a.npy", VALUES.shape, np.float64, kept) as target:
+    with npy_output(
+        folder / "a.npy", VALUES.shape, np.float64, kept
+    ) as target:
         first = len(VALUES) - target.shape[0]
         for start in range(first, 10, 2):
             if start == interrupted_at:
                 raise KeyboardInterrupt
-            target[start - first : start - first + 2] = VALUES[start : start + 2]
+            target[start - first : start - first + 2] = VALUES[
+                start : start + 2
+            ]
     return first
 
 
@@ -68,7 +72,9 @@ def test_what_is_no_checkpoint_of_this_work_is_refused(tmp_path):
     assert (tmp_path / "text").read_text() == "precious"
 
 
-@pytest.mark.parametrize(("at", "lost"), [(0, False), (2, False), (8, False), (4, True)])
+@pytest.mark.parametrize(
+    ("at", "lost"), [(0, False), (2, False), (8, False), (4, True)]
+)
 def test_rows_go_on_at_the_first_that_is_missing(tmp_path, at, lost):
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path, at)
@@ -84,7 +90,9 @@ def test_rows_go_on_at_the_first_that_is_missing(tmp_path, at, lost):
 def test_the_same_call_may_run_twice_at_once(tmp_path, monkeypatch, at):
     monkeypatch.setattr(checkpoint, "INTERVAL", 1e9)
     kept = Checkpoint(tmp_path / "kept", "a model")
-    with npy_output(tmp_path / "a.npy", VALUES.shape, np.float64, kept) as target:
+    with npy_output(
+        tmp_path / "a.npy", VALUES.shape, np.float64, kept
+    ) as target:
         target[:4] = VALUES[:4]
         with suppress(KeyboardInterrupt):
             write(tmp_path, at)

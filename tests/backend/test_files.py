@@ -34,13 +34,17 @@ def test_a_file_appears_when_it_is_complete_in_the_place_of_a_link(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["a", "precious"]
 
 
-@pytest.mark.skipif(os.name != "posix", reason="there are no modes of files there")
+@pytest.mark.skipif(
+    os.name != "posix", reason="there are no modes of files there"
+)
 @pytest.mark.parametrize("umask", [0o022, 0o077])
 def test_a_folder_is_made_with_all_its_files_by_the_umask(tmp_path, umask):
     folder = tmp_path / "deep" / "f"
     before = os.umask(umask)
     try:
-        written = atomic_folder(folder, {"a": text(b"1"), "b": text(b"2")}, overwrite=False)
+        written = atomic_folder(
+            folder, {"a": text(b"1"), "b": text(b"2")}, overwrite=False
+        )
     finally:
         os.umask(before)
     assert written == [folder / "a", folder / "b"]
@@ -50,7 +54,9 @@ def test_a_folder_is_made_with_all_its_files_by_the_umask(tmp_path, umask):
     assert modes == [0o777 & ~umask, 0o666 & ~umask, 0o666 & ~umask]
 
 
-@pytest.mark.parametrize("failure", [OSError("no"), KeyboardInterrupt(), SystemExit(1)])
+@pytest.mark.parametrize(
+    "failure", [OSError("no"), KeyboardInterrupt(), SystemExit(1)]
+)
 def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, failure):
     (tmp_path / "a").write_bytes(b"old")
 
@@ -65,7 +71,9 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, failure):
     with pytest.raises(type(failure)):
         write_half()
     with pytest.raises(type(failure)):
-        atomic_folder(tmp_path / "f", {"a": text(b"1"), "b": fail}, overwrite=True)
+        atomic_folder(
+            tmp_path / "f", {"a": text(b"1"), "b": fail}, overwrite=True
+        )
     assert (tmp_path / "a").read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["a"]
 
@@ -120,20 +128,30 @@ def test_a_killed_process_leaves_the_old_or_the_new_whole(tmp_path):
         (tmp_path / str(number) / "f").mkdir(parents=True)
         for name in ("a", "f/a", "f/b", "f/c", "f/of others"):
             (tmp_path / str(number) / name).write_bytes(b"old")
-    command, env = [sys.executable, "-c", KILLED, tmp_path], os.environ | {"PYTHONPATH": str(SRC)}
+    command, env = (
+        [sys.executable, "-c", KILLED, tmp_path],
+        os.environ | {"PYTHONPATH": str(SRC)},
+    )
     last = int(subprocess.check_output(command, env=env, timeout=60))
     assert last > 8
     for number in range(1, last + 1):
         place = tmp_path / str(number)
         assert (place / "a").read_bytes() in (b"old", b"new")
-        folders = [path for path in (place / "f", place / "f.old") if path.is_dir()]
-        held = [{path.name: path.read_bytes() for path in folder.glob("?")} for folder in folders]
+        folders = [
+            path for path in (place / "f", place / "f.old") if path.is_dir()
+        ]
+        held = [
+            {path.name: path.read_bytes() for path in folder.glob("?")}
+            for folder in folders
+        ]
         assert any(state in (old, new) for state in held)
         assert any((folder / "of others").exists() for folder in folders)
     assert held == [new]
 
 
-def test_overwriting_removes_what_the_new_result_lacks_and_keeps_files_of_others(tmp_path):
+def test_overwriting_removes_what_the_new_result_lacks_and_keeps_files_of_others(
+    tmp_path,
+):
     folder = tmp_path / "f"
     (folder / "of others").mkdir(parents=True)
     for name in "abc":

@@ -16,7 +16,13 @@ SRC = Path(__file__).resolve().parents[2] / "src"
 
 @pytest.mark.parametrize(
     ("amount", "text"),
-    [(7, "7 bytes"), (1000, "1 kB"), (2.5e6, "2.5 MB"), (7.21e9, "7.21 GB"), (5e15, "5e+03 TB")],
+    [
+        (7, "7 bytes"),
+        (1000, "1 kB"),
+        (2.5e6, "2.5 MB"),
+        (7.21e9, "7.21 GB"),
+        (5e15, "5e+03 TB"),
+    ],
 )
 def test_amounts_have_three_digits_and_a_unit(amount, text):
     assert memory.format_bytes(amount) == text
@@ -81,9 +87,14 @@ print(json.dumps(said))
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 def test_too_much_is_refused_before_the_work():
-    environment = os.environ | {"PYTHONPATH": str(SRC), "OPENBLAS_NUM_THREADS": "1"}
+    environment = os.environ | {
+        "PYTHONPATH": str(SRC),
+        "OPENBLAS_NUM_THREADS": "1",
+    }
     command = [sys.executable, "-c", LITTLE]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     needed = (

@@ -6,7 +6,12 @@ import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from neucmds import InputError, datasets, neuc_mds
-from neucmds.backend.threads import fill_rows, parallel_map, thread_count, worker_pool
+from neucmds.backend.threads import (
+    fill_rows,
+    parallel_map,
+    thread_count,
+    worker_pool,
+)
 
 
 @pytest.fixture(params=[1, 3])
@@ -16,9 +21,13 @@ def n_threads(request):
 
 
 def test_results_come_in_order(n_threads):
-    assert parallel_map(lambda i: i * i, range(50)) == [i * i for i in range(50)]
+    assert parallel_map(lambda i: i * i, range(50)) == [
+        i * i for i in range(50)
+    ]
     with worker_pool():
-        assert parallel_map(lambda i: i * i, range(50)) == [i * i for i in range(50)]
+        assert parallel_map(lambda i: i * i, range(50)) == [
+            i * i for i in range(50)
+        ]
     assert parallel_map(str, []) == []
     meeting = threading.Barrier(min(2, n_threads), timeout=10)
     parallel_map(lambda _: meeting.wait(), range(2))
@@ -102,7 +111,9 @@ def test_rows_are_filled_in_order_and_a_failure_is_raised():
 def test_numbers_of_jobs():
     every = thread_count(None)
     assert thread_count(-1) == every >= 1
-    found = [thread_count(number) for number in (7, np.int64(3), -every - 5, -2)]
+    found = [
+        thread_count(number) for number in (7, np.int64(3), -every - 5, -2)
+    ]
     assert found == [7, 3, 1, max(1, every - 1)]
     for wrong in (0, 1.5, True, "all"):
         with pytest.raises(InputError, match="n_jobs="):
@@ -115,10 +126,16 @@ def test_threads_change_results_by_the_rounding_of_single_precision():
     fits = []
     for limit in (1, 3):
         with threadpool_limits(limit):
-            fits.append(neuc_mds(D, 6, "neuc+", squared=True, tol=1e-6, random_state=0))
+            fits.append(
+                neuc_mds(D, 6, "neuc+", squared=True, tol=1e-6, random_state=0)
+            )
     one, other = fits
     assert other.info.solver == "krylov"
-    np.testing.assert_allclose(other.info.eigenvalues, one.info.eigenvalues, rtol=1e-6)
+    np.testing.assert_allclose(
+        other.info.eigenvalues, one.info.eigenvalues, rtol=1e-6
+    )
     assert other.stress == pytest.approx(one.stress, rel=1e-6)
     size = np.abs(one.coordinates).max()
-    np.testing.assert_allclose(other.coordinates, one.coordinates, rtol=0, atol=1e-5 * size)
+    np.testing.assert_allclose(
+        other.coordinates, one.coordinates, rtol=0, atol=1e-5 * size
+    )

@@ -21,25 +21,33 @@ def brute_force_hops(distances, k):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(4, 90), st.integers(1, 6), st.integers(0, 2**31), st.booleans())
+@given(
+    st.integers(4, 90), st.integers(1, 6), st.integers(0, 2**31), st.booleans()
+)
 def test_hops_are_the_shortest_paths(n, k, seed, asymmetric):
     k = min(k, n - 1)
     rng = np.random.default_rng(seed)
     distances = (
-        rng.uniform(size=(n, n)) if asymmetric else squareform(pdist(rng.normal(size=(n, 2))))
+        rng.uniform(size=(n, n))
+        if asymmetric
+        else squareform(pdist(rng.normal(size=(n, 2))))
     )
     expected = brute_force_hops(distances, k)
     if np.isinf(expected).any():
         with pytest.raises(InputError, match="components"):
             hop_distances(distances, k, precomputed=True)
     else:
-        np.testing.assert_array_equal(hop_distances(distances, k, precomputed=True), expected)
+        np.testing.assert_array_equal(
+            hop_distances(distances, k, precomputed=True), expected
+        )
 
 
 def test_features_and_their_distances_give_the_same_hops():
     x = np.random.default_rng(0).normal(size=(200, 3, 2))
     d = squareform(pdist(x.reshape(200, -1)))
-    np.testing.assert_array_equal(hop_distances(x, 8), hop_distances(d, 8, precomputed=True))
+    np.testing.assert_array_equal(
+        hop_distances(x, 8), hop_distances(d, 8, precomputed=True)
+    )
 
 
 def test_connect_joins_parts_at_their_closest_objects():
@@ -52,7 +60,9 @@ def test_connect_joins_parts_at_their_closest_objects():
 
 def test_disconnected_graph_is_named_with_its_parts():
     x = np.concatenate([np.arange(5.0), 100 + np.arange(3.0)])[:, None]
-    with pytest.raises(InputError, match="2 components, the largest of 5, 3 objects"):
+    with pytest.raises(
+        InputError, match="2 components, the largest of 5, 3 objects"
+    ):
         hop_distances(x, 2)
 
 

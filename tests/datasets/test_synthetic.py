@@ -25,7 +25,9 @@ def test_random_simplex_matches_its_definition():
     off = ~np.eye(60, dtype=bool)
     slope = np.polyfit(((i - j)[off] / 60.0) ** 2, d[off], 1)[0]
     assert slope == pytest.approx(-0.09, rel=0.2)
-    assert plain[off].mean() == pytest.approx(100 * 0.01 / 6 - 899 * (0.05 / 899) / 6, rel=0.02)
+    assert plain[off].mean() == pytest.approx(
+        100 * 0.01 / 6 - 899 * (0.05 / 899) / 6, rel=0.02
+    )
 
 
 def test_balls_violate_the_triangle_inequality_and_overlap():
@@ -45,9 +47,15 @@ RECOMPUTED = [
 
 
 @pytest.mark.parametrize(("generate", "norms", "negatives"), RECOMPUTED)
-def test_norms_and_signatures_are_the_recomputed_ones(generate, norms, negatives):
+def test_norms_and_signatures_are_the_recomputed_ones(
+    generate, norms, negatives
+):
     methods = ("classical", "lower", "neuc", "neuc+")
     table = compare(generate(1000, random_state=0), 100, methods, squared=True)
     fits = [table[method].embedding for method in methods]
-    np.testing.assert_allclose([np.sqrt(fit.stress) for fit in fits], norms, rtol=0.03)
-    assert [fit.signature[1] for fit in fits[2:]] == pytest.approx(negatives, abs=1)
+    np.testing.assert_allclose(
+        [np.sqrt(fit.stress) for fit in fits], norms, rtol=0.03
+    )
+    assert [fit.signature[1] for fit in fits[2:]] == pytest.approx(
+        negatives, abs=1
+    )

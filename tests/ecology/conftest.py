@@ -7,7 +7,9 @@ def write(tmp_path):
 
     def write(name, content):
         path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        path.write_bytes(
+            content if isinstance(content, bytes) else content.encode()
+        )
         return path
 
     return write

@@ -9,7 +9,11 @@ from scipy.spatial.distance import squareform
 
 from neucmds import InputError, ecology, neuc_mds
 
-VEGAN = json.loads((Path(__file__).parents[1] / "fixtures" / "vegan_wcmdscale.json").read_text())
+VEGAN = json.loads(
+    (
+        Path(__file__).parents[1] / "fixtures" / "vegan_wcmdscale.json"
+    ).read_text()
+)
 
 
 @pytest.mark.parametrize("table", ["dune", "varespec"])
@@ -17,9 +21,13 @@ VEGAN = json.loads((Path(__file__).parents[1] / "fixtures" / "vegan_wcmdscale.js
 def test_constants_and_eigenvalues_equal_those_of_vegan(table, name):
     D = squareform(VEGAN[table]["condensed"])
     corrected = getattr(ecology, name)(D)
-    assert corrected.constant == pytest.approx(VEGAN[table][f"{name}_constant"], rel=1e-6)
+    assert corrected.constant == pytest.approx(
+        VEGAN[table][f"{name}_constant"], rel=1e-6
+    )
     theirs = np.asarray(VEGAN[table][f"{name}_eigenvalues"])
-    classical = neuc_mds(corrected.sq_dissimilarity, theirs.size, "classical", squared=True)
+    classical = neuc_mds(
+        corrected.sq_dissimilarity, theirs.size, "classical", squared=True
+    )
     ours = classical.weights
     np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
@@ -31,7 +39,9 @@ def test_the_scale_is_that_of_every_other_function(name):
     plain, squared = correct(D), correct(D**2, squared=True)
     assert plain.constant == pytest.approx(squared.constant, rel=1e-9)
     assert plain.constant > 0.01
-    np.testing.assert_allclose(plain.sq_dissimilarity, squared.sq_dissimilarity, rtol=1e-9)
+    np.testing.assert_allclose(
+        plain.sq_dissimilarity, squared.sq_dissimilarity, rtol=1e-9
+    )
 
 
 def test_negative_squares_have_no_root_to_add_to():

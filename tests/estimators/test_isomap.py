@@ -20,7 +20,9 @@ def roll():
 def test_classical_is_isomap(roll):
     ours = NeucIsomap(3, 8, method="classical").fit(roll)
     theirs = Isomap(n_neighbors=8, n_components=3).fit(roll)
-    np.testing.assert_allclose(np.abs(ours.embedding_), np.abs(theirs.embedding_), atol=1e-6)
+    np.testing.assert_allclose(
+        np.abs(ours.embedding_), np.abs(theirs.embedding_), atol=1e-6
+    )
 
 
 def test_new_objects_go_where_their_paths_lead(roll):
@@ -31,7 +33,9 @@ def test_new_objects_go_where_their_paths_lead(roll):
     gaps = np.linalg.norm(roll[ids] - new[:, None], axis=2)
     paths = np.min(gaps[:, :, None] + theirs.dist_matrix_[ids], axis=1)
     np.testing.assert_allclose(ours._measured(new), paths**2, rtol=1e-9)
-    np.testing.assert_allclose(ours.transform(new), ours.result_.transform(paths), atol=1e-9)
+    np.testing.assert_allclose(
+        ours.transform(new), ours.result_.transform(paths), atol=1e-9
+    )
 
 
 def test_signs_keep_more_of_the_geodesics_than_isomap(roll):
@@ -47,20 +51,37 @@ def test_signs_keep_more_of_the_geodesics_than_isomap(roll):
 def test_precomputed_dissimilarities_give_the_same(roll):
     d = pairwise_distances(roll)
     by_features = NeucIsomap(2, 8, method="neuc+").fit(roll[:300])
-    by_matrix = NeucIsomap(2, 8, method="neuc+", metric="precomputed").fit(d[:300, :300])
-    np.testing.assert_allclose(by_matrix.embedding_, by_features.embedding_, atol=1e-6)
+    by_matrix = NeucIsomap(2, 8, method="neuc+", metric="precomputed").fit(
+        d[:300, :300]
+    )
+    np.testing.assert_allclose(
+        by_matrix.embedding_, by_features.embedding_, atol=1e-6
+    )
     placed = by_matrix.transform(d[300:, :300])
-    np.testing.assert_allclose(placed, by_features.transform(roll[300:]), atol=1e-6)
-    assert by_matrix.score(d[300:, :300]) == pytest.approx(by_features.score(roll[300:]))
+    np.testing.assert_allclose(
+        placed, by_features.transform(roll[300:]), atol=1e-6
+    )
+    assert by_matrix.score(d[300:, :300]) == pytest.approx(
+        by_features.score(roll[300:])
+    )
 
 
 @pytest.mark.parametrize(
     ("extra", "said"),
     [
-        (lambda a, b: a[0] > b[0], "the metric is not symmetric: .*; average it over both"),
+        (
+            lambda a, b: a[0] > b[0],
+            "the metric is not symmetric: .*; average it over both",
+        ),
         (lambda a, b: 1.0, "the metric gives an object and itself 1, not 0"),
-        (lambda a, b: np.nan, "metric gives NaN or infinity, first for objects 0 and 10"),
-        (lambda a, b: -20.0 * np.any(a != b), "edges have lengths that are negative"),
+        (
+            lambda a, b: np.nan,
+            "metric gives NaN or infinity, first for objects 0 and 10",
+        ),
+        (
+            lambda a, b: -20.0 * np.any(a != b),
+            "edges have lengths that are negative",
+        ),
     ],
     ids=["asymmetric", "own", "NaN", "negative"],
 )
@@ -74,7 +95,13 @@ def test_a_function_that_is_no_dissimilarity_is_refused(roll, extra, said):
 
 def test_parts_and_duplicates_are_joined():
     rng = np.random.default_rng(0)
-    X = np.vstack([rng.normal(size=(30, 2)), 50 + rng.normal(size=(20, 2)), [[200.0, 0.0]] * 8])
+    X = np.vstack(
+        [
+            rng.normal(size=(30, 2)),
+            50 + rng.normal(size=(20, 2)),
+            [[200.0, 0.0]] * 8,
+        ]
+    )
     with pytest.warns(NeucmdsWarning, match="has 3 parts"):
         est = NeucIsomap(2, 6).fit(X)
     assert est.graph_.shape == (58, 58)

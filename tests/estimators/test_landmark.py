@@ -14,7 +14,8 @@ from neucmds.datasets import random_simplex
 
 def sq_dissimilarities(x, y, signs):
     return (
-        cdist(x[:, signs > 0], y[:, signs > 0]) ** 2 - cdist(x[:, signs < 0], y[:, signs < 0]) ** 2
+        cdist(x[:, signs > 0], y[:, signs > 0]) ** 2
+        - cdist(x[:, signs < 0], y[:, signs < 0]) ** 2
     )
 
 
@@ -31,26 +32,38 @@ def stress(coordinates, signs, d):
     ("placement", "landmarks"),
     [("auto", "maxmin"), ("least_squares", "random"), ("linear", "random")],
 )
-def test_what_k_coordinates_express_exactly_is_placed_exactly(placement, landmarks):
+def test_what_k_coordinates_express_exactly_is_placed_exactly(
+    placement, landmarks
+):
     signs = np.array([1.0, 1.0, 1.0, -1.0])
     x = np.random.default_rng(3).normal(size=(90, 4))
     d = sq_dissimilarities(x, x, signs)
     est = LandmarkNeucMDS(
-        (3, 1), 20, landmarks=landmarks, placement=placement, squared=True, random_state=0
+        (3, 1),
+        20,
+        landmarks=landmarks,
+        placement=placement,
+        squared=True,
+        random_state=0,
     )
     y = est.fit_transform(d)
-    np.testing.assert_allclose(sq_dissimilarities(y, y, est.signs_), d, atol=1e-6 * d.max())
+    np.testing.assert_allclose(
+        sq_dissimilarities(y, y, est.signs_), d, atol=1e-6 * d.max()
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("k", "share", "bar"), [(10, 0.25, 1.0644), (10, 0.10, 1.0898), (100, 0.25, 1.5)]
+    ("k", "share", "bar"),
+    [(10, 0.25, 1.0644), (10, 0.10, 1.0898), (100, 0.25, 1.5)],
 )
 @pytest.mark.parametrize("method", ["neuc", "neuc+"])
 def test_landmarks_come_close_to_embedding_everything(k, share, bar, method):
     """The paper's figures for Random-simplex."""
     d = random_simplex(1000, random_state=0)
-    est = LandmarkNeucMDS(k, share, method=method, squared=True, random_state=0)
+    est = LandmarkNeucMDS(
+        k, share, method=method, squared=True, random_state=0
+    )
     reached = stress(est.fit_transform(d), est.signs_, d)
     assert reached <= bar * neuc_mds(d, k, method, squared=True).stress
 
@@ -73,8 +86,12 @@ def features():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("each", "levels"), [(20, {"method": "neuc+"}), (22, {"n_near": 10})])
-def test_an_interrupted_transform_goes_on_where_it_stopped(tmp_path, monkeypatch, each, levels):
+@pytest.mark.parametrize(
+    ("each", "levels"), [(20, {"method": "neuc+"}), (22, {"n_near": 10})]
+)
+def test_an_interrupted_transform_goes_on_where_it_stopped(
+    tmp_path, monkeypatch, each, levels
+):
     rows, calls = np.random.default_rng(0).normal(size=(300, 3)), []
 
     def slow(a, b):
@@ -86,7 +103,9 @@ def test_an_interrupted_transform_goes_on_where_it_stopped(tmp_path, monkeypatch
 
     fitted = False
     n_landmarks = 50 if "n_near" in levels else each
-    est = LandmarkNeucMDS(2, n_landmarks, metric=slow, n_jobs=1, **levels).fit(rows)
+    est = LandmarkNeucMDS(2, n_landmarks, metric=slow, n_jobs=1, **levels).fit(
+        rows
+    )
     fitted = True
     calls.clear()
     out, kept = tmp_path / "x.npy", tmp_path / "kept"
@@ -98,7 +117,9 @@ def test_an_interrupted_transform_goes_on_where_it_stopped(tmp_path, monkeypatch
     calls.append(1)
     found = est.transform(rows, out, checkpoint=kept)
     assert isinstance(found, np.memmap)
-    assert 300 * each <= len(calls) < (300 + 200) * each  # of 280 rows, those of a second are kept
+    assert (
+        300 * each <= len(calls) < (300 + 200) * each
+    )  # of 280 rows, those of a second are kept
     assert [path.name for path in tmp_path.iterdir()] == ["x.npy"]
     fitted = False
     np.testing.assert_allclose(found, est.transform(rows), atol=1e-9)
@@ -108,29 +129,44 @@ def test_an_interrupted_transform_goes_on_where_it_stopped(tmp_path, monkeypatch
 
 def test_neither_the_matrix_nor_the_block_ever_exists():
     rows = np.random.default_rng(0).normal(size=(40_000, 5))
-    est = LandmarkNeucMDS(2, 200, metric="cityblock", random_state=0, n_jobs=2).fit(rows)
+    est = LandmarkNeucMDS(
+        2, 200, metric="cityblock", random_state=0, n_jobs=2
+    ).fit(rows)
     tracemalloc.start()
     est.transform(rows)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 60e6  # the 40,000 × 200 block is 64 MB and squared once more; D is 12.8 GB
+    assert (
+        peak < 60e6
+    )  # the 40,000 × 200 block is 64 MB and squared once more; D is 12.8 GB
 
 
 @pytest.mark.parametrize("n_near", [0, 10])
 @pytest.mark.parametrize("n_landmarks", [90, 1.0])
 def test_fit_places_all_objects(features, n_landmarks, n_near, tmp_path):
-    settings = {"metric": "cityblock", "n_near": n_near, "loss": "relative", "random_state": 0}
+    settings = {
+        "metric": "cityblock",
+        "n_near": n_near,
+        "loss": "relative",
+        "random_state": 0,
+    }
     est = LandmarkNeucMDS(3, n_landmarks, **settings).fit(features)
     x = est.embedding_
     assert x.shape == (300, 3)
     np.testing.assert_array_equal(est.result_.coordinates, x)
     np.testing.assert_array_equal(est.result_.landmarks, est.landmarks_)
-    np.testing.assert_array_equal(x[est.landmarks_], est.landmark_result_.coordinates)
+    np.testing.assert_array_equal(
+        x[est.landmarks_], est.landmark_result_.coordinates
+    )
     others = np.setdiff1d(np.arange(300), est.landmarks_)
-    np.testing.assert_allclose(x[others], est.transform(features)[others], atol=1e-9)
+    np.testing.assert_allclose(
+        x[others], est.transform(features)[others], atol=1e-9
+    )
     again = LandmarkNeucMDS(3, n_landmarks, **settings)
     np.testing.assert_array_equal(again.fit_transform(features), x)
-    np.testing.assert_array_equal(again.fit_transform(features, out=tmp_path / "x.npy"), x)
+    np.testing.assert_array_equal(
+        again.fit_transform(features, out=tmp_path / "x.npy"), x
+    )
     np.testing.assert_array_equal(again.embedding_, x)
     assert est.kneighbors(n_neighbors=2)[1].shape == (300, 2)
     assert f"of the {est.landmarks_.size} landmarks alone" in repr(est.result_)
@@ -142,15 +178,24 @@ def test_fit_places_all_objects(features, n_landmarks, n_near, tmp_path):
 def test_maxmin_spreads_features_matrices_and_dask_arrays_alike(features):
     da = pytest.importorskip("dask.array")
     d = cdist(features, features, "cityblock")
-    settings = {"n_components": 2, "n_landmarks": 40, "landmarks": "maxmin", "random_state": 0}
-    settings["placement"] = "least_squares"  # not by folds: where the landmarks are is the claim
+    settings = {
+        "n_components": 2,
+        "n_landmarks": 40,
+        "landmarks": "maxmin",
+        "random_state": 0,
+    }
+    settings["placement"] = (
+        "least_squares"  # not by folds: where the landmarks are is the claim
+    )
     by_metric = LandmarkNeucMDS(metric="cityblock", **settings).fit(features)
     by_matrix = LandmarkNeucMDS(**settings).fit(d)
     by_dask = LandmarkNeucMDS(**settings).fit(da.from_array(d, chunks=100))
     spread = by_dask.landmarks_
     assert spread.size == 40 == np.unique(spread).size
     np.testing.assert_allclose(
-        by_dask.transform(da.from_array(d, chunks=100)).compute(), by_dask.transform(d), atol=1e-10
+        by_dask.transform(da.from_array(d, chunks=100)).compute(),
+        by_dask.transform(d),
+        atol=1e-10,
     )
     settings["landmarks"] = "random"
     drawn = LandmarkNeucMDS(**settings).fit(d).landmarks_
@@ -162,16 +207,27 @@ def test_a_metric_that_gives_nan_is_named_with_the_pair(features):
     features = np.abs(features)
     features[200:202] = 0  # Bray-Curtis of two empty samples is 0/0
     message = "metric='braycurtis' gives NaN or infinity, first for objects 200 and 200"
-    with pytest.raises(InputError, match=message), np.errstate(invalid="ignore"):
-        LandmarkNeucMDS(2, landmarks=[*range(20), 200, 201], metric="braycurtis").fit(features)
+    with (
+        pytest.raises(InputError, match=message),
+        np.errstate(invalid="ignore"),
+    ):
+        LandmarkNeucMDS(
+            2, landmarks=[*range(20), 200, 201], metric="braycurtis"
+        ).fit(features)
 
 
 def undefined_far_out(x, y):
-    return np.nan if max(x[0], y[0]) > 50 and min(x[0], y[0]) < 0 else np.abs(x - y).sum()
+    return (
+        np.nan
+        if max(x[0], y[0]) > 50 and min(x[0], y[0]) < 0
+        else np.abs(x - y).sum()
+    )
 
 
 def test_later_arrivals_with_nan_are_named_by_their_own_row(features):
-    est = LandmarkNeucMDS(2, landmarks=range(10), metric=undefined_far_out).fit(features)
+    est = LandmarkNeucMDS(
+        2, landmarks=range(10), metric=undefined_far_out
+    ).fit(features)
     features[[123, 250], 0] = 99
     below = np.flatnonzero(features[:10, 0] < 0)
     message = f"NaN or infinity, first for objects 123 and {below[0]};"
@@ -183,7 +239,9 @@ def test_a_block_without_its_landmarks_is_refused(features, tmp_path):
     block = cdist(features, features[:30])
     with pytest.raises(InputError, match="pass the landmarks' rows"):
         LandmarkNeucMDS(2).fit(block)
-    with pytest.raises(InputError, match="30 columns, but 10 landmarks are named"):
+    with pytest.raises(
+        InputError, match="30 columns, but 10 landmarks are named"
+    ):
         LandmarkNeucMDS(2, landmarks=range(10)).fit(block)
     est = LandmarkNeucMDS(2, landmarks=range(30)).fit(block)
     block[40, 3] = -1
@@ -198,24 +256,37 @@ def test_a_block_without_its_landmarks_is_refused(features, tmp_path):
 def test_dask_features_come_back_as_a_lazy_dask_array(features):
     da = pytest.importorskip("dask.array")
     lazy = da.from_array(features, chunks=(70, 4))
-    settings = {"n_components": 3, "n_landmarks": 30, "metric": "cityblock", "method": "neuc+"}
+    settings = {
+        "n_components": 3,
+        "n_landmarks": 30,
+        "metric": "cityblock",
+        "method": "neuc+",
+    }
     est = LandmarkNeucMDS(**settings).fit(lazy)
     placed = est.transform(lazy)
     assert isinstance(placed, da.Array)
     assert placed.chunks == ((70, 70, 70, 70, 20), (3,))
     expected = LandmarkNeucMDS(**settings).fit(features)
     np.testing.assert_array_equal(est.landmarks_, expected.landmarks_)
-    np.testing.assert_allclose(placed.compute(), expected.transform(features), atol=1e-10)
+    np.testing.assert_allclose(
+        placed.compute(), expected.transform(features), atol=1e-10
+    )
     with pytest.raises(InputError, match="out= is for arrays in memory"):
         est.transform(lazy, out="coordinates.npy")
     with pytest.raises(InputError, match="unknown chunk sizes"):
         LandmarkNeucMDS(metric="cityblock").fit(lazy[lazy[:, 0] > 0])
 
 
-def test_a_dask_chunk_is_placed_in_pieces_and_errors_name_rows_of_the_whole(features):
+def test_a_dask_chunk_is_placed_in_pieces_and_errors_name_rows_of_the_whole(
+    features,
+):
     da = pytest.importorskip("dask.array")
-    many = np.tile(features, (40, 1))  # 12,000 rows to 300 landmarks: two pieces
-    est = LandmarkNeucMDS(2, landmarks=range(300), metric="cityblock", method="neuc").fit(features)
+    many = np.tile(
+        features, (40, 1)
+    )  # 12,000 rows to 300 landmarks: two pieces
+    est = LandmarkNeucMDS(
+        2, landmarks=range(300), metric="cityblock", method="neuc"
+    ).fit(features)
     found = est.transform(da.from_array(many, chunks=(-1, -1))).compute()
     np.testing.assert_allclose(found, est.transform(many), atol=1e-10)
     many[9000, 0] = np.nan
@@ -230,6 +301,8 @@ def test_another_graph_than_the_fitted_one_is_refused():
     placed = est.fit_transform(ring)
     order = np.random.default_rng(0).permutation(60)
     stored = (ring.data[order], (ring.col[order], ring.row[order]))
-    np.testing.assert_array_equal(est.transform(sparse.csr_array(stored, shape=(60, 60))), placed)
+    np.testing.assert_array_equal(
+        est.transform(sparse.csr_array(stored, shape=(60, 60))), placed
+    )
     with pytest.raises(InputError, match="not those that were fitted"):
         est.transform(5 * ring)

@@ -20,7 +20,9 @@ def digits():
     "estimator",
     [
         NeucMDS(8, metric="cityblock"),
-        LandmarkNeucMDS(8, n_landmarks=150, metric="cityblock", random_state=0),
+        LandmarkNeucMDS(
+            8, n_landmarks=150, metric="cityblock", random_state=0
+        ),
     ],
 )
 def test_neighbours_are_those_of_the_fitted_dissimilarities(estimator, digits):
@@ -65,13 +67,19 @@ def test_a_grid_search_needs_no_y(digits):
 def test_others_take_the_symmetric_graph(digits):
     X, _ = digits
     est = NeucMDS(10, method="neuc+", metric="cityblock").fit(X)
-    graph = est.kneighbors_graph(n_neighbors=30, mode="distance", symmetric=True)
+    graph = est.kneighbors_graph(
+        n_neighbors=30, mode="distance", symmetric=True
+    )
     plain = est.kneighbors_graph(n_neighbors=30, mode="distance")
     assert abs(graph - graph.T).max() < 1e-9
     assert (graph < plain).nnz == 0
     nearest = np.sort(plain.data.reshape(-1, 30)[:, 4])
-    labels = DBSCAN(eps=float(np.median(nearest)), metric="precomputed").fit_predict(graph)
+    labels = DBSCAN(
+        eps=float(np.median(nearest)), metric="precomputed"
+    ).fit_predict(graph)
     assert len(set(labels)) > 3
     assert len(set(HDBSCAN(metric="precomputed").fit_predict(graph))) > 2
-    with pytest.raises(InputError, match="symmetric=True needs fitted objects"):
+    with pytest.raises(
+        InputError, match="symmetric=True needs fitted objects"
+    ):
         est.kneighbors_graph(X, symmetric=True)

@@ -31,7 +31,9 @@ def test_a_refused_fit_leaves_the_last_one_as_it_was(est):
     with pytest.raises(InputError, match="n_components"):
         est.fit(-table[["c", "b", "a"]])
     assert ids_of(est) == before
-    np.testing.assert_array_equal(est.set_params(n_components=2).transform(table[:5]), expected)
+    np.testing.assert_array_equal(
+        est.set_params(n_components=2).transform(table[:5]), expected
+    )
 
 
 @pytest.mark.parametrize("kind", [NeucMDS, LandmarkNeucMDS])
@@ -51,6 +53,13 @@ def test_neither_x_nor_parameters_reach_a_fitted_model(est):
     est, given = clone(est), X.copy()
     expected = est.fit(given).transform(X[:5])
     given[:] = 0.0
-    others = {"metric": "precomputed", "squared": True, "missing": "ignore", "loss": "relative"}
-    est.set_params(**{name: others[name] for name in others if name in est.get_params()})
+    others = {
+        "metric": "precomputed",
+        "squared": True,
+        "missing": "ignore",
+        "loss": "relative",
+    }
+    est.set_params(
+        **{name: others[name] for name in others if name in est.get_params()}
+    )
     np.testing.assert_array_equal(est.transform(X[:5]), expected)

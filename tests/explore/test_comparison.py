@@ -21,30 +21,42 @@ def test_compare_from_both_ends_equals_each_method_by_itself(no_metric):
             warnings.simplefilter("ignore")
             alone = neuc_mds(D, 10, one.method)
         rel = 1e-3 if one.method == "refined" else 1e-6
-        assert one.quality.stress == pytest.approx(alone.stress, rel=rel), one.method
+        assert one.quality.stress == pytest.approx(alone.stress, rel=rel), (
+            one.method
+        )
     assert table.best.method == "refined"
     assert table.as_dict()["methods"][0]["method"] == "classical"
 
 
 @pytest.mark.usefixtures("few_starts")
 @pytest.mark.slow
-def test_compare_puts_corrections_losses_and_smacof_beside_the_methods(no_metric):
+def test_compare_puts_corrections_losses_and_smacof_beside_the_methods(
+    no_metric,
+):
     D = no_metric(15)
     table = compare(D, 3, methods=COMPARED)
     assert not table.left_out
     d2 = lingoes(D).sq_dissimilarity
-    by_hand = evaluate(neuc_mds(d2, 3, "classical", squared=True), D**2, squared=True)
-    assert table["lingoes"].quality.stress == pytest.approx(by_hand.stress, rel=1e-9)
+    by_hand = evaluate(
+        neuc_mds(d2, 3, "classical", squared=True), D**2, squared=True
+    )
+    assert table["lingoes"].quality.stress == pytest.approx(
+        by_hand.stress, rel=1e-9
+    )
     least = {
         "stress": ("refined", "refined"),
         "raw_stress": ("refined/distance", "smacof"),
         "relative_error_mean": ("refined/relative", "classical"),
     }
     for measure, (best, other) in least.items():
-        values = {one.method: getattr(one.quality, measure) for one in table.methods}
+        values = {
+            one.method: getattr(one.quality, measure) for one in table.methods
+        }
         assert values[best] <= values[other] * (1 + 1e-9), measure
     assert table["smacof"].embedding.signature == (3, 0)
-    assert table["smacof"].embedding.stress == pytest.approx(table["smacof"].quality.stress)
+    assert table["smacof"].embedding.stress == pytest.approx(
+        table["smacof"].quality.stress
+    )
 
 
 def test_compare_leaves_out_what_takes_too_long(no_metric):

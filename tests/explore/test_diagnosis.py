@@ -62,7 +62,9 @@ def test_negative_share_is_of_the_sum_of_sizes():
     d = random_matrix(20) ** 2
     found = diagnose(d, squared=True)
     lam = stress_curve(d, squared=True).eigenvalues
-    assert found.negative_share == pytest.approx(-lam[lam < 0].sum() / np.abs(lam).sum())
+    assert found.negative_share == pytest.approx(
+        -lam[lam < 0].sum() / np.abs(lam).sum()
+    )
     assert not found.euclidean
     assert 1 <= found.suggested_k < 20
 
@@ -82,7 +84,9 @@ def squares(n=2100):
 def test_many_objects_are_described_by_the_largest_eigenvalues():
     d = squares()
     means = d.mean(axis=0)
-    lam = np.linalg.eigvalsh(-0.5 * (d - means - means[:, None] + means.mean()))
+    lam = np.linalg.eigvalsh(
+        -0.5 * (d - means - means[:, None] + means.mean())
+    )
     found = diagnose(d, squared=True)
     assert not found.complete
     share = -lam[lam < 0].sum() / np.abs(lam).sum()
@@ -118,7 +122,9 @@ def test_the_curve_of_many_objects_is_that_of_single_fits():
         # Matching pursuit has other pairs to choose from.
         rel = 0.05 if method == "exact" else 1e-5
         for k, value in zip(ks, stress, strict=True):
-            assert value == pytest.approx(neuc_mds(d, k, method, squared=True).stress, rel=rel)
+            assert value == pytest.approx(
+                neuc_mds(d, k, method, squared=True).stress, rel=rel
+            )
     assert not found.complete
     assert found.last_stress >= found.best_stress
 
@@ -126,7 +132,9 @@ def test_the_curve_of_many_objects_is_that_of_single_fits():
 def test_turning_point_agrees_with_the_embeddings():
     d = random_matrix(25) ** 2
     positive = int((stress_curve(d, squared=True).eigenvalues > 0).sum())
-    found = stress_curve(d, range(1, positive + 1), ["classical"], squared=True)
+    found = stress_curve(
+        d, range(1, positive + 1), ["classical"], squared=True
+    )
     stress = found.stress["classical"]
     assert found.best_k == 1 + int(np.argmin(stress))
     assert found.last_stress == pytest.approx(stress[-1])

@@ -31,7 +31,9 @@ def test_evaluate_leaves_out_what_was_not_observed(no_metric):
     gaps[3, 7] = gaps[7, 3] = np.nan
     with pytest.raises(InputError, match="missing"):
         evaluate(embedding, gaps)
-    left_out = 2 * (embedding.dissimilarities(squared=True)[3, 7] - D[3, 7] ** 2) ** 2
+    left_out = (
+        2 * (embedding.dissimilarities(squared=True)[3, 7] - D[3, 7] ** 2) ** 2
+    )
     found = evaluate(embedding, gaps, missing="ignore").stress
     assert found == pytest.approx(embedding.stress - left_out)
     ignored = evaluate(embedding, D, weights=np.where(np.isnan(gaps), 0, 1))
@@ -46,12 +48,19 @@ def test_evaluate_weighs_what_a_fit_with_weights_reports(no_metric, scale):
     embedding = neuc_mds(D, 3, weights=weights)
     quality = evaluate(embedding, D, weights=weights)
     assert quality.stress == pytest.approx(embedding.stress)
-    assert quality.normalized_stress == pytest.approx(embedding.normalized_stress)
+    assert quality.normalized_stress == pytest.approx(
+        embedding.normalized_stress
+    )
     assert quality.r2 == pytest.approx(embedding.r2)
-    d, h = (side[np.triu_indices(60, 1)] for side in (D, embedding.distance(*np.indices(D.shape))))
+    d, h = (
+        side[np.triu_indices(60, 1)]
+        for side in (D, embedding.distance(*np.indices(D.shape)))
+    )
     w = weights[np.triu_indices(60, 1)]
     assert quality.raw_stress == pytest.approx(np.sum(w * (h - d) ** 2))
-    assert quality.stress_1 == pytest.approx(np.sqrt(np.sum(w * (h - d) ** 2) / np.sum(w * h**2)))
+    assert quality.stress_1 == pytest.approx(
+        np.sqrt(np.sum(w * (h - d) ** 2) / np.sum(w * h**2))
+    )
     alike = np.sum(w * d * h) ** 2 / np.sum(w * d * d) / np.sum(w * h * h)
     assert quality.stress1 == pytest.approx(np.sqrt(1 - alike))
     fitted = embedding.dissimilarities(squared=True)
@@ -59,16 +68,27 @@ def test_evaluate_weighs_what_a_fit_with_weights_reports(no_metric, scale):
     left = np.sqrt(np.sum(weights * (D**2 - alpha * fitted) ** 2))
     assert quality.scaled_additive_error == pytest.approx(left)
     alike = evaluate(embedding, D)
-    for name in ("relative_error_mean", "distortion", "neighbors_kept", "undefined_pairs"):
+    for name in (
+        "relative_error_mean",
+        "distortion",
+        "neighbors_kept",
+        "undefined_pairs",
+    ):
         assert getattr(quality, name) == getattr(alike, name)
 
 
-def test_evaluate_knows_the_scale_of_the_fit_and_the_number_of_objects(no_metric):
+def test_evaluate_knows_the_scale_of_the_fit_and_the_number_of_objects(
+    no_metric,
+):
     D = no_metric()
     embedding = neuc_mds(D**2, 4, squared=True)
     assert evaluate(embedding, D**2).stress == pytest.approx(embedding.stress)
-    assert evaluate(embedding, D, squared=False).stress == pytest.approx(embedding.stress)
-    with pytest.raises(InputError, match="59 objects, but the embedding has 60"):
+    assert evaluate(embedding, D, squared=False).stress == pytest.approx(
+        embedding.stress
+    )
+    with pytest.raises(
+        InputError, match="59 objects, but the embedding has 60"
+    ):
         evaluate(embedding, D[:59, :59])
     with pytest.raises(InputError, match=r"evaluate\(embedding, D\)"):
         evaluate(D, embedding)

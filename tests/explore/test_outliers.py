@@ -19,7 +19,9 @@ def test_a_sentinel_is_named_with_its_value(library):
     D[5, 6] = D[6, 5] = -1e12
     outliers = diagnose(library.asarray(D), squared=True).outliers
     assert outliers.entries == ((5, 6, -1e12), (3, 40, 99999.0**2))
-    assert outliers.typical == pytest.approx(6.0, rel=0.3)  # E|x − y|² in three dimensions
+    assert outliers.typical == pytest.approx(
+        6.0, rel=0.3
+    )  # E|x − y|² in three dimensions
 
 
 def test_ordinary_and_heavy_tailed_data_have_none():

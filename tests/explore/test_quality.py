@@ -40,14 +40,18 @@ def brute(D, x, signs):
     ratio = ratio / np.median(ratio)
     positive = d > 0
     error = np.abs(np.sqrt(np.maximum(h[positive], 0) / d[positive]) - 1)
-    p50, p95, p99 = np.quantile(error, [0.5, 0.95, 0.99], method="inverted_cdf")
+    p50, p95, p99 = np.quantile(
+        error, [0.5, 0.95, 0.99], method="inverted_cdf"
+    )
     metric = (d >= 0).all()
     d1, h1 = np.sqrt(np.maximum(d, 0)), np.sqrt(np.maximum(h, 0))
     raw = np.sum((h1 - d1) ** 2) if metric else np.nan
     return {
         "r2": 1 - np.sum((h - d) ** 2) / np.sum((d - d.mean()) ** 2),
         "raw_stress": raw,
-        "stress1": np.sqrt(1 - (d1 @ h1) ** 2 / (d1 @ d1) / (h1 @ h1)) if metric else np.nan,
+        "stress1": np.sqrt(1 - (d1 @ h1) ** 2 / (d1 @ d1) / (h1 @ h1))
+        if metric
+        else np.nan,
         "stress_1": np.sqrt(raw / np.sum(h1**2)),
         "relative_error_mean": error.mean(),
         "relative_error_median": p50,
@@ -96,10 +100,14 @@ def test_pairs_nobody_observed_are_left_out_of_every_measure():
     seen = np.triu(~hidden, 1)
     d, h = D[seen], d_hat[seen]
     assert ours.stress == pytest.approx(2 * np.sum((h - d) ** 2))
-    assert ours.r2 == pytest.approx(1 - np.sum((h - d) ** 2) / np.sum((d - d.mean()) ** 2))
+    assert ours.r2 == pytest.approx(
+        1 - np.sum((h - d) ** 2) / np.sum((d - d.mean()) ** 2)
+    )
     assert ours.relative_error_p99 < 1e3
     far = np.where(hidden, np.inf, D)
-    assert ours.neighbors_kept == pytest.approx(recall(far, np.where(hidden, np.inf, d_hat)))
+    assert ours.neighbors_kept == pytest.approx(
+        recall(far, np.where(hidden, np.inf, d_hat))
+    )
 
 
 def test_neighbours_are_those_of_a_sample_of_many_objects():
@@ -124,8 +132,12 @@ def test_quantiles_are_those_of_a_sample_of_many_pairs():
     ratio = np.log(d[d_hat > 0] / d_hat[d_hat > 0]) / 2
     assert sampled.relative_error_mean == pytest.approx(error.mean())
     assert sampled.undefined_pairs == np.sum(d_hat <= 0)
-    assert sampled.relative_error_median == pytest.approx(np.median(error), rel=1e-3)
-    assert sampled.relative_error_p99 == pytest.approx(np.quantile(error, 0.99), rel=1e-2)
+    assert sampled.relative_error_median == pytest.approx(
+        np.median(error), rel=1e-3
+    )
+    assert sampled.relative_error_p99 == pytest.approx(
+        np.quantile(error, 0.99), rel=1e-2
+    )
     deviation = np.abs(ratio - np.median(ratio)).mean()
     assert sampled.distortion == pytest.approx(np.exp(deviation), rel=1e-3)
 
@@ -142,7 +154,14 @@ def test_a_pair_that_is_zero_up_to_rounding_is_undefined_not_distorted():
 def test_nothing_defined_gives_no_distortion():
     D = -(np.ones((4, 4)) - np.eye(4))
     quality = measure(D, np.zeros((4, 1)), np.ones(1))
-    for name in ("distortion", "r2", "raw_stress", "stress1", "stress_1", "relative_error_mean"):
+    for name in (
+        "distortion",
+        "r2",
+        "raw_stress",
+        "stress1",
+        "stress_1",
+        "relative_error_mean",
+    ):
         assert np.isnan(getattr(quality, name)), name
     assert quality.undefined_pairs == 6
 

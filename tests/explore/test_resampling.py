@@ -30,21 +30,32 @@ def test_exact_distances_have_stable_coordinates(plane, method, resample):
 
 
 def test_replicates_of_one_s_own_are_laid_over_within_the_isometries():
-    rng, plants = np.random.default_rng(0), pd.read_csv(DUNE, index_col=0).to_numpy()
-    noise = [np.triu(rng.normal(scale=0.02, size=plants.shape), 1) for _ in range(3)]
+    rng, plants = (
+        np.random.default_rng(0),
+        pd.read_csv(DUNE, index_col=0).to_numpy(),
+    )
+    noise = [
+        np.triu(rng.normal(scale=0.02, size=plants.shape), 1) for _ in range(3)
+    ]
     draws = [np.abs(plants + e + e.T) for e in noise]
     steps = []
     hear = lambda *told: steps.append(told)  # noqa: E731
-    found = bootstrap(plants, (2, 1), resample=draws, method="neuc", callback=hear)
+    found = bootstrap(
+        plants, (2, 1), resample=draws, method="neuc", callback=hear
+    )
     assert steps == [(i, None, "replicates") for i in range(3)]
     assert found.embedding.signature == (2, 1)
     for d, cloud in zip(draws, found.clouds, strict=True):
         other = neuc_mds(d, (2, 1), "neuc")
-        expected = procrustes(found.embedding, other, scaling=False).coordinates
+        expected = procrustes(
+            found.embedding, other, scaling=False
+        ).coordinates
         np.testing.assert_allclose(cloud, expected, atol=1e-6)
     moved = np.sum((found.clouds - found.embedding.coordinates) ** 2, axis=2)
     np.testing.assert_allclose(found.spread, np.sqrt(moved.mean(axis=0)))
-    np.testing.assert_allclose(found.covariances[4], np.cov(found.clouds[:, 4].T))
+    np.testing.assert_allclose(
+        found.covariances[4], np.cov(found.clouds[:, 4].T)
+    )
 
 
 def test_a_picture_has_an_ellipse_for_each_object():
@@ -58,8 +69,14 @@ def test_a_picture_has_an_ellipse_for_each_object():
 
 def test_structure_has_less_stress_than_chance_and_noise_has_not(plane):
     steps = []
-    found = stress_test(plane, 2, 19, method="neuc+", callback=lambda *told: steps.append(told))
-    assert (found.p, len(found.permuted), steps[3]) == (0.05, 19, (3, 19, "permutations"))
+    found = stress_test(
+        plane, 2, 19, method="neuc+", callback=lambda *told: steps.append(told)
+    )
+    assert (found.p, len(found.permuted), steps[3]) == (
+        0.05,
+        19,
+        (3, 19, "permutations"),
+    )
     assert found.statistic < found.permuted.min()
     noise = np.random.default_rng(1).uniform(1, 2, size=(24, 24))
     noise = np.triu(noise, 1) + np.triu(noise, 1).T
@@ -68,20 +85,30 @@ def test_structure_has_less_stress_than_chance_and_noise_has_not(plane):
 
 def test_replicates_are_matched_by_name():
     names = [f"o{i}" for i in range(8)]
-    d = pd.DataFrame(np.abs(np.subtract.outer(*2 * [np.arange(8) ** 1.5])), names, names)
+    d = pd.DataFrame(
+        np.abs(np.subtract.outer(*2 * [np.arange(8) ** 1.5])), names, names
+    )
     assert bootstrap(d, 1, resample=[d.iloc[::-1, ::-1]]).spread.max() < 1e-6
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"D": 1 - np.eye(5), "n_components": 3}, "5 objects are too few to leave some out of 3"),
+        (
+            {"D": 1 - np.eye(5), "n_components": 3},
+            "5 objects are too few to leave some out of 3",
+        ),
         ({"n_boot": 0}, "n_boot"),
         ({"resample": "boot"}, "must be 'bootstrap' or 'jackknife'"),
         ({"resample": []}, "holds no replicate"),
-        ({"resample": [np.zeros((3, 3))]}, "a replicate has 3 objects, but D has 24"),
+        (
+            {"resample": [np.zeros((3, 3))]},
+            "a replicate has 3 objects, but D has 24",
+        ),
     ],
 )
 def test_what_cannot_be_resampled_is_refused(plane, options, said):
     with pytest.raises(InputError, match=said):
-        bootstrap(**({"D": plane, "n_components": 2, "method": "neuc"} | options))
+        bootstrap(
+            **({"D": plane, "n_components": 2, "method": "neuc"} | options)
+        )

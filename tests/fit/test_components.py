@@ -27,14 +27,33 @@ def test_a_share_is_the_least_r2():
 
 @pytest.mark.parametrize("value", [0, 5, (0, 0), (3, 2), np.int64(7)])
 def test_too_many_or_none_are_counted(value):
-    with pytest.raises(InputError, match=r"of 5 objects; it must be between 1 and n − 1"):
+    with pytest.raises(
+        InputError, match=r"of 5 objects; it must be between 1 and n − 1"
+    ):
         neuc_mds(D[:5, :5], value)
 
 
 @pytest.mark.parametrize(
     "value",
-    [True, -1, 1.0, 0.0, np.nan, "3", "many", (), (1,), (1, 1, 1), (-1, 3), (True, 1), (0.5, 1)],
+    [
+        True,
+        -1,
+        1.0,
+        0.0,
+        np.nan,
+        "3",
+        "many",
+        (),
+        (1,),
+        (1, 1, 1),
+        (-1, 3),
+        (True, 1),
+        (0.5, 1),
+    ],
 )
 def test_what_is_no_number_pair_or_goal_is_refused(value):
-    with pytest.raises(InputError, match=r"must be a whole number k from 1 to n − 1 = 4, a pair"):
+    with pytest.raises(
+        InputError,
+        match=r"must be a whole number k from 1 to n − 1 = 4, a pair",
+    ):
         neuc_mds(D[:5, :5], value)

@@ -30,7 +30,9 @@ def test_a_share_takes_the_fewest_coordinates_that_reach_it(method):
     d = planted()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        r2 = np.array([neuc_mds(d, k, method, squared=True).r2 for k in range(1, 40)])
+        r2 = np.array(
+            [neuc_mds(d, k, method, squared=True).r2 for k in range(1, 40)]
+        )
     for share in (0.3, 0.6, 0.9, 0.995):
         found = neuc_mds(d, share, method, squared=True)
         assert found.requested == 1 + int(np.argmax(r2 >= share))
@@ -47,7 +49,9 @@ def test_one_coordinate_fewer_would_miss_the_share(method):
 
 
 def test_what_cannot_be_reached_is_said_with_what_can():
-    with pytest.raises(InputError, match=r"'classical' reaches 0\.\d+ at most"):
+    with pytest.raises(
+        InputError, match=r"'classical' reaches 0\.\d+ at most"
+    ):
         neuc_mds(planted(), 0.99, "classical", squared=True)
     with pytest.raises(InputError, match="all dissimilarities are equal"):
         neuc_mds(1.0 - np.eye(8), 0.9)
@@ -56,7 +60,10 @@ def test_what_cannot_be_reached_is_said_with_what_can():
 @pytest.mark.slow
 def test_auto_is_the_same_every_time_and_refuses_what_it_cannot_hold_out():
     d = planted(8)
-    assert len({neuc_mds(d, "auto", squared=True).requested for _ in range(2)}) == 1
+    assert (
+        len({neuc_mds(d, "auto", squared=True).requested for _ in range(2)})
+        == 1
+    )
     with pytest.raises(InputError, match="needs 6 objects"):
         neuc_mds(d[:5, :5], "auto", squared=True)
     with pytest.raises(InputError, match="without weights; pass a number"):
@@ -69,13 +76,21 @@ def test_both_estimators_choose_as_the_function_does(wanted):
     d = planted(9)
     expected = neuc_mds(d, wanted, squared=True).requested
     for estimator in (NeucMDS, LandmarkNeucMDS):
-        est = estimator(wanted, metric="precomputed", squared=True, random_state=0)
+        est = estimator(
+            wanted, metric="precomputed", squared=True, random_state=0
+        )
         est.fit_transform(d)
         assert est.result_.requested == expected
 
 
 @pytest.mark.slow
 def test_compare_takes_one_number_for_all_methods():
-    assert compare(planted(), "auto", ["neuc", "neuc+"], squared=True).requested == 5
+    assert (
+        compare(planted(), "auto", ["neuc", "neuc+"], squared=True).requested
+        == 5
+    )
     chosen = neuc_mds(planted(), 0.9, "neuc+", squared=True).requested
-    assert compare(planted(), 0.9, ["neuc", "neuc+"], squared=True).requested == chosen
+    assert (
+        compare(planted(), 0.9, ["neuc", "neuc+"], squared=True).requested
+        == chosen
+    )

@@ -38,20 +38,29 @@ def measured(fitted, drawn):
     """Embed with figures from all dissimilarities of some objects."""
     d, pairs, end = fitted
     others = [np.delete(np.arange(N), i) for i in drawn]
-    checks = [(i, rest, np.sqrt(d[i, rest])) for i, rest in zip(drawn, others, strict=True)]
+    checks = [
+        (i, rest, np.sqrt(d[i, rest]))
+        for i, rest in zip(drawn, others, strict=True)
+    ]
     return from_pairs(pairs, end, 3, checks=checks)
 
 
-def test_where_all_pairs_are_checked_the_figures_are_those_of_all_pairs(fitted):
+def test_where_all_pairs_are_checked_the_figures_are_those_of_all_pairs(
+    fitted,
+):
     d, pairs, _ = fitted
     emb = measured(fitted, range(N))
     off = ~np.eye(N, dtype=bool)
     sq = (emb.coordinates[:, None] - emb.coordinates) ** 2 * emb.signs
     d_hat = sq.sum(axis=2)
     assert emb.stress == pytest.approx(np.sum((d_hat - d) ** 2))
-    assert emb.loss_value == pytest.approx(np.sum(((d_hat - d) / np.maximum(d, 4))[off] ** 2))
+    assert emb.loss_value == pytest.approx(
+        np.sum(((d_hat - d) / np.maximum(d, 4))[off] ** 2)
+    )
     assert emb.info.sq_norm == pytest.approx(np.sum(d**2))
-    assert emb.info.total_sum_of_squares == pytest.approx(d[off].var() * off.sum())
+    assert emb.info.total_sum_of_squares == pytest.approx(
+        d[off].var() * off.sum()
+    )
     assert emb.info.trace == pytest.approx(0.5 * (N - 1) * d[off].mean())
     assert emb.info.held_out_pairs == off.sum() - 2 * pairs.size
     without = [np.sum((d_hat - sq[..., a] - d) ** 2) for a in range(3)]
@@ -64,6 +73,12 @@ def test_standard_errors_are_those_of_leaving_out_one_object(fitted):
     emb = measured(fitted, drawn)
     parts = [measured(fitted, np.delete(drawn, i)) for i in range(drawn.size)]
     figures = np.array([(part.stress, part.r2) for part in parts])
-    jackknife = np.sqrt((drawn.size - 1) ** 2 / drawn.size) * figures.std(axis=0, ddof=1)
-    np.testing.assert_allclose(emb.info.stress_standard_error, jackknife[0], rtol=0.005)
-    np.testing.assert_allclose(emb.info.r2_standard_error, jackknife[1], rtol=0.05)
+    jackknife = np.sqrt((drawn.size - 1) ** 2 / drawn.size) * figures.std(
+        axis=0, ddof=1
+    )
+    np.testing.assert_allclose(
+        emb.info.stress_standard_error, jackknife[0], rtol=0.005
+    )
+    np.testing.assert_allclose(
+        emb.info.r2_standard_error, jackknife[1], rtol=0.05
+    )

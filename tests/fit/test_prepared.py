@@ -20,9 +20,15 @@ KINDS = {
     "condensed": lambda D, folder: squareform(D, checks=False),
     "list": lambda D, folder: D.tolist(),
     "path": as_path,
-    "frame": lambda D, folder: pd.DataFrame(D, *[[f"o{i}" for i in range(len(D))]] * 2),
-    "dask": lambda D, folder: pytest.importorskip("dask.array").from_array(D, chunks=(7, 7)),
-    "zarr": lambda D, folder: pytest.importorskip("zarr").array(D, chunks=(6, 6)),
+    "frame": lambda D, folder: pd.DataFrame(
+        D, *[[f"o{i}" for i in range(len(D))]] * 2
+    ),
+    "dask": lambda D, folder: pytest.importorskip("dask.array").from_array(
+        D, chunks=(7, 7)
+    ),
+    "zarr": lambda D, folder: pytest.importorskip("zarr").array(
+        D, chunks=(6, 6)
+    ),
 }
 
 
@@ -33,7 +39,9 @@ def expected(no_metric):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_function_takes_what_neuc_mds_takes(no_metric, kind, expected, tmp_path):
+def test_every_function_takes_what_neuc_mds_takes(
+    no_metric, kind, expected, tmp_path
+):
     D = no_metric(11)
     held = KINDS[kind](D, tmp_path)
     embedding = neuc_mds(held, 5, "neuc+")

@@ -17,7 +17,9 @@ SIDE, N = 6, 36
 X = np.random.default_rng(0).normal(size=(N, 3))
 D = np.abs(X[:, None] - X).sum(axis=2)
 PATH = sp.diags_array([np.ones(SIDE - 1), np.ones(SIDE - 1)], offsets=[-1, 1])
-GRID = (sp.kron(PATH, sp.eye_array(SIDE)) + sp.kron(sp.eye_array(SIDE), PATH)).tocsr()
+GRID = (
+    sp.kron(PATH, sp.eye_array(SIDE)) + sp.kron(sp.eye_array(SIDE), PATH)
+).tocsr()
 WEIGHTS = 1 + (np.add.outer(np.arange(N), np.arange(N)) % 2)
 # Accepted, and without effect.
 IGNORED = {
@@ -35,10 +37,14 @@ def given(kind, folder, monkeypatch):
     """Return an input of a kind, and the parameters that make it one."""
     np.save(folder / "d.npy", D)
     if kind == "file":
-        monkeypatch.setattr("neucmds.backend.memory.available_memory", lambda: LITTLE_MEMORY)
+        monkeypatch.setattr(
+            "neucmds.backend.memory.available_memory", lambda: LITTLE_MEMORY
+        )
         return folder / "d.npy", {}
     if kind == "large graph":
-        monkeypatch.setattr("neucmds.options.available_memory", lambda: LITTLE_MEMORY)
+        monkeypatch.setattr(
+            "neucmds.options.available_memory", lambda: LITTLE_MEMORY
+        )
     if kind == "dask":
         return pytest.importorskip("dask.array").from_array(D, chunks=18), {}
     return {
@@ -97,11 +103,18 @@ def test_every_cell_says_what_happens(kind, name, tmp_path, monkeypatch):
             assert result.n == N
         if (kind, name) in IGNORED:
             expected = neuc_mds(data, **plain)
-            np.testing.assert_array_equal(result.coordinates, expected.coordinates)
+            np.testing.assert_array_equal(
+                result.coordinates, expected.coordinates
+            )
 
 
 @pytest.mark.parametrize("name", TABLE["closed form"])
 def test_closed_forms_refuse_what_needs_a_descent(name, tmp_path):
     gaps = np.where(WEIGHTS - 1 + np.eye(N) > 0, D, np.nan)
     with pytest.raises(InputError, match=r"method='refined'|loss='relative'"):
-        neuc_mds(gaps if name == "missing" else D, 2, "neuc+", **asked_for(name, tmp_path))
+        neuc_mds(
+            gaps if name == "missing" else D,
+            2,
+            "neuc+",
+            **asked_for(name, tmp_path),
+        )

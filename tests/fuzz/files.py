@@ -77,7 +77,9 @@ TABLE = (
 MAPPED = (*TABLE, read_square)
 METADATA = (
     lambda path: match_rows(read_metadata(path), NAMES, 4),
-    lambda path: match_rows(read_metadata(path), (*NAMES, "elk"), 5, missing="grey"),
+    lambda path: match_rows(
+        read_metadata(path), (*NAMES, "elk"), 5, missing="grey"
+    ),
     lambda path: match_rows(read_metadata(path), None, 4),
 )
 LISTED = (read_edges,)
@@ -85,9 +87,13 @@ PACKED = {"D": D, "names": np.array(NAMES)}
 
 KINDS = (
     Kind("d.npy", lambda file: np.save(file, D), MAPPED),
-    Kind("single.npy", lambda file: np.save(file, D.astype(np.float32)), MAPPED),
+    Kind(
+        "single.npy", lambda file: np.save(file, D.astype(np.float32)), MAPPED
+    ),
     Kind("d.npz", lambda file: np.savez(file, **PACKED), TABLE),
-    Kind("packed.npz", lambda file: np.savez_compressed(file, **PACKED), TABLE),
+    Kind(
+        "packed.npz", lambda file: np.savez_compressed(file, **PACKED), TABLE
+    ),
     Kind("d.qza", _qza, TABLE),
     Kind("d.csv", FRAME.to_csv(), TABLE),
     Kind("quoted.csv", FRAME.to_csv(quoting=1, sep=";"), TABLE),
@@ -100,8 +106,16 @@ KINDS = (
     Kind("sites.tsv", SITES, METADATA),
     Kind("sites.csv", SITES.replace("\t", ";"), METADATA),
     Kind("refined.npz", lambda file: neuc_mds(FRAME, 2).save(file), (_used,)),
-    Kind("linear.npz", lambda file: neuc_mds(FRAME, 2, "neuc+").save(file), (_used,)),
-    Kind("loss.npz", lambda file: neuc_mds(FRAME, 2, loss="distance").save(file), (_used,)),
+    Kind(
+        "linear.npz",
+        lambda file: neuc_mds(FRAME, 2, "neuc+").save(file),
+        (_used,),
+    ),
+    Kind(
+        "loss.npz",
+        lambda file: neuc_mds(FRAME, 2, loss="distance").save(file),
+        (_used,),
+    ),
 )
 
 
@@ -125,7 +139,9 @@ def mutated(original: bytes, seed: int) -> bytes:
     """Cut, flip, insert, overwrite, repeat and splice, one to four times."""
     rng, spoiled = random.Random(seed), bytearray(original)
     for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 4))):
-        at, until = sorted((rng.randint(0, len(spoiled)), rng.randint(0, len(spoiled))))
+        at, until = sorted(
+            (rng.randint(0, len(spoiled)), rng.randint(0, len(spoiled)))
+        )
         kind = rng.randrange(7)
         word = rng.choice(WORDS)
         if kind == 0:
@@ -182,7 +198,11 @@ def _spoiled(array: np.ndarray, rng: random.Random) -> np.ndarray:
         return np.atleast_1d(array)[:-1]
     if kind == 2 or array.dtype.kind != "f" or not array.size:
         number = array.dtype.kind in "fib"
-        return array.astype(rng.choice(DTYPES)) if number else np.stack([array, array])
+        return (
+            array.astype(rng.choice(DTYPES))
+            if number
+            else np.stack([array, array])
+        )
     array.flat[rng.randrange(array.size)] = rng.choice(ENTRIES)
     return array
 
@@ -199,7 +219,12 @@ def problems(kind: Kind, seed: int, folder: Path) -> tuple[int, list[str]]:
             read(path)
         except Exception as error:
             refused += isinstance(error, InputError)
-            if not isinstance(error, InputError) or len(str(error).splitlines()) != 1:
+            if (
+                not isinstance(error, InputError)
+                or len(str(error).splitlines()) != 1
+            ):
                 what = f"{type(error).__name__}: {str(error)[:150]!r}"
-                findings.append(f"{kind.name} seed {seed} reader {number}: {what}")
+                findings.append(
+                    f"{kind.name} seed {seed} reader {number}: {what}"
+                )
     return refused, findings

@@ -36,14 +36,22 @@ FOUND_MATRICES = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_a_file_is_read_and_a_mutated_one_read_or_refused_by_one_line(kind, tmp_path):
+def test_a_file_is_read_and_a_mutated_one_read_or_refused_by_one_line(
+    kind, tmp_path
+):
     path = tmp_path / kind.name
     path.write_bytes(content(kind))
     kind.readers[0](path)
     seeds = (*FOUND_FILES.get(kind.name, ()), *range(24))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the tokenizer, on headers of npy files
-        found = [finding for seed in seeds for finding in problems(kind, seed, tmp_path)[1]]
+        warnings.simplefilter(
+            "ignore"
+        )  # of the tokenizer, on headers of npy files
+        found = [
+            finding
+            for seed in seeds
+            for finding in problems(kind, seed, tmp_path)[1]
+        ]
     assert found == []
 
 
@@ -55,7 +63,9 @@ def test_a_matrix_is_embedded_as_stated_or_refused_by_one_line(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", FOUND_MATRICES, ids=lambda case: f"{case.kind}-{case.seed}")
+@pytest.mark.parametrize(
+    "case", FOUND_MATRICES, ids=lambda case: f"{case.kind}-{case.seed}"
+)
 def test_no_finding_comes_back(case):
     assert examine(case)["findings"] == []
 

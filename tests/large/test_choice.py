@@ -13,7 +13,11 @@ def chosen(data, n_components=2, **settings) -> np.ndarray:
     """Return the landmarks of a fit, which is a cheap one."""
     metric = "precomputed" if data.shape[0] == data.shape[1] else "euclidean"
     est = LandmarkNeucMDS(
-        n_components, metric=metric, method="neuc+", placement="linear", **settings
+        n_components,
+        metric=metric,
+        method="neuc+",
+        placement="linear",
+        **settings,
     )
     return est.fit(data).landmarks_
 
@@ -27,7 +31,10 @@ def test_the_number_of_landmarks_is_what_was_asked_for_or_a_thousand():
     assert chosen(D, n_landmarks=1.0).size == 50
     assert chosen(D, n_components=10, n_landmarks=np.int64(11)).size == 11
     for wanted, message in (
-        (10, "10 landmarks are too few for 10 coordinates; at least k . 1 = 11"),
+        (
+            10,
+            "10 landmarks are too few for 10 coordinates; at least k . 1 = 11",
+        ),
         (51, "n_landmarks=51 of 50 objects"),
         (0.0, "a share in"),
         (1.5, "a share in"),
@@ -64,7 +71,9 @@ def test_each_spread_landmark_is_the_farthest_from_those_before_it():
     np.testing.assert_array_equal(found, np.arange(5))
 
 
-@pytest.mark.parametrize(("n", "count"), [(20, 20), (100, 5), (1000, 49), (1000, 50)])
+@pytest.mark.parametrize(
+    ("n", "count"), [(20, 20), (100, 5), (1000, 49), (1000, 50)]
+)
 def test_a_sample_has_each_object_once_in_order(n, count):
     x = np.random.default_rng(0).normal(size=(n, 3))
     ids = chosen(x, n_landmarks=count, random_state=0)
@@ -72,6 +81,8 @@ def test_a_sample_has_each_object_once_in_order(n, count):
     assert np.all(np.diff(ids) > 0)
     assert 0 <= ids[0] <= ids[-1] < n
     if (n, count) != (1000, 49):  # so few are drawn one by one
-        np.testing.assert_array_equal(ids, np.sort(np.random.RandomState(0).permutation(n)[:count]))
+        np.testing.assert_array_equal(
+            ids, np.sort(np.random.RandomState(0).permutation(n)[:count])
+        )
     other = chosen(x, n_landmarks=count, random_state=1)
     assert not np.array_equal(ids, other) or n == count

@@ -12,7 +12,9 @@ from neucmds.errors import OverfitWarning
 
 @pytest.fixture(scope="module")
 def D():
-    return squareform(pdist(np.random.default_rng(0).normal(size=(60, 3)), "cityblock"))
+    return squareform(
+        pdist(np.random.default_rng(0).normal(size=(60, 3)), "cityblock")
+    )
 
 
 def some_pairs(D, share, seed=0):
@@ -37,13 +39,19 @@ def test_half_of_the_pairs_predict_the_others(D, loss):
 
 
 def lattice(side):
-    path = sp.diags_array([np.ones(side - 1), np.ones(side - 1)], offsets=[-1, 1])
-    return (sp.kron(path, sp.eye_array(side)) + sp.kron(sp.eye_array(side), path)).tocsr()
+    path = sp.diags_array(
+        [np.ones(side - 1), np.ones(side - 1)], offsets=[-1, 1]
+    )
+    return (
+        sp.kron(path, sp.eye_array(side)) + sp.kron(sp.eye_array(side), path)
+    ).tocsr()
 
 
 def test_a_large_graph_is_embedded_from_sampled_pairs():
     graph = lattice(14)
-    est = NeucMDS(6, metric="shortest_path", loss="relative", n_pairs=100, random_state=0)
+    est = NeucMDS(
+        6, metric="shortest_path", loss="relative", n_pairs=100, random_state=0
+    )
     est.fit(graph)
     d = dijkstra(graph, directed=False)
     off = ~np.eye(196, dtype=bool)
@@ -52,19 +60,33 @@ def test_a_large_graph_is_embedded_from_sampled_pairs():
         d_hat = emb.dissimilarities()
         return np.median(np.abs(d_hat[off] / d[off] - 1))
 
-    assert error(est.result_) < 1.25 * error(neuc_mds(d, 6, loss="relative", n_init=1))
+    assert error(est.result_) < 1.25 * error(
+        neuc_mds(d, 6, loss="relative", n_init=1)
+    )
     assert est.result_.info.solver == "sampled pairs"
 
 
 @pytest.mark.parametrize("loss", ["squared", "relative"])
 def test_a_sampled_fit_reports_what_all_pairs_say(loss):
     x = np.random.default_rng(0).normal(size=(600, 8))
-    with pytest.warns(OverfitWarning, match="loss of held-out pairs .* estimated R² of all pairs"):
-        emb = neuc_mds(x, 3, metric="cityblock", loss=loss, n_pairs=40, random_state=0)
+    with pytest.warns(
+        OverfitWarning,
+        match="loss of held-out pairs .* estimated R² of all pairs",
+    ):
+        emb = neuc_mds(
+            x, 3, metric="cityblock", loss=loss, n_pairs=40, random_state=0
+        )
     true = evaluate(emb, squareform(pdist(x, "cityblock")))
-    assert abs(emb.stress - true.stress) < 3 * emb.info.stress_standard_error < 0.3 * true.stress
+    assert (
+        abs(emb.stress - true.stress)
+        < 3 * emb.info.stress_standard_error
+        < 0.3 * true.stress
+    )
     assert abs(emb.r2 - true.r2) < 3 * emb.info.r2_standard_error
-    assert f"from {emb.info.held_out_pairs} pairs that were not fitted" in repr(emb)
+    assert (
+        f"from {emb.info.held_out_pairs} pairs that were not fitted"
+        in repr(emb)
+    )
 
 
 def test_a_sample_of_every_pair_is_reported_exactly(D):
@@ -78,16 +100,23 @@ def test_all_paths_are_taken_while_they_fit(monkeypatch):
     paths = {"metric": "shortest_path", "random_state": 0}
     graph = lattice(8)
     assert neuc_mds(graph, 2, **paths).info.solver != "sampled pairs"
-    monkeypatch.setattr("neucmds.options.available_memory", lambda: 24 * 64**2 - 1)
+    monkeypatch.setattr(
+        "neucmds.options.available_memory", lambda: 24 * 64**2 - 1
+    )
     assert neuc_mds(graph, 2, **paths).info.solver == "sampled pairs"
 
 
 def test_all_paths_of_up_to_10_000_nodes_are_taken(monkeypatch):
     monkeypatch.setattr("neucmds.options.available_memory", lambda: 10**12)
-    with pytest.raises(InputError, match=r"checkpoint .*of a D that is not held in memory"):
+    with pytest.raises(
+        InputError, match=r"checkpoint .*of a D that is not held in memory"
+    ):
         neuc_mds(lattice(100), 2, metric="shortest_path", checkpoint="kept")
     start = np.random.default_rng(0).normal(size=(10201, 2)), np.ones(2)
-    with pytest.raises(InputError, match=r"init needs all shortest paths, .* up to 10,000 nodes"):
+    with pytest.raises(
+        InputError,
+        match=r"init needs all shortest paths, .* up to 10,000 nodes",
+    ):
         neuc_mds(lattice(101), 2, metric="shortest_path", init=start)
 
 

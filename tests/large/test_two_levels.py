@@ -15,7 +15,9 @@ SETTINGS = {"n_landmarks": 150, "loss": "relative", "random_state": 0}
 def sheet(n, seed=0):
     """Draw points of a bent sheet."""
     flat = np.random.default_rng(seed).uniform(-1, 1, size=(n, 2))
-    return np.column_stack([flat, np.sin(2 * flat[:, 0]), flat[:, 0] * flat[:, 1]])
+    return np.column_stack(
+        [flat, np.sin(2 * flat[:, 0]), flat[:, 0] * flat[:, 1]]
+    )
 
 
 class Counted:
@@ -30,7 +32,8 @@ class Counted:
 
 def sq_estimates(x, y, signs):
     return (
-        cdist(x[:, signs > 0], y[:, signs > 0]) ** 2 - cdist(x[:, signs < 0], y[:, signs < 0]) ** 2
+        cdist(x[:, signs > 0], y[:, signs > 0]) ** 2
+        - cdist(x[:, signs < 0], y[:, signs < 0]) ** 2
     )
 
 
@@ -53,7 +56,9 @@ def fitted(points):
     return est, est.fit_transform(points)
 
 
-def test_objects_are_compared_with_few_landmarks_and_near_pairs_are_right(points):
+def test_objects_are_compared_with_few_landmarks_and_near_pairs_are_right(
+    points,
+):
     count, d = Counted(), cdist(points, points, "cityblock")
     two = LandmarkNeucMDS(4, n_near=15, metric=count, **SETTINGS)
     x = two.fit_transform(points)
@@ -62,7 +67,9 @@ def test_objects_are_compared_with_few_landmarks_and_near_pairs_are_right(points
     count.calls = 0
     placed = two.transform(sheet(50, seed=1))
     assert count.calls == 39 * 50
-    one = LandmarkNeucMDS(4, 39, metric="cityblock", loss="relative", random_state=0)
+    one = LandmarkNeucMDS(
+        4, 39, metric="cityblock", loss="relative", random_state=0
+    )
     few = near_error(one.fit_transform(points), one.signs_, d)
     assert near_error(x, two.signs_, d) < 0.7 * few
     assert np.isfinite(placed).all()
@@ -73,9 +80,13 @@ def test_an_object_is_placed_the_same_wherever_it_stands(fitted):
     whole, turned = est.transform(new), est.transform(new[::-1])[::-1]
     np.testing.assert_allclose(turned, whole, atol=1e-12)
     np.testing.assert_allclose(est.transform(new[7:8]), whole[7:8], atol=1e-9)
-    np.testing.assert_allclose(est.transform(new.astype(np.float32)), whole, atol=1e-4)
+    np.testing.assert_allclose(
+        est.transform(new.astype(np.float32)), whole, atol=1e-4
+    )
     new[:, 2] = -0.0
-    np.testing.assert_allclose(est.transform(new + 0.0), est.transform(new), atol=1e-9)
+    np.testing.assert_allclose(
+        est.transform(new + 0.0), est.transform(new), atol=1e-9
+    )
 
 
 def test_dissimilarities_in_a_matrix_give_what_the_metric_gives(points):
@@ -83,7 +94,9 @@ def test_dissimilarities_in_a_matrix_give_what_the_metric_gives(points):
     est = LandmarkNeucMDS(4, n_near=15, **SETTINGS)
     x = est.fit_transform(d)
     assert near_error(x, est.signs_, d) < 0.07
-    np.testing.assert_array_equal(x[est.landmarks_], est.landmark_result_.coordinates)
+    np.testing.assert_array_equal(
+        x[est.landmarks_], est.landmark_result_.coordinates
+    )
     np.testing.assert_allclose(est.result_.coordinates, x)
 
 
@@ -91,11 +104,15 @@ def test_a_caller_may_compare_objects_alone(points, fitted):
     est, new = fitted[0], sheet(30, seed=3)
     d = cdist(new, points[est.landmarks_], "cityblock")
     rows, known = np.full(d.shape, np.nan), est.landmarks_to_ask(30)
-    np.put_along_axis(rows, known, np.take_along_axis(d, known, axis=1), axis=1)
+    np.put_along_axis(
+        rows, known, np.take_along_axis(d, known, axis=1), axis=1
+    )
     coarse = est.landmark_result_.transform(rows)
     asked = est.landmarks_to_ask(coarse)
     assert asked.shape == (30, 15)
-    np.put_along_axis(rows, asked, np.take_along_axis(d, asked, axis=1), axis=1)
+    np.put_along_axis(
+        rows, asked, np.take_along_axis(d, asked, axis=1), axis=1
+    )
     hubs = est.landmark_result_
     d_hat = hubs.between(hubs.transform(rows), hubs.coordinates, squared=True)
     found = np.sqrt(np.maximum(d_hat, 0)) / d - 1
@@ -115,8 +132,14 @@ def test_chunks_of_dask_are_placed_where_they_lie(points, fitted):
     ("settings", "message"),
     [
         ({"n_near": -1}, "n_near=-1 must be a whole number"),
-        ({"n_near": 5, "n_landmarks": 50}, "need at least 53 landmarks, not 50"),
-        ({"n_near": None, "n_components": 50}, "need at least 750 landmarks, not 600"),
+        (
+            {"n_near": 5, "n_landmarks": 50},
+            "need at least 53 landmarks, not 50",
+        ),
+        (
+            {"n_near": None, "n_components": 50},
+            "need at least 750 landmarks, not 600",
+        ),
         ({"n_near": 5, "placement": "linear"}, "place objects by the loss"),
         (
             {"n_near": 5, "init": (np.eye(48, 4), np.ones(4))},
@@ -128,7 +151,9 @@ def test_chunks_of_dask_are_placed_where_they_lie(points, fitted):
 )
 def test_what_two_levels_do_not_take_is_refused(points, settings, message):
     with pytest.raises(InputError, match=message):
-        LandmarkNeucMDS(**{"n_components": 4, "metric": "cityblock", **settings}).fit(points)
+        LandmarkNeucMDS(
+            **{"n_components": 4, "metric": "cityblock", **settings}
+        ).fit(points)
 
 
 def test_weights_and_questions_without_two_levels_are_refused(points):
@@ -149,29 +174,48 @@ def test_weights_and_questions_without_two_levels_are_refused(points):
         (True, "coarse=True must be a whole number"),
         (-3, "coarse=-3 must be a whole number"),
         (2.5, "coarse=2.5 must be a whole number"),
-        (np.zeros(4), r"shape \(4,\), or NaN; pass finite coordinates of shape \(m, 4\)"),
+        (
+            np.zeros(4),
+            r"shape \(4,\), or NaN; pass finite coordinates of shape \(m, 4\)",
+        ),
         (np.zeros((3, 5)), r"shape \(3, 5\), or NaN"),
         (np.full((3, 4), np.nan), "or NaN"),
     ],
 )
-def test_questions_about_anything_but_objects_are_refused(fitted, coarse, message):
+def test_questions_about_anything_but_objects_are_refused(
+    fitted, coarse, message
+):
     with pytest.raises(InputError, match=message):
         fitted[0].landmarks_to_ask(coarse)
 
 
 def test_many_landmarks_are_searched_about_the_nearest_global_one():
-    est = LandmarkNeucMDS(2, 400, n_near=4, metric="cityblock", loss="relative", random_state=0)
+    est = LandmarkNeucMDS(
+        2, 400, n_near=4, metric="cityblock", loss="relative", random_state=0
+    )
     hubs = est.fit(sheet(600)).landmark_result_
     places = est.transform(sheet(100, seed=1))
     asked = est.landmarks_to_ask(places)
-    nearest = np.argsort(sq_estimates(places, hubs.coordinates, hubs.signs), axis=1)[:, :4]
-    assert np.mean([np.isin(a, b).mean() for a, b in zip(asked, nearest, strict=True)]) > 0.9
+    nearest = np.argsort(
+        sq_estimates(places, hubs.coordinates, hubs.signs), axis=1
+    )[:, :4]
+    assert (
+        np.mean(
+            [np.isin(a, b).mean() for a, b in zip(asked, nearest, strict=True)]
+        )
+        > 0.9
+    )
 
 
 @pytest.mark.slow
 def test_sampled_pairs_of_many_rows_start_from_two_levels():
     points, heard = sheet(10_000), []
-    settings = {"metric": "cityblock", "loss": "relative", "n_pairs": 20, "max_iter": 5}
+    settings = {
+        "metric": "cityblock",
+        "loss": "relative",
+        "n_pairs": 20,
+        "max_iter": 5,
+    }
     est = NeucMDS(2, callback=lambda *told: heard.append(told[2]), **settings)
     with pytest.warns(ConvergenceWarning):
         x = est.fit_transform(points)
@@ -186,47 +230,76 @@ def test_sampled_pairs_of_many_rows_start_from_two_levels():
 
 def walled(side):
     """Draw a grid of streets of different lengths, with a wall that ends before the border."""
-    rng, number = np.random.default_rng(0), np.arange(side * side).reshape(side, side)
+    rng, number = (
+        np.random.default_rng(0),
+        np.arange(side * side).reshape(side, side),
+    )
     i = np.concatenate([number[:, :-1].ravel(), number[:-1].ravel()])
     j = np.concatenate([number[:, 1:].ravel(), number[1:].ravel()])
     wall = (j == i + side) & (i // side == side // 2) & (i % side < side - 6)
     i, j = i[~wall], j[~wall]
-    return sparse.coo_array((rng.uniform(1, 1.5, size=i.size), (i, j)), shape=(side**2,) * 2)
+    return sparse.coo_array(
+        (rng.uniform(1, 1.5, size=i.size), (i, j)), shape=(side**2,) * 2
+    )
 
 
 def test_near_nodes_of_a_graph_are_told_apart_by_the_landmarks_near_them():
     graph = walled(24)
     d = dijkstra(graph, directed=False)
-    settings = {"metric": "shortest_path", "loss": "relative", "random_state": 0}
+    settings = {
+        "metric": "shortest_path",
+        "loss": "relative",
+        "random_state": 0,
+    }
     two = LandmarkNeucMDS(6, 120, n_near=None, **settings)
     one = LandmarkNeucMDS(6, 54, **settings)
     x = two.fit_transform(graph)
-    assert near_error(x, two.signs_, d) < 0.8 * near_error(one.fit_transform(graph), one.signs_, d)
+    assert near_error(x, two.signs_, d) < 0.8 * near_error(
+        one.fit_transform(graph), one.signs_, d
+    )
     np.testing.assert_allclose(two.transform([5, 3]), x[[5, 3]], rtol=1e-9)
-    np.testing.assert_array_equal(x[two.landmarks_], two.landmark_result_.coordinates)
+    np.testing.assert_array_equal(
+        x[two.landmarks_], two.landmark_result_.coordinates
+    )
     assert two.score([1, 2, 3, 4]) > 0.95
 
 
 @pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
 def test_nodes_of_a_sparse_tensor_are_placed_where_it_lies():
     torch = pytest.importorskip("torch")
-    graph, settings = walled(10), {"n_near": 6, "metric": "shortest_path", "random_state": 0}
+    graph, settings = (
+        walled(10),
+        {"n_near": 6, "metric": "shortest_path", "random_state": 0},
+    )
     x = LandmarkNeucMDS(2, 60, **settings).fit_transform(graph)
-    tensor = torch.sparse_coo_tensor(np.stack(graph.coords), graph.data, graph.shape)
+    tensor = torch.sparse_coo_tensor(
+        np.stack(graph.coords), graph.data, graph.shape
+    )
     est = LandmarkNeucMDS(2, 60, **settings)
     placed = est.fit_transform(tensor)
     assert isinstance(placed, torch.Tensor)
     np.testing.assert_allclose(placed.numpy(), x, atol=1e-6)
-    np.testing.assert_allclose(est.transform(tensor.coalesce().to_sparse_csr()), x, atol=1e-6)
+    np.testing.assert_allclose(
+        est.transform(tensor.coalesce().to_sparse_csr()), x, atol=1e-6
+    )
 
 
 @pytest.mark.filterwarnings("ignore:the loss of held-out")
 def test_graphs_of_many_edges_of_length_zero_are_searched_to_the_end():
     rng, i = np.random.default_rng(0), np.arange(1, 300)
     lengths = (rng.random(299) > 0.9) * 1.0
-    graph = sparse.coo_array((lengths, (i, rng.integers(0, i))), shape=(300, 300))
-    settings = {"metric": "shortest_path", "loss": "relative", "random_state": 0}
-    for est in (LandmarkNeucMDS(2, 60, n_near=6, **settings), NeucMDS(2, n_pairs=20, **settings)):
+    graph = sparse.coo_array(
+        (lengths, (i, rng.integers(0, i))), shape=(300, 300)
+    )
+    settings = {
+        "metric": "shortest_path",
+        "loss": "relative",
+        "random_state": 0,
+    }
+    for est in (
+        LandmarkNeucMDS(2, 60, n_near=6, **settings),
+        NeucMDS(2, n_pairs=20, **settings),
+    ):
         assert np.isfinite(est.fit_transform(graph)).all()
     with pytest.raises(InputError, match="global landmarks are in one place"):
         LandmarkNeucMDS(2, 60, n_near=6, **settings).fit(graph * 0)

@@ -7,7 +7,12 @@ from sklearn.utils import check_random_state
 from neucmds import InputError, neuc_mds
 from neucmds.errors import NeucmdsWarning
 from neucmds.form import Form
-from neucmds.place.dimension import DimensionScan, among, fewest, scan_dimensions
+from neucmds.place.dimension import (
+    DimensionScan,
+    among,
+    fewest,
+    scan_dimensions,
+)
 from neucmds.spectrum.operators.chunked import DaskGram
 from neucmds.spectrum.operators.dense import DenseGram
 
@@ -42,7 +47,11 @@ def test_the_choice_is_the_fewest_within_one_standard_error():
     at = scan.ks.index(scan.best)
     limit = scan.errors[at] + scan.standard_errors[at]
     assert scan.errors[scan.ks.index(scan.k)] <= limit
-    assert all(e > limit for k, e in zip(scan.ks, scan.errors, strict=True) if k < scan.k)
+    assert all(
+        e > limit
+        for k, e in zip(scan.ks, scan.errors, strict=True)
+        if k < scan.k
+    )
     assert set(range(1, 21)) <= set(scan.ks)
     # Eight are held out at a time, of which two more than coordinates are fitted.
     assert (scan.ks[-1], scan.open_ended, scan.n_objects) == (70, False, 80)
@@ -59,19 +68,32 @@ def test_the_error_is_that_of_pairs_of_placed_objects_in_units_of_their_variance
     for k in (4, 5):
         fit = neuc_mds(d[np.ix_(fitted, fitted)], k, squared=True)
         y = fit.transform(d[np.ix_(new, fitted)])
-        left = (fit.form.sq(y, y) - d[np.ix_(new, new)])[np.triu_indices(20, 1)]
+        left = (fit.form.sq(y, y) - d[np.ix_(new, new)])[
+            np.triu_indices(20, 1)
+        ]
         error = np.mean(left**2) / d[np.triu_indices(200, 1)].var()
         assert scan.errors[scan.ks.index(k)] == pytest.approx(error, rel=0.4)
     assert scan.errors[0] > 2 * scan.errors[3]
     ids = np.array([0, 7, 11, 19])
     in_chunks = DaskGram(da.from_array(d, chunks=7))
-    for gram, some in ((DenseGram(d), ids), (in_chunks, ids), (in_chunks, np.arange(200))):
+    for gram, some in (
+        (DenseGram(d), ids),
+        (in_chunks, ids),
+        (in_chunks, np.arange(200)),
+    ):
         np.testing.assert_array_equal(among(gram, some), d[np.ix_(some, some)])
 
 
 def test_a_choice_is_open_ended_where_it_is_the_last_that_was_tried():
-    for errors, open_ended in (((3, 2, 1), True), ((3, 1, 2), False), ((1, 2, 3), False)):
-        assert DimensionScan((1, 2, 5), errors, (0, 0, 0), 9).open_ended == open_ended
+    for errors, open_ended in (
+        ((3, 2, 1), True),
+        ((3, 1, 2), False),
+        ((1, 2, 3), False),
+    ):
+        assert (
+            DimensionScan((1, 2, 5), errors, (0, 0, 0), 9).open_ended
+            == open_ended
+        )
     assert not DimensionScan((1,), (0.5,), (0,), 9).open_ended
 
 
@@ -79,7 +101,9 @@ def test_objects_that_have_nothing_in_common_are_predicted_by_no_number_of_coord
     rng = np.random.default_rng(0)
     d = 1 + 0.05 * squareform(rng.normal(size=16 * 15 // 2))
     np.fill_diagonal(d, 0)
-    with pytest.warns(NeucmdsWarning, match="no number of coordinates predicts"):
+    with pytest.warns(
+        NeucmdsWarning, match="no number of coordinates predicts"
+    ):
         neuc_mds(d, "auto", squared=True)
 
 

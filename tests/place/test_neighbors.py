@@ -33,7 +33,9 @@ def signed_points(n, d, seed=0):
     return points, np.where(np.arange(d) % 3 == 2, -1.0, 1.0)
 
 
-@pytest.mark.parametrize(("n", "d", "k"), [(600, 20, 10), (300, 5, 1), (50, 3, 49), (7, 1, 3)])
+@pytest.mark.parametrize(
+    ("n", "d", "k"), [(600, 20, 10), (300, 5, 1), (50, 3, 49), (7, 1, 3)]
+)
 def test_neighbours_equal_brute_force_with_negative_dissimilarities(n, d, k):
     points, signs = signed_points(n, d)
     own = np.arange(n)
@@ -57,7 +59,9 @@ def moved(points):
     [
         moved,  # ties are broken by the lower index
         lambda points: np.rint(points),  # ties everywhere
-        lambda points: points + 1e6,  # the product's rounding is larger than most dissimilarities
+        lambda points: (
+            points + 1e6
+        ),  # the product's rounding is larger than most dissimilarities
     ],
 )
 @pytest.mark.parametrize("n", [400, 1500])
@@ -65,7 +69,9 @@ def test_neither_ties_nor_rounding_nor_blocks_lose_a_neighbour(change, n):
     points, signs = signed_points(n, 4)
     points = change(points)
     ids, _ = embedding_of(points, signs).neighbors(6)
-    np.testing.assert_array_equal(ids, brute_force(points, points, signs, 6, np.arange(n))[0])
+    np.testing.assert_array_equal(
+        ids, brute_force(points, points, signs, 6, np.arange(n))[0]
+    )
 
 
 @pytest.mark.parametrize("library", ["array_api_strict", "torch"])

@@ -21,7 +21,9 @@ from neucmds.problem.containers import as_objects, as_real, named_features
 from neucmds.problem.dense import as_squares
 
 NAMES = ("ant", "bee", "cat", "dog")
-SMALL = np.array([[0, 1, 2, 3], [1, 0, 4, 5], [2, 4, 0, 6], [3, 5, 6, 0]], dtype=np.float64)
+SMALL = np.array(
+    [[0, 1, 2, 3], [1, 0, 4, 5], [2, 4, 0, 6], [3, 5, 6, 0]], dtype=np.float64
+)
 SMALL.flags.writeable = False
 
 
@@ -48,7 +50,9 @@ LIBRARIES = st.sampled_from([np, array_api_strict])
 @contextmanager
 def drawn_tiles(data):
     """Tiles of any side, in every library."""
-    side = data.draw(st.sampled_from([1, 2, 3, 5, 256]), label="side of a tile")
+    side = data.draw(
+        st.sampled_from([1, 2, 3, 5, 256]), label="side of a tile"
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dissimilarity, "NUMPY_TILE", side)
         patch.setattr(dissimilarity, "DEVICE_TILE", side)
@@ -67,16 +71,23 @@ def refusal(data, **options) -> str:
 
 
 DTYPES = {
-    **dict.fromkeys(("float64", ">f8", "longdouble", "int64", "uint8", "bool"), "float64"),
+    **dict.fromkeys(
+        ("float64", ">f8", "longdouble", "int64", "uint8", "bool"), "float64"
+    ),
     **dict.fromkeys(("float32", "float16"), "float32"),
 }
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_dtype_is_squared_in_a_float_of_its_own(dtype):
-    D = SMALL.astype(dtype, order="F" if dtype in ("float64", "uint8") else "C")
+    D = SMALL.astype(
+        dtype, order="F" if dtype in ("float64", "uint8") else "C"
+    )
     D.flags.writeable = False
-    for squared, expected in ((True, D.astype(np.float64)), (False, D.astype(np.float64) ** 2)):
+    for squared, expected in (
+        (True, D.astype(np.float64)),
+        (False, D.astype(np.float64) ** 2),
+    ):
         found = as_squares(D, squared=squared)[0]
         assert found.dtype == np.dtype(DTYPES[dtype])
         np.testing.assert_array_equal(found, expected)
@@ -110,15 +121,24 @@ def test_every_container_gives_the_same_matrix_in_its_library(name, copy):
     np.testing.assert_array_equal(arrays.to_numpy(result), SMALL**2)
     assert found == labels
     assert arrays.namespace(result) is arrays.namespace(again)
-    assert (arrays.namespace(result) is array_api_strict) == name.startswith("strict")
+    assert (arrays.namespace(result) is array_api_strict) == name.startswith(
+        "strict"
+    )
 
 
 # Memory
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.data(), st.sampled_from(["float32", "float64"]), st.sampled_from("CF"), st.booleans())
-def test_squares_are_written_in_place_only_when_allowed(data, dtype, order, copy):
+@given(
+    st.data(),
+    st.sampled_from(["float32", "float64"]),
+    st.sampled_from("CF"),
+    st.booleans(),
+)
+def test_squares_are_written_in_place_only_when_allowed(
+    data, dtype, order, copy
+):
     D = signed(7).astype(dtype, order=order)
     D[1, 1] = 1e-9
     before = D.copy()
@@ -188,7 +208,9 @@ REFUSED = {
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.data(), st.integers(2, 12), st.sampled_from([np.float32, np.float64]))
+@given(
+    st.data(), st.integers(2, 12), st.sampled_from([np.float32, np.float64])
+)
 def test_the_worst_gap_is_found_and_rounding_is_none(data, n, dtype):
     D = signed(n, seed=n)
     rounding = 0.01 * np.sqrt(np.finfo(dtype).eps) * np.abs(D).max()
@@ -196,7 +218,9 @@ def test_the_worst_gap_is_found_and_rounding_is_none(data, n, dtype):
     with drawn_tiles(data):
         D[i, j] += rounding
         as_squares(D.astype(dtype), squared=True)
-        plain = np.abs(D).astype(dtype)  # and what rounding left is kept to the last bit
+        plain = np.abs(D).astype(
+            dtype
+        )  # and what rounding left is kept to the last bit
         np.testing.assert_array_equal(as_squares(plain)[0], plain**2)
         D[i, j] += 10
         message = refusal(D.astype(dtype), squared=True)
@@ -205,7 +229,9 @@ def test_the_worst_gap_is_found_and_rounding_is_none(data, n, dtype):
 
 @settings(max_examples=60, deadline=None)
 @given(st.data(), LIBRARIES, st.booleans(), st.booleans())
-def test_symmetrize_averages_and_fills_on_the_scale_given(data, xp, squared, copy):
+def test_symmetrize_averages_and_fills_on_the_scale_given(
+    data, xp, squared, copy
+):
     D = np.abs(np.random.default_rng(0).normal(size=(7, 7)))
     np.fill_diagonal(D, 0)
     expected = (D + D.T) / 2
@@ -213,7 +239,10 @@ def test_symmetrize_averages_and_fills_on_the_scale_given(data, xp, squared, cop
         D[5, 2] = D[1, 3] = D[3, 1] = np.nan
         expected[1, 3] = expected[3, 1] = np.nan
         expected[5, 2] = expected[2, 5] = D[2, 5]
-    array, options = xp.asarray(D.copy()), {"symmetrize": True, "missing": "ignore"}
+    array, options = (
+        xp.asarray(D.copy()),
+        {"symmetrize": True, "missing": "ignore"},
+    )
     with drawn_tiles(data):
         result, _ = as_squares(array, squared=squared, copy=copy, **options)
     expected = expected if squared else expected**2
@@ -229,7 +258,9 @@ def test_symmetrize_averages_and_fills_on_the_scale_given(data, xp, squared, cop
     st.sampled_from([0.0, np.nan]),
     st.sampled_from([("lower", "above"), ("upper", "below")]),
 )
-def test_a_triangle_is_named_or_mirrored_but_never_halved(data, xp, empty, sides):
+def test_a_triangle_is_named_or_mirrored_but_never_halved(
+    data, xp, empty, sides
+):
     (half, other), D = sides, distances(7)
     dead = np.triu(np.ones((7, 7), bool), 1)
     given_array = np.where(dead if half == "lower" else dead.T, empty, D)
@@ -240,10 +271,16 @@ def test_a_triangle_is_named_or_mirrored_but_never_halved(data, xp, empty, sides
         message = refusal(xp.asarray(given_array))
         copy = data.draw(st.booleans(), label="copy")
         squared = data.draw(st.booleans(), label="squared")
-        options = {"symmetrize": True, "missing": "ignore", "copy": copy, "squared": squared}
+        options = {
+            "symmetrize": True,
+            "missing": "ignore",
+            "copy": copy,
+            "squared": squared,
+        }
         mirrored = as_squares(xp.asarray(given_array), **options)[0]
     assert (
-        f"D is a {half} triangle: all entries {other} the diagonal are zero or missing;" in message
+        f"D is a {half} triangle: all entries {other} the diagonal are zero or missing;"
+        in message
     )
     assert "symmetrize=True" in message
     np.testing.assert_array_equal(np.asarray(mirrored), D if squared else D**2)
@@ -265,7 +302,11 @@ def test_missing_and_masked_pairs_are_kept_when_ignored():
     mask = np.zeros((4, 4), bool)
     mask[0, 1] = mask[1, 0] = True
     gaps = np.where(mask, np.nan, SMALL)
-    for D in (np.ma.masked_array(SMALL.astype(int), mask), gaps, array_api_strict.asarray(gaps)):
+    for D in (
+        np.ma.masked_array(SMALL.astype(int), mask),
+        gaps,
+        array_api_strict.asarray(gaps),
+    ):
         assert "2 missing" in refusal(D)
         found = np.asarray(as_squares(D, missing="ignore")[0])
         np.testing.assert_array_equal(found, gaps**2)
@@ -281,17 +322,32 @@ def test_missing_and_masked_pairs_are_kept_when_ignored():
     ],
     ids=["kernel", "percent", "correlation", "covariance"],
 )
-def test_similarities_are_recognised_and_the_conversion_named(similarity, conversion):
-    assert f"convert it: pass {conversion}sqrt(s_ii + s_jj - 2 s_ij)." in refusal(similarity)
+def test_similarities_are_recognised_and_the_conversion_named(
+    similarity, conversion
+):
+    assert (
+        f"convert it: pass {conversion}sqrt(s_ii + s_jj - 2 s_ij)."
+        in refusal(similarity)
+    )
 
 
 @settings(max_examples=30, deadline=None)
-@given(LIBRARIES, st.booleans(), st.sampled_from([1e-25, 1e-22, 1e-15, 1, 1e15, 1e19, 1e30]))
-def test_float32_is_squared_in_float64_where_its_own_squares_would_be_lost(xp, symmetrize, size):
+@given(
+    LIBRARIES,
+    st.booleans(),
+    st.sampled_from([1e-25, 1e-22, 1e-15, 1, 1e15, 1e19, 1e30]),
+)
+def test_float32_is_squared_in_float64_where_its_own_squares_would_be_lost(
+    xp, symmetrize, size
+):
     D = (distances(6) * size).astype(np.float32)
     values = as_squares(xp.asarray(D), symmetrize=symmetrize, copy=False)[0]
-    assert values.dtype == (xp.float32 if 1e-15 <= size <= 1e15 else xp.float64)
-    np.testing.assert_allclose(np.asarray(values), distances(6) ** 2 * size**2, rtol=1e-5)
+    assert values.dtype == (
+        xp.float32 if 1e-15 <= size <= 1e15 else xp.float64
+    )
+    np.testing.assert_allclose(
+        np.asarray(values), distances(6) ** 2 * size**2, rtol=1e-5
+    )
 
 
 # Shapes, dtypes, labels
@@ -314,7 +370,10 @@ def test_float32_is_squared_in_float64_where_its_own_squares_would_be_lost(xp, s
         (SMALL.astype(object) + 1j, "not a real number"),
         (SMALL.astype("datetime64[s]"), "datetime64"),
         (scipy.sparse.csr_array(SMALL), "square array"),
-        (pd.DataFrame({"a": [0, "x"], "b": ["x", 0]}, ["a", "b"]), "not numbers"),
+        (
+            pd.DataFrame({"a": [0, "x"], "b": ["x", 0]}, ["a", "b"]),
+            "not numbers",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -330,16 +389,25 @@ def test_labels_go_with_the_objects():
     assert named_features(frame, "abcd")[1] == "abcd"
     assert "4 objects but 3 labels" in refusal(SMALL, labels="abc")
     assert "'b' names objects 1 and 3" in refusal(SMALL, labels="abcb")
-    assert "'a' names objects 0 and 1" in refusal(pd.DataFrame(SMALL, list("aacd"), list("aacd")))
+    assert "'a' names objects 0 and 1" in refusal(
+        pd.DataFrame(SMALL, list("aacd"), list("aacd"))
+    )
     assert "another order" in refusal(frame[list(reversed(NAMES))])
-    assert "column 1 'ant' and row 1 '0'" in refusal(frame.reset_index(drop=True))
+    assert "column 1 'ant' and row 1 '0'" in refusal(
+        frame.reset_index(drop=True)
+    )
 
 
 def test_what_goes_along_with_d_is_real_and_stays_in_its_library():
     strict = array_api_strict.asarray(SMALL)
     assert as_real(strict, "weights") is strict
     masked = np.ma.masked_array(SMALL.astype(int), np.eye(4, dtype=bool))
-    for data in (SMALL, SMALL.tolist(), pd.DataFrame(SMALL, dtype=object), masked):
+    for data in (
+        SMALL,
+        SMALL.tolist(),
+        pd.DataFrame(SMALL, dtype=object),
+        masked,
+    ):
         found = as_real(data, "weights")
         assert np.isnan(np.diag(found)).all() == (data is masked)
         np.testing.assert_array_equal(np.nan_to_num(found), SMALL)
@@ -347,7 +415,10 @@ def test_what_goes_along_with_d_is_real_and_stays_in_its_library():
         (Path("f.npy"), "weights are given as a path"),
         ([["a"] * 4] * 4, "weights have dtype .*, not a real number"),
         ([[1.0], [1.0, 2.0]], "weights are not numbers"),
-        (np.array([[{}] * 4] * 4, dtype=object), "dtype object|are not numbers"),
+        (
+            np.array([[{}] * 4] * 4, dtype=object),
+            "dtype object|are not numbers",
+        ),
         (1j * SMALL, "not a real number"),
         (scipy.sparse.csr_array(SMALL), "weights are a sparse array"),
         ({}, "weights are not numbers"),
@@ -359,12 +430,28 @@ def test_what_goes_along_with_d_is_real_and_stays_in_its_library():
 def test_objects_of_any_kind_are_listed_and_rows_of_numbers_are_not():
     rows = [[1, 2], [3, 4]]
     strict = array_api_strict.asarray(SMALL)
-    for data in (rows, tuple(map(tuple, rows)), SMALL, pd.DataFrame(SMALL), strict):
+    for data in (
+        rows,
+        tuple(map(tuple, rows)),
+        SMALL,
+        pd.DataFrame(SMALL),
+        strict,
+    ):
         assert as_objects(data) is None
     ragged, names = [[1, 2], [3]], np.array(["ant", "bee"])
-    for data in (["ab", "c"], ragged, [{1}, {2}], names, np.zeros((2, 3, 4)), SMALL[0], [1.5, 2.0]):
+    for data in (
+        ["ab", "c"],
+        ragged,
+        [{1}, {2}],
+        names,
+        np.zeros((2, 3, 4)),
+        SMALL[0],
+        [1.5, 2.0],
+    ):
         assert len(as_objects(data)) == len(data)
         assert len(as_objects(pd.Series(list(data)))) == len(data)
     assert as_objects(ragged)[1] is ragged[1]
-    with pytest.raises(InputError, match="X is of type int; pass a list of objects"):
+    with pytest.raises(
+        InputError, match="X is of type int; pass a list of objects"
+    ):
         as_objects(3)

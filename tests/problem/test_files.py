@@ -44,7 +44,11 @@ def qza_bytes(*members: str) -> bytes:
     """An artifact of QIIME 2: a zip archive with one folder, which holds other things, too."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for member in ("metadata.yaml", "provenance/data/distance-matrix.tsv", *members):
+        for member in (
+            "metadata.yaml",
+            "provenance/data/distance-matrix.tsv",
+            *members,
+        ):
             text = FRAME.to_csv(sep="\t") if member in members else "not read"
             archive.writestr(f"0f1e2d3c/{member}", text)
     return buffer.getvalue()
@@ -58,7 +62,10 @@ def npz_bytes(**arrays) -> bytes:
 
 # Text
 
-PLAIN, BESIDE = "0,1.5,2\n1.5,0,3\n2,3,0\n", "ant,0,1.5,2\nbee,1.5,0,3\ncat,2,3,0\n"
+PLAIN, BESIDE = (
+    "0,1.5,2\n1.5,0,3\n2,3,0\n",
+    "ant,0,1.5,2\nbee,1.5,0,3\ncat,2,3,0\n",
+)
 TEXTS = {
     "plain csv": ("d.csv", PLAIN, None),
     "mark, CRLF, blanks": ("d.csv", "\ufeff\r\n 0, 1.5 ,2\r\n\r\n1.5,0,3\r\n2,3,0", None),
@@ -116,7 +123,10 @@ def test_a_distance_matrix_of_qiime_2_is_read(write, monkeypatch):
     expect(read_table(path))
     monkeypatch.setattr("neucmds.backend.memory._ALWAYS_THERE", 0)
     monkeypatch.setattr("neucmds.backend.memory.available_memory", lambda: 50)
-    with pytest.raises(InputError, match=r"^the matrix of d.qza needs .* but 50 bytes are free"):
+    with pytest.raises(
+        InputError,
+        match=r"^the matrix of d.qza needs .* but 50 bytes are free",
+    ):
         read_table(path)
 
 
@@ -126,15 +136,23 @@ def test_lsmat_of_scikit_bio_is_read(tmp_path):
     expect(read_table(tmp_path / "d.lsmat"))
 
 
-@pytest.mark.parametrize("content", ["1.5\n2\n3\n", "1.5,2,3\n", "d\n1.5\n2\n3\n", "1.5 2 3"])
+@pytest.mark.parametrize(
+    "content", ["1.5\n2\n3\n", "1.5,2,3\n", "d\n1.5\n2\n3\n", "1.5 2 3"]
+)
 def test_a_single_row_or_column_is_condensed_and_no_phylip(content, write):
     path = write("d.csv", content)
     expect(read_table(path), None, squareform(D))
     np.testing.assert_array_equal(as_squares(path)[0], D**2)
     # Whole numbers, of which the first could announce as many objects.
-    expect(read_table(write("d.txt", "3\n4\n5\n")), None, np.array([3.0, 4, 5]))
+    expect(
+        read_table(write("d.txt", "3\n4\n5\n")), None, np.array([3.0, 4, 5])
+    )
     # Both halves of two objects are given, and neither is mirrored.
-    expect(read_table(write("d.phy", "2\nant 0 1\nbee 2 0\n")), NAMES[:2], [[0, 1], [2, 0]])
+    expect(
+        read_table(write("d.phy", "2\nant 0 1\nbee 2 0\n")),
+        NAMES[:2],
+        [[0, 1], [2, 0]],
+    )
 
 
 @settings(max_examples=50, deadline=None)
@@ -159,18 +177,40 @@ def test_what_pandas_writes_is_read_to_the_last_bit(
     text = frame.to_csv(sep=sep, header=header, index=index, na_rep=gap)
     path = tmp_path_factory.mktemp("d") / "d.csv"
     path.write_text(text)
-    expect(read_table(path), tuple(labels) if header or index else None, values)
+    expect(
+        read_table(path), tuple(labels) if header or index else None, values
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
         ("d.csv", "0,1,2\n1,0,x\n2,3,0\n", "'x' is not a number, in '1,0,x'"),
-        ("d.csv", "\n,a,b\n\na,0,1\nb,1,?!\n", "'?!' is not a number, in 'b,1,?!'"),
-        ("d.csv", "0,1,2\n1,0\n2,3,0\n", "2 cells where others have 3, in '1,0'"),
-        ("d.csv", "0,1\n1,0,3\n2,3,0\n", "2 cells where others have 3, in '0,1'"),
-        ("d.csv", "0,1,2\n1,0,3\n2,3,0\n4,5,6\n5,6,7\n", "5 lines of 3 cells; is it a list"),
-        ("d.txt", "Dear reader, this\nno matrix, it\nis, a\nletter, yes\n", "4 lines of 2 cells"),
+        (
+            "d.csv",
+            "\n,a,b\n\na,0,1\nb,1,?!\n",
+            "'?!' is not a number, in 'b,1,?!'",
+        ),
+        (
+            "d.csv",
+            "0,1,2\n1,0\n2,3,0\n",
+            "2 cells where others have 3, in '1,0'",
+        ),
+        (
+            "d.csv",
+            "0,1\n1,0,3\n2,3,0\n",
+            "2 cells where others have 3, in '0,1'",
+        ),
+        (
+            "d.csv",
+            "0,1,2\n1,0,3\n2,3,0\n4,5,6\n5,6,7\n",
+            "5 lines of 3 cells; is it a list",
+        ),
+        (
+            "d.txt",
+            "Dear reader, this\nno matrix, it\nis, a\nletter, yes\n",
+            "4 lines of 2 cells",
+        ),
         ("d.csv", ",a,b\nb,0,1\na,1,0\n", "another order"),
         ("d.csv", ",a,b\na,0,1\nc,1,0\n", "column 2 'b' and row 2 'c'"),
         ("d.csv", "# only a remark\n", "empty"),
@@ -180,23 +220,59 @@ def test_what_pandas_writes_is_read_to_the_last_bit(
         ("d.npy", b"", "not an npy file"),
         ("d.csv", b"0,\xff\n\xff,0\n", "UTF-8"),
         ("d.csv", b"0,1\0\n", "NUL"),
-        ("d.phy", "3\nant 0 1 2\nbee 1 0 3\n", "announces 3 objects and holds 2"),
-        ("d.phy", "2\nant 0 1\nbee 1 0\ncat 2 3\n", "announces 2 objects and holds 3"),
+        (
+            "d.phy",
+            "3\nant 0 1 2\nbee 1 0 3\n",
+            "announces 3 objects and holds 2",
+        ),
+        (
+            "d.phy",
+            "2\nant 0 1\nbee 1 0\ncat 2 3\n",
+            "announces 2 objects and holds 3",
+        ),
         ("d.phy", "2\nant 0 x\nbee 1 0\n", "'x' is not a number"),
-        ("d.phy", "3\nant 0 1 2\nbee 1 0\ncat 2 3 0\n", "3 cells where others have 4"),
+        (
+            "d.phy",
+            "3\nant 0 1 2\nbee 1 0\ncat 2 3 0\n",
+            "3 cells where others have 4",
+        ),
         ("d.npy", "no array", "not an npy file"),
         ("d.npy", npy_bytes(D)[:-8], "damaged"),
-        ("d.npy", npy_bytes(np.array([None, {}]), allow_pickle=True), "not an npy file"),
+        (
+            "d.npy",
+            npy_bytes(np.array([None, {}]), allow_pickle=True),
+            "not an npy file",
+        ),
         ("d.npz", "no archive", "not an npz file"),
-        ("d.npz", npz_bytes(A=D, B=D), "2 others that could be it (it has: A, B)"),
-        ("d.npz", npz_bytes(D=D.astype(object)), "Object arrays cannot be loaded"),
+        (
+            "d.npz",
+            npz_bytes(A=D, B=D),
+            "2 others that could be it (it has: A, B)",
+        ),
+        (
+            "d.npz",
+            npz_bytes(D=D.astype(object)),
+            "Object arrays cannot be loaded",
+        ),
         ("d.qza", "no archive", "not an artifact of QIIME 2"),
-        ("d.qza", qza_bytes("data/ordination.txt"), "holds data/ordination.txt and no data/dist"),
-        ("d.csv", ",ant,bee,cat\n", "one line of names and no numbers below it"),
+        (
+            "d.qza",
+            qza_bytes("data/ordination.txt"),
+            "holds data/ordination.txt and no data/dist",
+        ),
+        (
+            "d.csv",
+            ",ant,bee,cat\n",
+            "one line of names and no numbers below it",
+        ),
         ("d.csv", "ant,bee,cat\n", "one line of names"),
         ("d.tsv", "0\t1,5\n1,5\t0\n", "'1,5' is not a number"),
         ("d.csv", "0,1_0\n1_0,0\n", "'1_0' is not a number"),
-        ("d.csv", '0,"' + "1" * 200_000 + '"\n1,0\n', "field larger than field limit"),
+        (
+            "d.csv",
+            '0,"' + "1" * 200_000 + '"\n1,0\n',
+            "field larger than field limit",
+        ),
         ("d.xlsx", "x", "known are .csv, .tsv"),
         ("d", "x", "no suffix"),
     ],
@@ -211,7 +287,9 @@ def test_what_cannot_be_read_is_named(name, content, said, write):
 
 
 @pytest.mark.parametrize("mmap", [True, False])
-@pytest.mark.parametrize("values", [D, D.astype("float32"), np.asfortranarray(D), squareform(D)])
+@pytest.mark.parametrize(
+    "values", [D, D.astype("float32"), np.asfortranarray(D), squareform(D)]
+)
 def test_npy_is_read_or_mapped(values, mmap, tmp_path):
     np.save(tmp_path / "d.NPY.npy", values)
     found, labels = read_table(tmp_path / "d.NPY.npy", mmap=mmap)
@@ -230,7 +308,14 @@ def test_npy_is_read_or_mapped(values, mmap, tmp_path):
         ({"D": D, "names": np.array(NAMES)}, NAMES),
         ({"D": D, "names": np.array(NAMES, dtype="S")}, NAMES),
         ({"D": D, "labels": np.array(NAMES)}, NAMES),
-        ({"D": D, "labels": np.array(["x", "y", "z"]), "names": np.array(NAMES)}, NAMES),
+        (
+            {
+                "D": D,
+                "labels": np.array(["x", "y", "z"]),
+                "names": np.array(NAMES),
+            },
+            NAMES,
+        ),
         ({"D": D, "labels": np.array(["x", "x", "y"])}, None),
         ({"D": D, "labels": np.array(["x", "y"])}, None),
         ({"D": D, "names": np.array([4, 5, 6])}, ("4", "5", "6")),
@@ -258,7 +343,9 @@ def test_npz_labels_are_names_and_not_classes(held, labels, write):
     ],
     ids=["npy", "npz", "csv", "tsv", "phylip"],
 )
-def test_standard_input_is_told_by_its_first_bytes(content, labels, monkeypatch):
+def test_standard_input_is_told_by_its_first_bytes(
+    content, labels, monkeypatch
+):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     expect(read_table("-"), labels)
 
@@ -296,14 +383,18 @@ ROWS = pd.DataFrame(VALUES, NEW, NAMES)
         ("n.npy", npy_bytes(VALUES), None),
     ],
 )
-def test_new_objects_have_names_where_there_are_any(write, name, content, names):
+def test_new_objects_have_names_where_there_are_any(
+    write, name, content, names
+):
     values, found = read_new_objects(write(name, content), 3)
     np.testing.assert_array_equal(values, VALUES)
     assert found == names
 
 
 @pytest.mark.parametrize("suffix", ["csv", "npz"])
-def test_a_table_of_old_and_new_objects_gives_the_rows_of_the_new_ones(tmp_path, suffix):
+def test_a_table_of_old_and_new_objects_gives_the_rows_of_the_new_ones(
+    tmp_path, suffix
+):
     names, path = (*NAMES, *NEW), tmp_path / f"n.{suffix}"
     frame = pd.DataFrame(np.arange(25.0).reshape(5, 5), names, names)
     if suffix == "npz":
@@ -311,13 +402,17 @@ def test_a_table_of_old_and_new_objects_gives_the_rows_of_the_new_ones(tmp_path,
     else:
         frame.to_csv(path)
     values, found = read_new_objects(path, 3, ("cat", "ant", "bee"))
-    np.testing.assert_array_equal(values, frame.loc[list(NEW), ["cat", "ant", "bee"]])
+    np.testing.assert_array_equal(
+        values, frame.loc[list(NEW), ["cat", "ant", "bee"]]
+    )
     assert found == NEW
 
 
 def test_a_vector_and_a_single_line_are_one_new_object(tmp_path, write):
     np.save(tmp_path / "v.npy", VALUES[0])
-    np.testing.assert_array_equal(read_new_objects(tmp_path / "v.npy", 3)[0], VALUES[:1])
+    np.testing.assert_array_equal(
+        read_new_objects(tmp_path / "v.npy", 3)[0], VALUES[:1]
+    )
     values, names = read_new_objects(write("n.csv", ROWS[:1].to_csv()), 3)
     assert (values.tolist(), names) == ([[1.5, 2, 3]], NEW[:1])
 
@@ -326,12 +421,22 @@ def test_a_vector_and_a_single_line_are_one_new_object(tmp_path, write):
     ("name", "content", "said"),
     [
         ("n.csv", "1,2\n3,4\n", "is 2 × 2 of float64; one number is expected"),
-        ("n.csv", '"",1,2\n7,1.5,2\n8,4,5\n', "is 2 × 2 of float64; one number is expected"),
+        (
+            "n.csv",
+            '"",1,2\n7,1.5,2\n8,4,5\n',
+            "is 2 × 2 of float64; one number is expected",
+        ),
         ("n.csv", "1,2,3\n4,5\n6,7,8\n", "2 cells where others have 3"),
-        ("n.npz", npz_bytes(D=VALUES[:, :2]), "is 2 × 2 of float64; one number is expected"),
+        (
+            "n.npz",
+            npz_bytes(D=VALUES[:, :2]),
+            "is 2 × 2 of float64; one number is expected",
+        ),
         ("n.npz", npz_bytes(D=VALUES.astype(str)), "of <U"),
     ],
 )
-def test_what_is_no_table_of_new_objects_is_refused(write, name, content, said):
+def test_what_is_no_table_of_new_objects_is_refused(
+    write, name, content, said
+):
     with pytest.raises(InputError, match=said):
         read_new_objects(write(name, content), 3)

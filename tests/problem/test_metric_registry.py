@@ -16,14 +16,18 @@ ALL = {"landmarks": np.arange(40), **PLAIN}
 
 
 @pytest.mark.filterwarnings("error::sklearn.exceptions.DataConversionWarning")
-@pytest.mark.parametrize("metric", ["angular", "euclidean", "braycurtis", "canberra", "jaccard"])
+@pytest.mark.parametrize(
+    "metric", ["angular", "euclidean", "braycurtis", "canberra", "jaccard"]
+)
 def test_landmarks_know_every_metric_that_all_of_D_knows(metric):
     """The memory error of one estimator advises the other, with the same metric."""
     features = (X > 1.5).astype(float) if metric == "jaccard" else X
     features = features[features.any(axis=1)]
     landmarks = LandmarkNeucMDS(3, metric=metric, **ALL).fit(features)
     whole = NeucMDS(3, metric=metric).fit(features[:40])
-    np.testing.assert_allclose(landmarks.landmark_result_.coordinates, whole.embedding_, atol=1e-7)
+    np.testing.assert_allclose(
+        landmarks.landmark_result_.coordinates, whole.embedding_, atol=1e-7
+    )
     if metric == "angular":
         unit = features / np.linalg.norm(features, axis=1, keepdims=True)
         d = np.arccos(np.clip(unit @ unit[:40].T, -1, 1))
@@ -32,18 +36,24 @@ def test_landmarks_know_every_metric_that_all_of_D_knows(metric):
     by_hand = LandmarkNeucMDS(3, **ALL).fit(d)
     new = slice(40, 50)
     np.testing.assert_allclose(
-        landmarks.transform(features[new]), by_hand.transform(d[new]), atol=1e-6
+        landmarks.transform(features[new]),
+        by_hand.transform(d[new]),
+        atol=1e-6,
     )
 
 
 @pytest.mark.parametrize("metric", ["seuclidean", "mahalanobis"])
 @pytest.mark.parametrize("estimator", [NeucMDS, LandmarkNeucMDS])
 def test_new_objects_do_not_depend_on_who_comes_with_them(estimator, metric):
-    settings = {"n_landmarks": 30, **PLAIN} if estimator is LandmarkNeucMDS else {}
+    settings = (
+        {"n_landmarks": 30, **PLAIN} if estimator is LandmarkNeucMDS else {}
+    )
     est = estimator(3, metric=metric, **settings)
     est.fit(X)
     together = est.transform(X[:6] * 1.1)
-    alone = np.concatenate([est.transform(X[i : i + 1] * 1.1) for i in range(6)])
+    alone = np.concatenate(
+        [est.transform(X[i : i + 1] * 1.1) for i in range(6)]
+    )
     np.testing.assert_allclose(together, alone, atol=1e-9)
 
 
@@ -54,7 +64,9 @@ def test_the_spread_of_features_is_that_of_all_objects_not_of_landmarks():
     by_hand = LandmarkNeucMDS(3, **ALL).fit(d).transform(d)
     for metric in ("seuclidean", "mahalanobis"):
         known = LandmarkNeucMDS(3, metric=metric, **ALL).fit(X).transform(X)
-        lazy = LandmarkNeucMDS(3, metric=metric, **ALL).fit(da.from_array(X, chunks=(60, 5)))
+        lazy = LandmarkNeucMDS(3, metric=metric, **ALL).fit(
+            da.from_array(X, chunks=(60, 5))
+        )
         np.testing.assert_allclose(lazy.transform(X), known, atol=1e-7)
         if metric == "seuclidean":
             np.testing.assert_allclose(known, by_hand, atol=1e-7)
@@ -62,12 +74,21 @@ def test_the_spread_of_features_is_that_of_all_objects_not_of_landmarks():
 
 def test_named_metrics_that_cannot_be_computed_are_refused_in_one_line():
     twice = np.hstack([X, np.zeros((150, 1))])
-    with pytest.raises(InputError, match=r"metric='mahalanobis' needs features whose covariance"):
+    with pytest.raises(
+        InputError,
+        match=r"metric='mahalanobis' needs features whose covariance",
+    ):
         LandmarkNeucMDS(3, metric="mahalanobis", n_landmarks=30).fit(twice)
-    with pytest.raises(InputError, match=r"metric='haversine' cannot be used here"):
+    with pytest.raises(
+        InputError, match=r"metric='haversine' cannot be used here"
+    ):
         NeucMDS(2, metric="haversine").fit(X)
-    with pytest.raises(InputError, match=r"metric='minkowski' cannot be used here"):
-        LandmarkNeucMDS(2, metric="minkowski", metric_params={"q": 3}, n_landmarks=30).fit(X)
+    with pytest.raises(
+        InputError, match=r"metric='minkowski' cannot be used here"
+    ):
+        LandmarkNeucMDS(
+            2, metric="minkowski", metric_params={"q": 3}, n_landmarks=30
+        ).fit(X)
 
 
 def uphill(x, y):
@@ -87,8 +108,14 @@ WAYS = {
 @pytest.mark.parametrize(
     ("metric", "message"),
     [
-        (uphill, "the metric is not symmetric: .*; pass symmetrize=True to average"),
-        (lambda x, y: -np.abs(x - y).sum(), "negative d.*pass squared=True|Negative values"),
+        (
+            uphill,
+            "the metric is not symmetric: .*; pass symmetrize=True to average",
+        ),
+        (
+            lambda x, y: -np.abs(x - y).sum(),
+            "negative d.*pass squared=True|Negative values",
+        ),
         (
             lambda x, y: 2 + np.abs(x - y).sum(),
             r"and itself 4?2?(\.0)?, not 0|diagonal .* not zero",
@@ -107,10 +134,14 @@ def test_an_asymmetric_function_is_averaged_over_both_orders(est):
         return (uphill(x, y) + uphill(y, x)) / 2
 
     def fit(metric, **how):
-        fitted = clone(est).set_params(metric=metric, random_state=0, **how).fit(X)
+        fitted = (
+            clone(est).set_params(metric=metric, random_state=0, **how).fit(X)
+        )
         return fitted.transform(X[:5])
 
-    np.testing.assert_allclose(fit(uphill, symmetrize=True), fit(averaged), atol=1e-9)
+    np.testing.assert_allclose(
+        fit(uphill, symmetrize=True), fit(averaged), atol=1e-9
+    )
 
 
 def strict(values):
@@ -118,7 +149,9 @@ def strict(values):
 
 
 def tensor(values):
-    return pytest.importorskip("torch", reason="torch is not installed").asarray(values)
+    return pytest.importorskip(
+        "torch", reason="torch is not installed"
+    ).asarray(values)
 
 
 SUMS = (
@@ -143,13 +176,19 @@ def test_sums_over_features_agree_with_scipy_in_any_library(metric, make):
     est = NeucMDS(149, method="neuc", metric=metric).fit(make(values))
     assert type(est.embedding_) is type(make(values))
     found = np.asarray(est.result_.dissimilarities(squared=True))
-    np.testing.assert_allclose(found, expected**2, atol=1e-10 * np.max(expected**2))
+    np.testing.assert_allclose(
+        found, expected**2, atol=1e-10 * np.max(expected**2)
+    )
     placed = est.transform(make(values[:20]))
-    np.testing.assert_allclose(np.asarray(placed), np.asarray(est.embedding_)[:20], atol=1e-6)
+    np.testing.assert_allclose(
+        np.asarray(placed), np.asarray(est.embedding_)[:20], atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "angular", "cityblock"])
-@pytest.mark.parametrize("est", [NeucMDS(2), LandmarkNeucMDS(2, 40, **PLAIN)], ids=["all", "some"])
+@pytest.mark.parametrize(
+    "est", [NeucMDS(2), LandmarkNeucMDS(2, 40, **PLAIN)], ids=["all", "some"]
+)
 def test_objects_among_themselves_are_at_zero_from_themselves(metric, est):
     """Otherwise D is refused: ‖x‖² + ‖x‖² − 2x·x rounds to more than its entries here."""
     far = 1e-3 * X + 1e6

@@ -13,7 +13,9 @@ from neucmds.problem.sampled_pairs import Sizes, feature_pairs
 
 def sampled(features, metric="euclidean", n_pairs=60, seed=0, loss="relative"):
     sizes = Sizes.of(n_pairs, len(features), loss)
-    return feature_pairs(features, metric, sizes=sizes, n_landmarks=10, random_state=seed)
+    return feature_pairs(
+        features, metric, sizes=sizes, n_landmarks=10, random_state=seed
+    )
 
 
 @pytest.fixture(scope="module")
@@ -24,21 +26,31 @@ def features():
 def test_sampled_pairs_have_the_dissimilarities_of_the_metric(features):
     sample = sampled(features, "cityblock")
     d, pairs = cdist(features, features, "cityblock"), sample.pairs
-    np.testing.assert_allclose(np.sqrt(pairs.sq_dissimilarity), d[pairs.i, pairs.j], rtol=1e-9)
-    np.testing.assert_allclose(sample.to_landmarks, d[:, sample.landmarks], rtol=1e-9)
+    np.testing.assert_allclose(
+        np.sqrt(pairs.sq_dissimilarity), d[pairs.i, pairs.j], rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        sample.to_landmarks, d[:, sample.landmarks], rtol=1e-9
+    )
     assert pairs.sampled
 
 
 @pytest.mark.parametrize("metric", ["angular", "balls", "hyperbolic", "rbf"])
-def test_metrics_that_scikit_learn_does_not_know_compare_all_rows(features, metric):
+def test_metrics_that_scikit_learn_does_not_know_compare_all_rows(
+    features, metric
+):
     x = np.abs(features) / 20
     pairs = sampled(x, metric).pairs
     d = FittedMetric.of(metric, x).among()
-    np.testing.assert_allclose(np.sqrt(pairs.sq_dissimilarity), d[pairs.i, pairs.j], atol=1e-7)
+    np.testing.assert_allclose(
+        np.sqrt(pairs.sq_dissimilarity), d[pairs.i, pairs.j], atol=1e-7
+    )
     listed = set(zip(pairs.i.tolist(), pairs.j.tolist(), strict=True))
     for i, row in enumerate(np.sort(d, axis=1)[:, 1:4]):
         near = np.flatnonzero(d[i] <= row[-1] - 1e-7)
-        assert all((min(i, j), max(i, j)) in listed for j in near.tolist() if j != i)
+        assert all(
+            (min(i, j), max(i, j)) in listed for j in near.tolist() if j != i
+        )
 
 
 @pytest.mark.slow
@@ -49,7 +61,9 @@ def test_weights_make_the_sample_stand_for_all_pairs(features):
         estimates = []
         for seed in range(12):
             pairs = sampled(features, seed=seed).pairs
-            estimates.append(float(pairs.weight @ measure(np.sqrt(pairs.sq_dissimilarity))))
+            estimates.append(
+                float(pairs.weight @ measure(np.sqrt(pairs.sq_dissimilarity)))
+            )
         assert np.mean(estimates) == pytest.approx(measure(d).sum(), rel=0.04)
 
 
@@ -58,9 +72,14 @@ def test_every_pair_of_nearest_objects_is_listed_with_weight_one(features):
     pairs = sampled(features).pairs
     weight = {
         (i, j): w
-        for i, j, w in zip(*map(np.ndarray.tolist, (pairs.i, pairs.j, pairs.weight)), strict=True)
+        for i, j, w in zip(
+            *map(np.ndarray.tolist, (pairs.i, pairs.j, pairs.weight)),
+            strict=True,
+        )
     }
-    near = np.argsort(cdist(features, features), axis=1)[:, 1 : sizes.n_near + 1]
+    near = np.argsort(cdist(features, features), axis=1)[
+        :, 1 : sizes.n_near + 1
+    ]
     for i, row in enumerate(near.tolist()):
         assert all(weight[min(i, j), max(i, j)] == 1.0 for j in row)
 
@@ -79,16 +98,25 @@ def test_cityblock_is_a_metric_of_pynndescent():
 
 
 def test_what_cannot_be_sampled_is_refused(features):
-    with pytest.raises(InputError, match="metric='nonsense' has no nearest neighbours"):
+    with pytest.raises(
+        InputError, match="metric='nonsense' has no nearest neighbours"
+    ):
         sampled(features, "nonsense", 50)
     for few in (9, 0, 60.5, "60", True):
-        with pytest.raises(InputError, match=r"n_pairs=.* must be a whole number of at least 10"):
+        with pytest.raises(
+            InputError,
+            match=r"n_pairs=.* must be a whole number of at least 10",
+        ):
             NeucMDS(2, metric="cityblock", n_pairs=few).fit(features)
     x = np.abs(features[:62])
-    with pytest.raises(InputError, match="n_pairs=20 are too few for 8 coordinates; pass 256"):
+    with pytest.raises(
+        InputError, match="n_pairs=20 are too few for 8 coordinates; pass 256"
+    ):
         NeucMDS(8, metric="cityblock", n_pairs=20).fit(x)
     x[60:] = 0.0
-    with pytest.raises(InputError, match=r"NaN or infinity, first for objects 6[01] and 6[01]"):
+    with pytest.raises(
+        InputError, match=r"NaN or infinity, first for objects 6[01] and 6[01]"
+    ):
         NeucMDS(2, metric="braycurtis", n_pairs=200, random_state=0).fit(x)
 
 
@@ -100,6 +128,7 @@ def test_a_sample_of_pairs_fits_features_nearly_as_well_as_all(features):
     i, j = np.triu_indices(len(features), 1)
     d = cdist(features, features, "cityblock")[i, j] ** 2
     error = [
-        np.mean((est.dissimilarities(squared=True)[i, j] / d - 1) ** 2) for est in (every, some)
+        np.mean((est.dissimilarities(squared=True)[i, j] / d - 1) ** 2)
+        for est in (every, some)
     ]
     assert error[1] < 2 * error[0]

@@ -18,7 +18,9 @@ LABELS = [f"o{i}" for i in range(N)]
 
 
 def distances() -> np.ndarray:
-    return squareform(pdist(np.random.default_rng(0).normal(size=(N, 4)), "cityblock"))
+    return squareform(
+        pdist(np.random.default_rng(0).normal(size=(N, 4)), "cityblock")
+    )
 
 
 def in_memory(D, **rules):
@@ -27,7 +29,9 @@ def in_memory(D, **rules):
 
 def in_chunks(D, **rules):
     chunks = ((25, 0, 35), (40, 20))  # uneven, and one without entries
-    return neuc_mds(da.from_array(D, chunks=60).rechunk(chunks), N - 1, "neuc", **rules)
+    return neuc_mds(
+        da.from_array(D, chunks=60).rechunk(chunks), N - 1, "neuc", **rules
+    )
 
 
 def on_gpu(D, **rules):
@@ -35,7 +39,11 @@ def on_gpu(D, **rules):
 
     def kernel(array):
         d = np.asarray(array)
-        return None if np.isnan(d).any() else (d.min(), d.max(), np.abs(d - d.T).max())
+        return (
+            None
+            if np.isnan(d).any()
+            else (d.min(), d.max(), np.abs(d - d.T).max())
+        )
 
     with (
         patch("neucmds.problem.dense.mirrored_extremes", kernel),
@@ -87,7 +95,9 @@ def refusal(walk, D, **rules) -> str:
 def test_every_walk_refuses_in_the_same_words(case):
     D, rules, said = BAD[case]
     messages = {refusal(walk, D, **rules) for walk in WALKS}
-    if re.match("infinite|missing|asymmetric|triangle", case):  # only in memory options help
+    if re.match(
+        "infinite|missing|asymmetric|triangle", case
+    ):  # only in memory options help
         messages = {message.split(";")[0] for message in messages}
     assert len(messages) == 1, messages
     assert re.search(said.replace("(", r"\(").replace(")", r"\)"), *messages)
@@ -107,9 +117,13 @@ def test_rounding_is_relative_to_all_of_D(walk):
     D[4, 4] = 1e-10
     # All coordinates give D back.
     found = np.asarray(walk(D).dissimilarities(squared=True))
-    np.testing.assert_allclose(found, np.where(np.eye(N) > 0, 0, D) ** 2, atol=1e-12 * D.max() ** 2)
+    np.testing.assert_allclose(
+        found, np.where(np.eye(N) > 0, 0, D) ** 2, atol=1e-12 * D.max() ** 2
+    )
 
 
-def test_float32_outside_memory_is_refused_where_its_squares_are_lost(tmp_path):
+def test_float32_outside_memory_is_refused_where_its_squares_are_lost(
+    tmp_path,
+):
     D = (distances() * 1e-25).astype(np.float32)
     assert ", or store D as float64." in refusal(in_chunks, D)

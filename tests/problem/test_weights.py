@@ -13,7 +13,9 @@ N = 6
 D = (np.arange(N)[:, None] * 1.0 + np.arange(N)) * (1 - np.eye(N))
 W = 1.0 + D + D.T
 NAMED = pd.DataFrame(D, list("abcdef"), list("abcdef"))
-pytestmark = pytest.mark.filterwarnings("ignore::neucmds.errors.NeucmdsWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::neucmds.errors.NeucmdsWarning"
+)
 
 
 def spoiled(i, j, value, other=None):
@@ -30,11 +32,19 @@ def test_gaps_and_the_diagonal_have_no_weight(library, weights):
     gaps[1, 4] = gaps[4, 1] = np.nan
     emb = neuc_mds(library.asarray(gaps), 2, weights=weights, missing="ignore")
     left = np.asarray(emb.dissimilarities(squared=True)) - D**2
-    counted = ~np.isnan(gaps) * (np.ones((N, N)) if weights is None else weights)
+    counted = ~np.isnan(gaps) * (
+        np.ones((N, N)) if weights is None else weights
+    )
     assert emb.stress == pytest.approx(np.sum(counted * left**2))
-    without = np.where(np.isnan(gaps), 0, np.ones((N, N)) if weights is None else weights)
-    same = neuc_mds(library.asarray(gaps), 2, weights=without + np.eye(N), missing="ignore")
-    np.testing.assert_array_equal(np.asarray(same.coordinates), np.asarray(emb.coordinates))
+    without = np.where(
+        np.isnan(gaps), 0, np.ones((N, N)) if weights is None else weights
+    )
+    same = neuc_mds(
+        library.asarray(gaps), 2, weights=without + np.eye(N), missing="ignore"
+    )
+    np.testing.assert_array_equal(
+        np.asarray(same.coordinates), np.asarray(emb.coordinates)
+    )
 
 
 def test_a_pair_of_weight_0_is_a_gap():
@@ -48,7 +58,9 @@ def test_a_pair_of_weight_0_is_a_gap():
 def test_weights_go_by_name_also_of_a_d_in_single_precision():
     by_name = pd.DataFrame(W, NAMED.index, NAMED.index).loc[::-1, ::-1]
     expected = neuc_mds(D, 2, weights=W).coordinates
-    np.testing.assert_array_equal(neuc_mds(NAMED, 2, weights=by_name).coordinates, expected)
+    np.testing.assert_array_equal(
+        neuc_mds(NAMED, 2, weights=by_name).coordinates, expected
+    )
     single = neuc_mds(NAMED.astype(np.float32), 2, weights=by_name).coordinates
     np.testing.assert_allclose(single, expected, atol=1e-4)
 
@@ -60,7 +72,10 @@ def test_weights_go_by_name_also_of_a_d_in_single_precision():
         (spoiled(1, 2, np.nan), "NaN or infinity"),
         (spoiled(1, 2, -1.0), "must not be negative: the lowest is -1"),
         (spoiled(1, 2, 1.0, 1.5), "not symmetric: largest gap 0.5"),
-        (spoiled(3, slice(None), 0.0), "^1 of 6 objects have no pair .* first object 3, 'd'; drop"),
+        (
+            spoiled(3, slice(None), 0.0),
+            "^1 of 6 objects have no pair .* first object 3, 'd'; drop",
+        ),
         (1e61 * W, "weights are too large: the largest is"),
         (1e-62 * W, "weights are too small"),
     ],
@@ -73,12 +88,23 @@ def test_what_cannot_weigh_pairs_is_refused(weights, said):
 @pytest.mark.parametrize(
     ("weight", "sq_size", "fits"),
     [
-        *((10**13.5, 1e84, True), (10**14.5, 1e84, False), (1e58, 1.0, True), (1e62, 1.0, False)),
-        *((10**-10.5, 1e-86, True), (10**-11.5, 1e-86, False), (1e-58, 1.0, True)),
+        *(
+            (10**13.5, 1e84, True),
+            (10**14.5, 1e84, False),
+            (1e58, 1.0, True),
+            (1e62, 1.0, False),
+        ),
+        *(
+            (10**-10.5, 1e-86, True),
+            (10**-11.5, 1e-86, False),
+            (1e-58, 1.0, True),
+        ),
         *((1e-62, 1.0, False), (1.0, 0.0, True)),
     ],
 )
-def test_products_of_weights_and_powers_of_d_stay_within_floats(weight, sq_size, fits):
+def test_products_of_weights_and_powers_of_d_stay_within_floats(
+    weight, sq_size, fits
+):
     refused = pytest.raises(InputError, match="divide by 1e")
     d = np.sqrt(sq_size) * D / D.max()
     with nullcontext() if fits else refused:
@@ -92,5 +118,7 @@ def test_parts_without_a_pair_between_them_are_named():
     chain = np.eye(N, k=1) + np.eye(N, k=-1)
     assert neuc_mds(NAMED, 2, weights=chain).n == N
     chain[3, 4] = chain[4, 3] = 0
-    with pytest.raises(InputError, match=r"2 parts .* of 4, 2 objects; .* largest: 'e', 'f'"):
+    with pytest.raises(
+        InputError, match=r"2 parts .* of 4, 2 objects; .* largest: 'e', 'f'"
+    ):
         neuc_mds(NAMED, 2, weights=chain)

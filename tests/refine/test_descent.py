@@ -46,7 +46,9 @@ class Quadratic:
         return np.linalg.solve(self.m, self.gradient)
 
     def minimize_along(self, direction):
-        t = -np.vdot(self.gradient, direction) / np.vdot(direction, self.h @ direction)
+        t = -np.vdot(self.gradient, direction) / np.vdot(
+            direction, self.h @ direction
+        )
         moved = Quadratic(self.h, self.m, self.coordinates + t * direction)
         return moved if moved.value < self.value else None
 
@@ -68,13 +70,23 @@ def quadratic(seed, n):
 def test_a_quadratic_of_n_variables_takes_n_steps(seed, n):
     start = quadratic(seed, n)
     heard, seen = [], []
-    limits = Limits(n, 0.0, lambda *a: heard.append(a), lambda *kept: seen.append(kept), done=5)
+    limits = Limits(
+        n,
+        0.0,
+        lambda *a: heard.append(a),
+        lambda *kept: seen.append(kept),
+        done=5,
+    )
     end = descend(start, limits)
     assert end.value == pytest.approx(2.0, abs=1e-6)
     assert np.all(np.diff(end.history) < 0)
     values = end.history[1:]
-    assert heard == [(5 + step, 5 + n, value) for step, value in enumerate(values, 1)]
-    assert [2 * replace(start, coordinates=x).value for x, _ in seen] == list(values)
+    assert heard == [
+        (5 + step, 5 + n, value) for step, value in enumerate(values, 1)
+    ]
+    assert [2 * replace(start, coordinates=x).value for x, _ in seen] == list(
+        values
+    )
     fewer = descend(start, Limits(n - 1, 0.0))
     assert fewer.history == end.history[:n]
     last = replace(start, coordinates=fewer.coordinates)
@@ -83,7 +95,9 @@ def test_a_quadratic_of_n_variables_takes_n_steps(seed, n):
 
 
 @pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-6])
-def test_it_stops_where_three_steps_gain_little_and_one_more_promises_little(tol):
+def test_it_stops_where_three_steps_gain_little_and_one_more_promises_little(
+    tol,
+):
     end = descend(quadratic(0, 30), Limits(200, tol))
     values, flat = np.array(end.history), min(tol, 6e-4)
     assert end.converged
@@ -98,17 +112,29 @@ def test_it_stops_where_three_steps_gain_little_and_one_more_promises_little(tol
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.floats(-9, 9), min_size=3, max_size=3), st.floats(-9, -0.1), st.floats(0.1, 9))
+@given(
+    st.lists(st.floats(-9, 9), min_size=3, max_size=3),
+    st.floats(-9, -0.1),
+    st.floats(0.1, 9),
+)
 def test_the_lowest_point_of_a_quartic_is_found(middle, slope, last):
     c = np.array([middle[0], slope, middle[1], middle[2], last])
     t = lowest_point(c)
     grid = np.linspace(0, 2 + max(1, np.abs(c).max() / last), 20_001)
     assert t > 0
-    assert np.polyval(c[::-1], t) <= np.polyval(c[::-1], grid).min() + 1e-9 * np.abs(c).max()
+    assert (
+        np.polyval(c[::-1], t)
+        <= np.polyval(c[::-1], grid).min() + 1e-9 * np.abs(c).max()
+    )
 
 
 def test_a_line_that_does_not_fall_has_no_lowest_point():
-    for c in ([1, 0, 1, 0, 1], [1, 2, 1, 0, 1], [1, np.nan, 1, 0, 1], [1, -1, 0, 0, 0]):
+    for c in (
+        [1, 0, 1, 0, 1],
+        [1, 2, 1, 0, 1],
+        [1, np.nan, 1, 0, 1],
+        [1, -1, 0, 0, 0],
+    ):
         assert lowest_point(np.array(c, dtype=float)) is None
         assert c[1] == -1 or searched(c, lambda t: (1.0 + t, 1.0)) is None
     assert searched([1.0, -1, 1, 0, 0], lambda t: (1.0 + t, 1.0)) is None
@@ -135,7 +161,9 @@ def test_a_search_ends_lower_and_where_the_slope_is_a_third(stretch, tilt):
         u = t / stretch - 1
         root = np.sqrt(1 + u * u)
         bump = 0.1 * tilt * np.tanh(u)
-        return root + bump, (u / root + 0.1 * tilt * (1 - np.tanh(u) ** 2)) / stretch
+        return root + bump, (
+            u / root + 0.1 * tilt * (1 - np.tanh(u) ** 2)
+        ) / stretch
 
     value, slope = at(0.0)
     for curvature in (1.0, 1e-3, 1e3):
@@ -150,8 +178,12 @@ def test_a_search_ends_lower_and_where_the_slope_is_a_third(stretch, tilt):
         assert at(t)[0] == min(at(other)[0] for other in seen)
 
 
-@pytest.mark.parametrize(("bottom", "size"), [(0.3, 1e-3), (0.5, 1.0), (0.8, 1e3)])
-def test_the_lowest_point_of_a_cubic_is_found_within_a_tenth_of_the_ends(bottom, size):
+@pytest.mark.parametrize(
+    ("bottom", "size"), [(0.3, 1e-3), (0.5, 1.0), (0.8, 1e3)]
+)
+def test_the_lowest_point_of_a_cubic_is_found_within_a_tenth_of_the_ends(
+    bottom, size
+):
     cubic = size * np.polynomial.Polynomial.fromroots([bottom, -0.7]).integ()
     low, high = ((t, 7 + cubic(t), cubic.deriv()(t)) for t in (0.0, 1.0))
     assert _lowest_of_cubic(*low, *high) == pytest.approx(bottom)
@@ -165,5 +197,9 @@ def test_the_lowest_point_of_a_cubic_is_found_within_a_tenth_of_the_ends(bottom,
 def test_limits_have_defaults():
     assert Limits.of("distance", 600).tol < Limits.of("distance", 601).tol
     assert Limits.of("distance", 600, 7, 0.0) == Limits(7, 0.0)
-    assert Limits(7, 0.5).at_most(3) == Limits(3, 0.5) == Limits(3, 0.5).at_most(7)
+    assert (
+        Limits(7, 0.5).at_most(3)
+        == Limits(3, 0.5)
+        == Limits(3, 0.5).at_most(7)
+    )
     assert Form(np.array([1.0, -1.0, 1.0])).signature == (2, 1)

@@ -33,7 +33,9 @@ def test_where_it_ends_no_object_can_be_moved_to_gain(loss):
         d_hat = np.sum(found.signs * (x - found.coordinates) ** 2, axis=1)
         return np.sum(rule.loss.terms(found.form, D[row] ** 2, d_hat)[0] ** 2)
 
-    for row, (here, placed) in enumerate(zip(found.coordinates, rule.place(D**2), strict=True)):
+    for row, (here, placed) in enumerate(
+        zip(found.coordinates, rule.place(D**2), strict=True)
+    ):
         moved = minimize(own, here, args=(row,)).x
         assert min(own(moved, row), own(placed, row)) >= 0.998 * own(here, row)
 
@@ -43,7 +45,12 @@ def test_distance_ends_no_higher_than_eight_starts_of_smacof():
     D = np.triu(np.random.default_rng(3).uniform(0.3, 1, (24, 24)), 1)
     D = D + D.T
     found = neuc_mds(D, (3, 0), loss="distance", random_state=0)
-    settings = {"n_init": 8, "max_iter": 300, "eps": 1e-7, "normalized_stress": False}
+    settings = {
+        "n_init": 8,
+        "max_iter": 300,
+        "eps": 1e-7,
+        "normalized_stress": False,
+    }
     raw_stress = smacof(D, n_components=3, random_state=0, **settings)[1]
     assert found.loss_value / 2 <= 1.0005 * raw_stress
 
@@ -58,7 +65,9 @@ def test_an_exact_fit_is_found_also_with_gaps_and_signs_it_lacks(loss):
         found = neuc_mds(d, 2, loss=loss, n_init=2, random_state=0, **given)
         assert found.info.converged
         assert found.loss_value <= 1e-9 * D.size
-        np.testing.assert_allclose(found.dissimilarities(squared=True), D**2, atol=1e-3)
+        np.testing.assert_allclose(
+            found.dissimilarities(squared=True), D**2, atol=1e-3
+        )
     padded = neuc_mds(D, (3, 2), loss=loss, n_init=1)
     assert padded.signature == (3, 2)
     assert padded.loss_value <= 1e-3 * D.size
@@ -66,7 +75,9 @@ def test_an_exact_fit_is_found_also_with_gaps_and_signs_it_lacks(loss):
 
 def test_equal_dissimilarities_do_not_end_where_symmetry_holds_the_descent():
     D = 1 - np.eye(20)
-    assert neuc_mds(D, 6).stress < 38  # 180 from eigenvectors as LAPACK returns them
+    assert (
+        neuc_mds(D, 6).stress < 38
+    )  # 180 from eigenvectors as LAPACK returns them
     assert neuc_mds(D, 2, weights=np.ones((20, 20))).stress < 120  # 288
     assert neuc_mds(D, 2, loss="distance").loss_value < 54  # 114 with (1, 1)
 
@@ -82,18 +93,25 @@ def test_equal_dissimilarities_do_not_end_where_symmetry_holds_the_descent():
         (0, (9, 8, 7, 6, 5, 6, 7, 8), 4),
     ],
 )
-def test_more_negatives_are_tried_before_fewer_while_the_loss_falls(own, values, reached):
+def test_more_negatives_are_tried_before_fewer_while_the_loss_falls(
+    own, values, reached
+):
     assert best_negatives(values.__getitem__, own, len(values) - 1) == reached
 
 
 def test_few_objects_in_few_coordinates_have_many_starts():
-    found = [usual_starts(n, k) for n, k in ((100, 10), (101, 10), (600, 10), (601, 2), (9, 11))]
+    found = [
+        usual_starts(n, k)
+        for n, k in ((100, 10), (101, 10), (600, 10), (601, 2), (9, 11))
+    ]
     assert found == [32, 12, 12, 1, 1]
 
 
 def hops(edges, n):
     i, j = np.array(edges).T
-    return shortest_path(csr_array((np.ones(i.size), (i, j)), shape=(n, n)), directed=False)
+    return shortest_path(
+        csr_array((np.ones(i.size), (i, j)), shape=(n, n)), directed=False
+    )
 
 
 def test_other_signatures_and_more_starts_end_lower():
@@ -131,24 +149,38 @@ def test_the_lowest_point_is_found_between_the_steps(bottom):
 
 
 def test_what_gains_little_or_nothing_is_flat():
-    for cost in (lambda root: 1 + abs(root), lambda root: 1 - 0.019 * (root == -6), lambda _: 0.0):
+    for cost in (
+        lambda root: 1 + abs(root),
+        lambda root: 1 - 0.019 * (root == -6),
+        lambda _: 0.0,
+    ):
         assert searched(cost)[0] == 0
     assert searched(lambda root: 1 - 0.021 * (root == -6))[0] == -6
-    assert searched(lambda root: 1e-21 / (1 + abs(root)))[1] == {0.0}  # perfect as it is
+    assert searched(lambda root: 1e-21 / (1 + abs(root)))[1] == {
+        0.0
+    }  # perfect as it is
 
 
 def test_no_step_is_beyond_the_sphere_of_the_longest_or_fifteen_of_it():
     for unit in (0.1, 0.8):
-        found, seen = searched(lambda root: 1 / (1 + abs(root)), unit)  # the farther the better
+        found, seen = searched(
+            lambda root: 1 / (1 + abs(root)), unit
+        )  # the farther the better
         assert found == pytest.approx(-15 * unit)
         assert min(seen) == pytest.approx(-15 * unit, abs=1e-6)
-    found, seen = searched(lambda root: 2 + abs(root) if root < 0 else 1 / (1 + root), unit)
+    found, seen = searched(
+        lambda root: 2 + abs(root) if root < 0 else 1 / (1 + root), unit
+    )
     assert found == pytest.approx(np.pi * unit)
-    assert {float(round(share * np.pi * unit, 6)) for share in (0.5, 0.97, 1)} <= seen
+    assert {
+        float(round(share * np.pi * unit, 6)) for share in (0.5, 0.97, 1)
+    } <= seen
 
 
 def test_the_unit_is_the_mean_distance_of_what_counts():
     off = ~np.eye(30, dtype=bool)
     assert mean_distance(D) == pytest.approx(np.sqrt(D[off]).mean())
     w = np.random.default_rng(1).uniform(0, 1, D.shape) * off
-    assert mean_distance(D, w) == pytest.approx(np.sum(w * np.sqrt(D)) / w.sum())
+    assert mean_distance(D, w) == pytest.approx(
+        np.sum(w * np.sqrt(D)) / w.sum()
+    )

@@ -37,7 +37,9 @@ def bumpy(n=40, seed=0):
     x = rng.standard_normal((n, 4)) * [3, 2, 1, 0.3]
     d = np.abs(d_hat_of(x)) * rng.uniform(0.8, 1.25, (n, n)) + 0.1
     d = np.triu(d, 1) + np.triu(d, 1).T
-    start = rng.standard_normal((n, 4)) * np.sqrt(d.mean() / 4) * [1, 1, 1, 0.3]
+    start = (
+        rng.standard_normal((n, 4)) * np.sqrt(d.mean() / 4) * [1, 1, 1, 0.3]
+    )
     return d, start - start.mean(axis=0)
 
 
@@ -63,12 +65,16 @@ def residual(loss, d, d_hat, floor=FLOOR, smoothing=0.0, corner=CORNER):
     lowest = corner**2 * np.maximum(d, floor**2)
     root = np.sqrt(np.maximum(np.maximum(d_hat, lowest), 1e-300))
     tangent = (d_hat - lowest) / (2 * root) if corner else 0.0
-    return np.where(d_hat < lowest, np.sqrt(lowest) + tangent, root) - np.sqrt(d), 1 / (2 * root)
+    return np.where(d_hat < lowest, np.sqrt(lowest) + tangent, root) - np.sqrt(
+        d
+    ), 1 / (2 * root)
 
 
 def value_of(loss, d, w, x, **settings):
     off = ~np.eye(len(d), dtype=bool)
-    return float(np.sum((w * residual(loss, d, d_hat_of(x), **settings)[0] ** 2)[off]))
+    return float(
+        np.sum((w * residual(loss, d, d_hat_of(x), **settings)[0] ** 2)[off])
+    )
 
 
 KINDS = {
@@ -96,7 +102,9 @@ def system_of(kind, d, w, loss):
     weighted=st.sampled_from([None, 0.0, 0.3]),
     seed=st.integers(0, 10**6),
 )
-def test_all_that_a_descent_asks_for_is_that_of_the_formula(kind, loss, weighted, seed):
+def test_all_that_a_descent_asks_for_is_that_of_the_formula(
+    kind, loss, weighted, seed
+):
     module, n = tiles if "tile" in kind else listed_pairs, 23
     d, x = bumpy(n, seed)
     w = None if weighted is None else random_weights(n, weighted, seed)
@@ -105,11 +113,19 @@ def test_all_that_a_descent_asks_for_is_that_of_the_formula(kind, loss, weighted
     p -= p.mean(axis=0)
     with patch.multiple(module, **KINDS[kind]):
         system = system_of(kind, d, w, loss)
-        unit, y, way = system.unit, x / np.sqrt(system.scale), p / np.sqrt(system.scale)
+        unit, y, way = (
+            system.unit,
+            x / np.sqrt(system.scale),
+            p / np.sqrt(system.scale),
+        )
         at, along = (asarray_like(one, system.d) for one in (y, way))
         here = system.at(at)
         quartic, move = system.line(here, along)
-        there, end, anew = system.at(at + 0.3 * along), move(0.3), system.true_value(at)
+        there, end, anew = (
+            system.at(at + 0.3 * along),
+            move(0.3),
+            system.true_value(at),
+        )
         made = (*system.blocks(here), here.step)
         blocks, pulls, step = map(np.asarray, made)
         here, there, end = (
@@ -117,14 +133,21 @@ def test_all_that_a_descent_asks_for_is_that_of_the_formula(kind, loss, weighted
             for one in (here, there, end)
         )
     none = value_of(loss, d, counted, 0 * x, corner=0.0)
-    assert system.rounding * unit == pytest.approx(EXACT * none, rel=1e-9, abs=0)
+    assert system.rounding * unit == pytest.approx(
+        EXACT * none, rel=1e-9, abs=0
+    )
     own = np.trace(blocks, axis1=1, axis2=2) / 4
     ridge = 0.25 * pulls + pairwise.RIDGE * (own + own.mean())
     held = (blocks + ridge[:, None, None] * np.eye(4)) * 16
-    solved = np.linalg.solve(held, (SIGNS * here.gradient)[:, :, None])[:, :, 0] * SIGNS
+    solved = (
+        np.linalg.solve(held, (SIGNS * here.gradient)[:, :, None])[:, :, 0]
+        * SIGNS
+    )
     solved -= solved.mean(axis=0)
     np.testing.assert_allclose(step, solved, atol=1e-9 * np.abs(solved).max())
-    assert anew * unit == pytest.approx(value_of(loss, d, counted, x, corner=0.0), rel=1e-10)
+    assert anew * unit == pytest.approx(
+        value_of(loss, d, counted, x, corner=0.0), rel=1e-10
+    )
 
     def f(t):
         return value_of(loss, d, counted, x + t * p)
@@ -133,34 +156,59 @@ def test_all_that_a_descent_asks_for_is_that_of_the_formula(kind, loss, weighted
     assert here.value * unit == pytest.approx(f(0), rel=1e-10)
     size = np.linalg.norm(here.gradient) * np.linalg.norm(way) * unit
     first = float(np.vdot(here.gradient, way)) * unit
-    assert first == pytest.approx((f(h) - f(-h)) / (2 * h), rel=1e-4, abs=1e-5 * size)
-    np.testing.assert_allclose(here.gradient.mean(axis=0), 0, atol=1e-12 * size)
+    assert first == pytest.approx(
+        (f(h) - f(-h)) / (2 * h), rel=1e-4, abs=1e-5 * size
+    )
+    np.testing.assert_allclose(
+        here.gradient.mean(axis=0), 0, atol=1e-12 * size
+    )
     np.testing.assert_allclose(quartic[:2] * unit, [f(0), first], rtol=1e-9)
     if loss != "distance":
-        assert np.polyval(quartic[::-1], 0.3) * unit == pytest.approx(f(0.3), rel=1e-9)
+        assert np.polyval(quartic[::-1], 0.3) * unit == pytest.approx(
+            f(0.3), rel=1e-9
+        )
     assert end.value == pytest.approx(there.value, rel=1e-9)
-    np.testing.assert_allclose(end.gradient, there.gradient, atol=1e-8 * np.abs(end.gradient).max())
+    np.testing.assert_allclose(
+        end.gradient, there.gradient, atol=1e-8 * np.abs(end.gradient).max()
+    )
     q, bend = residual(loss, d, d_hat_of(x))
-    own = counted if kind in ("one tile", "tiles") else counted * (1 - np.eye(n))
+    own = (
+        counted if kind in ("one tile", "tiles") else counted * (1 - np.eye(n))
+    )
     differences = x[:, None] - x[None]
-    expected = np.einsum("ij,ija,ijb->iab", own * bend**2, differences, differences)
+    expected = np.einsum(
+        "ij,ija,ijb->iab", own * bend**2, differences, differences
+    )
     # Their unit is that of the loss over that of D².
     scale = unit / system.scale
-    np.testing.assert_allclose(blocks * scale, expected, atol=1e-9 * np.abs(expected).max())
-    np.testing.assert_allclose(pulls * scale, np.sum(own * np.abs(q) * bend, axis=1), rtol=1e-8)
+    np.testing.assert_allclose(
+        blocks * scale, expected, atol=1e-9 * np.abs(expected).max()
+    )
+    np.testing.assert_allclose(
+        pulls * scale, np.sum(own * np.abs(q) * bend, axis=1), rtol=1e-8
+    )
 
 
 @pytest.mark.parametrize("loss", ["distance", "relative"])
-def test_a_smoothed_loss_has_its_own_formula_and_goes_over_into_the_squared_one(loss):
+def test_a_smoothed_loss_has_its_own_formula_and_goes_over_into_the_squared_one(
+    loss,
+):
     d, x = bumpy()
     w, least = np.ones_like(d), float(d.mean())
     plain = Tiles.of(d, loss, floor=FLOOR).signed(SIGNS)
     scale, y = plain.scale, x / np.sqrt(plain.scale)
     smooth = replace(plain, loss=plain.loss.smoothed(least / scale))
-    given = {"smoothing": least} if loss == "distance" else {"floor": least**0.5}
+    given = (
+        {"smoothing": least} if loss == "distance" else {"floor": least**0.5}
+    )
     value = smooth.at(y).value * plain.unit
     assert value == pytest.approx(value_of(loss, d, w, x, **given), rel=1e-10)
-    far = replace(plain, loss=plain.loss.smoothed(1e6 * d.max() / scale)).at(y).value * plain.unit
+    far = (
+        replace(plain, loss=plain.loss.smoothed(1e6 * d.max() / scale))
+        .at(y)
+        .value
+        * plain.unit
+    )
     unit = (1e6 * d.max()) ** 2 if loss == "relative" else 4e6 * d.max()
     assert far * unit == pytest.approx(value_of("squared", d, w, x), rel=1e-5)
 
@@ -170,7 +218,10 @@ def test_the_distance_loss_bends_along_a_line_as_its_quartic_says(kind):
     d, x = bumpy()
     p, h = np.random.default_rng(2).standard_normal(x.shape), 1e-4
     system = system_of(kind, d, random_weights(40), "distance")
-    x, p = x / np.sqrt(system.scale), (p - p.mean(axis=0)) / np.sqrt(system.scale)
+    x, p = (
+        x / np.sqrt(system.scale),
+        (p - p.mean(axis=0)) / np.sqrt(system.scale),
+    )
     up, here, down = (system.at(x + t * p) for t in (h, 0.0, -h))
     bend = (up.value - 2 * here.value + down.value) / h**2
     assert 2 * system.line(here, p)[0][2] == pytest.approx(bend, rel=1e-3)
@@ -180,7 +231,11 @@ def test_the_distance_loss_bends_along_a_line_as_its_quartic_says(kind):
 
 
 def minimized(kind, d, x, loss, w=None, **given):
-    limits = Limits(given.pop("max_iter", 200), given.pop("tol", 2e-3), given.pop("callback", None))
+    limits = Limits(
+        given.pop("max_iter", 200),
+        given.pop("tol", 2e-3),
+        given.pop("callback", None),
+    )
     start = Start(x, Form(SIGNS, given.pop("curvature", 0.0)))
     if kind == "tiles":
         link = start.form.to_sq(d)
@@ -203,10 +258,19 @@ def test_it_never_rises_and_ends_at_rest_and_says_its_value(kind, loss, small):
         patch.object(listed_pairs, "CACHED_ELEMENTS", most),
     ):
         end = minimized(
-            kind, d, x, loss, w, max_iter=500, tol=1e-5, callback=lambda *a: heard.append(a)
+            kind,
+            d,
+            x,
+            loss,
+            w,
+            max_iter=500,
+            tol=1e-5,
+            callback=lambda *a: heard.append(a),
         )
         # Gaps say nothing, whatever stands there.
-        again = minimized(kind, np.where(w > 0, d, 77.0), x, loss, w, max_iter=500, tol=1e-5)
+        again = minimized(
+            kind, np.where(w > 0, d, 77.0), x, loss, w, max_iter=500, tol=1e-5
+        )
     assert end.converged
     assert end.relative_gradient**2 <= 1e-5
     assert np.all(np.diff(end.history) <= 0)
@@ -217,9 +281,13 @@ def test_it_never_rises_and_ends_at_rest_and_says_its_value(kind, loss, small):
     assert values[1 - len(end.history) :] == end.history[1:]
     assert loss == "relative" or len(steps) == len(end.history) - 1
     floor = np.sqrt(end.loss.floor)
-    assert loss == "squared" or floor == pytest.approx(floor_of(Form(SIGNS), d, w), rel=1e-6)
+    assert loss == "squared" or floor == pytest.approx(
+        floor_of(Form(SIGNS), d, w), rel=1e-6
+    )
     found = value_of(loss, d, w, end.coordinates, floor=floor, corner=0.0)
-    assert end.value == pytest.approx(found, rel=1e-5 if small < 600 else 1e-10)
+    assert end.value == pytest.approx(
+        found, rel=1e-5 if small < 600 else 1e-10
+    )
     assert end.value < 0.5 * value_of(loss, d, w, x, floor=floor, corner=0.0)
     assert again.value == pytest.approx(end.value, rel=1e-3)
     stopped = minimized(kind, d, x, loss, w, max_iter=2)
@@ -231,14 +299,25 @@ def test_it_never_rises_and_ends_at_rest_and_says_its_value(kind, loss, small):
 def test_tiles_and_listed_pairs_and_any_library_take_the_same_way(loss):
     d, x = bumpy()
     w = 1 - np.eye(40)
-    ends = [minimized(kind, d, x, loss, w, max_iter=8) for kind in ("tiles", "listed")]
+    ends = [
+        minimized(kind, d, x, loss, w, max_iter=8)
+        for kind in ("tiles", "listed")
+    ]
     there = array_api_strict.asarray
-    ends.append(minimized("tiles", there(d), there(x), loss, there(w), max_iter=8))
+    ends.append(
+        minimized("tiles", there(d), there(x), loss, there(w), max_iter=8)
+    )
     order = np.random.default_rng(5).permutation(40)
-    turned = minimized("tiles", d[np.ix_(order, order)], x[order], loss, w, max_iter=8)
-    ends.append(replace(turned, coordinates=turned.coordinates[np.argsort(order)]))
+    turned = minimized(
+        "tiles", d[np.ix_(order, order)], x[order], loss, w, max_iter=8
+    )
+    ends.append(
+        replace(turned, coordinates=turned.coordinates[np.argsort(order)])
+    )
     for end in ends[1:]:
-        np.testing.assert_allclose(np.asarray(end.coordinates), ends[0].coordinates, atol=1e-6)
+        np.testing.assert_allclose(
+            np.asarray(end.coordinates), ends[0].coordinates, atol=1e-6
+        )
         assert end.value == pytest.approx(ends[0].value, rel=1e-8)
 
 
@@ -255,9 +334,13 @@ def test_the_units_of_d_and_of_weights_do_not_matter(loss, kind, curvature):
         far = (d * 4.0**power, x * 2.0**power, loss, w * 4.0 ** (power // 2))
         there = minimized(kind, *far, **scaled)
         assert there.form.curvature == scaled["curvature"]
-        np.testing.assert_array_equal(there.coordinates, here.coordinates * 2.0**power)
+        np.testing.assert_array_equal(
+            there.coordinates, here.coordinates * 2.0**power
+        )
         assert there.loss.floor == here.loss.floor * 4.0**power
-        assert there.value == here.value * 4.0 ** (power * here.loss.degree + power // 2)
+        assert there.value == here.value * 4.0 ** (
+            power * here.loss.degree + power // 2
+        )
 
 
 def test_rows_are_cut_into_parts_of_as_many_entries():
@@ -267,12 +350,20 @@ def test_rows_are_cut_into_parts_of_as_many_entries():
 
 
 def test_many_objects_or_pairs_are_held_in_single_precision():
-    with patch.object(tiles, "FEW_OBJECTS", 5), patch.object(listed_pairs, "CACHED_ELEMENTS", 10):
+    with (
+        patch.object(tiles, "FEW_OBJECTS", 5),
+        patch.object(listed_pairs, "CACHED_ELEMENTS", 10),
+    ):
         for n, dtype in ((5, np.float64), (6, np.float32)):
             d = np.ones((n, n))
             assert Tiles.of(d, "squared").precision == dtype
             assert Tiles.of(d, "squared", exact=True).precision == np.float64
-            assert ListedPairs.of(listed(d, d), "squared", Form(SIGNS), like=d).d.dtype == dtype
+            assert (
+                ListedPairs.of(
+                    listed(d, d), "squared", Form(SIGNS), like=d
+                ).d.dtype
+                == dtype
+            )
 
 
 @pytest.mark.parametrize("loss", ["distance", "relative"])
@@ -294,19 +385,27 @@ def test_planted_coordinates_are_found_and_left_alone(kind, loss):
     d = np.maximum(d, 0.0)
     noise = 0.1 * np.random.default_rng(1).standard_normal(x.shape)
     end = minimized(kind, d, x + noise, loss, w, max_iter=300, tol=1e-12)
-    assert np.abs(d_hat_of(end.coordinates) - d_hat_of(x)).max() < 1e-4 * d.max()
+    assert (
+        np.abs(d_hat_of(end.coordinates) - d_hat_of(x)).max() < 1e-4 * d.max()
+    )
     there = minimized(kind, d, x, loss, w)
     assert there.converged
     assert len(there.history) == 1
 
 
 @pytest.mark.parametrize("curvature", [0.0, -0.3])
-def test_the_floor_is_half_of_the_lowest_percent_or_the_usual_nearest(curvature):
-    d, _ = bumpy(120)
+def test_the_floor_is_half_of_the_lowest_percent_or_the_usual_nearest(
+    curvature,
+):
+    bumps, _ = bumpy(120)
     form, flat = Form(SIGNS, curvature), Form(SIGNS)
     seen = set()
     twins = np.kron(np.eye(60), np.ones((2, 2))) * (1 - np.eye(120)) > 0
-    for d, some in ((d, d >= 0), (d, d > np.median(d)), (np.where(twins, 1e-4, d), d >= 0)):  # noqa: B020
+    for d, some in (
+        (bumps, bumps >= 0),
+        (bumps, bumps > np.median(bumps)),
+        (np.where(twins, 1e-4, bumps), bumps >= 0),
+    ):
         w = 1.0 * some
         counted = np.sort(d[(d > 0) & (w > 0)].astype(np.float32))
         half = np.sqrt(counted[int(0.01 * (counted.size - 1))]) / 2
@@ -318,13 +417,17 @@ def test_the_floor_is_half_of_the_lowest_percent_or_the_usual_nearest(curvature)
             found = floor_of(form, asarray(link), asarray(w))
             assert found == pytest.approx(min(half, nearest), rel=1e-6)
     assert seen == {True, False}
-    assert floor_of(flat, 0 * d) == 1.0
+    assert floor_of(flat, 0 * bumps) == 1.0
     pairs = make_pairs(4, [0, 0, 1, 0], [1, 2, 2, 3], [0.0, 2.0, 2.0, 3.0])
     assert pair_floor(flat, pairs) == pytest.approx(1.0)
-    many = make_pairs(102, [0] * 101, range(1, 102), np.sqrt(np.arange(1.0, 102)))
+    many = make_pairs(
+        102, [0] * 101, range(1, 102), np.sqrt(np.arange(1.0, 102))
+    )
     # The second of a hundred and one.
     assert pair_floor(flat, many) == pytest.approx(np.sqrt(2) / 2)
-    assert pair_floor(flat, replace(pairs, sq_dissimilarity=np.zeros(4))) == 1.0
+    assert (
+        pair_floor(flat, replace(pairs, sq_dissimilarity=np.zeros(4))) == 1.0
+    )
 
 
 def test_an_interrupted_descent_goes_on(tmp_path, monkeypatch):
@@ -341,7 +444,9 @@ def test_an_interrupted_descent_goes_on(tmp_path, monkeypatch):
         minimized("listed", d, x, "relative", callback=stop, checkpoint=kept)
     held = kept.read_bytes()
     done = minimized("listed", d, x, "relative", checkpoint=kept, max_iter=5)
-    assert len(done.history) == 1  # iterations before count, and no more than five were asked for
+    assert (
+        len(done.history) == 1
+    )  # iterations before count, and no more than five were asked for
     kept.write_bytes(held)
     end = minimized("listed", d, x, "relative", checkpoint=kept)
     assert end.value == pytest.approx(whole.value, rel=0.1)
@@ -355,7 +460,9 @@ def test_what_a_loss_is_not_defined_for_is_refused(kind):
     d[1, 2] = d[2, 1] = -0.2
     d[8, 9] = d[9, 8] = 0.0
     for loss in ("distance", "relative"):
-        with pytest.raises(InputError, match=r"2 pairs have D < 0, the lowest -0\.7"):
+        with pytest.raises(
+            InputError, match=r"2 pairs have D < 0, the lowest -0\.7"
+        ):
             minimized(kind, d, x, loss)
         w = np.where(d > 0, 1.0, 0.0)
         assert np.isfinite(minimized(kind, d, x, loss, w, max_iter=2).value)
@@ -377,13 +484,19 @@ def test_errors_count_in_d_whatever_the_curvature(curvature, name, seed):
     residual, slope, bend = loss.terms(form, link, fitted.copy(), bend=True)
     error = d_hat - d
     # q of "relative" is D̂/D − 1 where κ is zero, twice the relative error of d.
-    expected = error if name == "distance" else 2 * error * _slope(d, floor, curvature)
+    expected = (
+        error
+        if name == "distance"
+        else 2 * error * _slope(d, floor, curvature)
+    )
     np.testing.assert_allclose(residual, expected, rtol=2e-3, atol=1e-9)
     step = 1e-5 * fitted
     up, down = (loss.terms(form, link, fitted + s)[0] for s in (step, -step))
     np.testing.assert_allclose((up - down) / (2 * step), slope, rtol=1e-4)
     sizes = np.abs(error) / (1 if name == "distance" else np.maximum(d, floor))
-    assert loss.in_distances(form, link, fitted) == pytest.approx(sizes.sum(), rel=1e-3)
+    assert loss.in_distances(form, link, fitted) == pytest.approx(
+        sizes.sum(), rel=1e-3
+    )
     counted = rng.integers(0, 2, 40)
     assert loss.in_distances(form, link, fitted, counted) == pytest.approx(
         counted @ sizes, rel=1e-3
@@ -397,10 +510,14 @@ def test_errors_beyond_a_sphere_stay_finite():
     edge, kappa = 4 * (1 - 0.05**2) / 0.25, 0.25
     form = Form(np.ones(2), kappa)
     loss, d = PairLoss("distance", 0.01), np.full(3, 9.0)
-    residual, slope, bend = loss.terms(form, d, np.array([edge, edge + 1, edge + 2]), bend=True)
+    residual, slope, bend = loss.terms(
+        form, d, np.array([edge, edge + 1, edge + 2]), bend=True
+    )
     # From there on the arc is its tangent.
     np.testing.assert_allclose(np.diff(residual), slope[:2])
-    assert residual[0] == pytest.approx(4 * np.arcsin(np.sqrt(edge) / 4) - form.to_distance(d)[0])
+    assert residual[0] == pytest.approx(
+        4 * np.arcsin(np.sqrt(edge) / 4) - form.to_distance(d)[0]
+    )
     np.testing.assert_array_equal(bend[1:], 1)
 
 
@@ -409,7 +526,11 @@ def _slope(d, floor, curvature):
     c = np.sqrt(abs(curvature))
 
     def slope(d):
-        return 2 * d if not c else 2 * (np.sinh if curvature < 0 else np.sin)(c * d) / c
+        return (
+            2 * d
+            if not c
+            else 2 * (np.sinh if curvature < 0 else np.sin)(c * d) / c
+        )
 
     low = np.maximum(d, floor)
     return slope(d) / slope(low) / low

@@ -27,7 +27,9 @@ def test_what_follows_a_line_is_what_would_be_computed_there():
     gram = DenseGram(datasets.euclidean_ball(n, random_state=0))
     x = coordinates(n)
     start = at(gram, x)
-    with patch.object(products, "lowest_point", wraps=products.lowest_point) as searched:
+    with patch.object(
+        products, "lowest_point", wraps=products.lowest_point
+    ) as searched:
         moved = start.minimize_along(-start.step)
     (quartic,) = searched.call_args.args
     for t in (0.0, 0.5, 2.0):
@@ -37,7 +39,9 @@ def test_what_follows_a_line_is_what_would_be_computed_there():
     for name in ("bx", "inner", "diagonal_error"):
         carried, computed = getattr(moved, name), getattr(anew, name)
         size = np.abs(computed).max()
-        np.testing.assert_allclose(carried, computed, rtol=0, atol=1e-9 * size, err_msg=name)
+        np.testing.assert_allclose(
+            carried, computed, rtol=0, atol=1e-9 * size, err_msg=name
+        )
     assert moved.value == pytest.approx(anew.value, rel=1e-9)
     assert moved.value < start.value
 
@@ -50,13 +54,21 @@ def form(x):
     return np.sum(SIGNS * (x[:, None] - x[None]) ** 2, axis=-1)
 
 
-@pytest.mark.parametrize("small", [1500, 10])  # the second: in single precision
+@pytest.mark.parametrize(
+    "small", [1500, 10]
+)  # the second: in single precision
 @pytest.mark.parametrize("exact", [False, True])
-def test_the_stress_is_that_of_the_coordinates_in_double_precision(small, exact):
+def test_the_stress_is_that_of_the_coordinates_in_double_precision(
+    small, exact
+):
     unit = 1e-5 if exact else 1.0
     x = unit * coordinates(50)
     D = form(x) if exact else datasets.euclidean_ball(50, random_state=0)
-    start, kept, limits = x + 0.1 * unit * coordinates(50, 1), [], Limits(60, 1e-6)
+    start, kept, limits = (
+        x + 0.1 * unit * coordinates(50, 1),
+        [],
+        Limits(60, 1e-6),
+    )
     limits = replace(limits, keep=lambda *place: kept.append(place))
     with patch.object(products, "MAX_DENSE", small):
         found = refine(DenseGram(D), Start(start, FORM), limits)
@@ -64,7 +76,9 @@ def test_the_stress_is_that_of_the_coordinates_in_double_precision(small, exact)
     stress, size = np.sum((d_hat - D) ** 2), np.sum(D**2)
     assert found.value == pytest.approx(stress, rel=1e-8, abs=1e-24 * size)
     assert np.all(np.diff(found.history) <= 0)
-    assert found.history[0] == pytest.approx(np.sum((form(start) - D) ** 2), rel=0.01)
+    assert found.history[0] == pytest.approx(
+        np.sum((form(start) - D) ** 2), rel=0.01
+    )
     assert len(kept) >= len(found.history) - 1
     if exact:
         assert stress < 1e-14 * size
@@ -72,7 +86,9 @@ def test_the_stress_is_that_of_the_coordinates_in_double_precision(small, exact)
         end = Start(*products.canonical(near - near.mean(axis=0), FORM))
         quadratic = gram.quadratic(end.coordinates)
         terms, _ = products.stress_terms_at(gram, end, quadratic)
-        assert sum(terms) == pytest.approx(np.sum((form(near) - D) ** 2), rel=1e-6, abs=0)
+        assert sum(terms) == pytest.approx(
+            np.sum((form(near) - D) ** 2), rel=1e-6, abs=0
+        )
         assert products._split_terms(gram, Start(near, FORM), 0.0) == (
             0,
             0,
@@ -80,9 +96,13 @@ def test_the_stress_is_that_of_the_coordinates_in_double_precision(small, exact)
         )  # no part is negative
         return
     assert sum(found.stress_terms) == found.value
-    assert found.history[-1] == pytest.approx(stress, rel=1e-3 if small == 10 else 1e-9)
+    assert found.history[-1] == pytest.approx(
+        stress, rel=1e-3 if small == 10 else 1e-9
+    )
     y = found.coordinates - found.coordinates.mean(axis=0)
     b = DenseGram(D).matmat(np.eye(50))
     error = b - (y * found.signs) @ y.T
     c1, c2 = 4 * np.sum(error**2), 4 * np.trace(error) ** 2
-    assert found.stress_terms == pytest.approx((c1, c2, stress - c1 - c2), rel=1e-6)
+    assert found.stress_terms == pytest.approx(
+        (c1, c2, stress - c1 - c2), rel=1e-6
+    )

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from neucmds import InputError, NeucMDS, compare, diagnose, evaluate, neuc_mds, stress_curve
+from neucmds import (
+    InputError,
+    NeucMDS,
+    compare,
+    diagnose,
+    evaluate,
+    neuc_mds,
+    stress_curve,
+)
 
 N = 11
 METHODS = ("classical", "lower", "neuc", "neuc+", "exact", "refined")
@@ -59,17 +67,24 @@ def test_a_power_of_two_changes_nothing_but_the_scale(way, exponent):
     factor, root = 2.0**exponent, 2.0 ** (exponent // 2)
     plain = neuc_mds(D, 3, squared=True, **WAYS[way])
     far = neuc_mds(D * factor, 3, squared=True, **WAYS[way])
-    np.testing.assert_allclose(far.coordinates / root, plain.coordinates, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        far.coordinates / root, plain.coordinates, rtol=1e-9, atol=1e-12
+    )
     np.testing.assert_allclose(far.weights / factor, plain.weights, rtol=1e-9)
     assert far.r2 == pytest.approx(plain.r2, rel=1e-12)
     assert far.signature == plain.signature
     new = np.abs(sq_dissimilarities()[:5]) * 1.1
     np.testing.assert_allclose(
-        far.transform(new * factor) / root, plain.transform(new), rtol=1e-9, atol=1e-12
+        far.transform(new * factor) / root,
+        plain.transform(new),
+        rtol=1e-9,
+        atol=1e-12,
     )
     if way != "gaps":
         one, other = evaluate(plain, D), evaluate(far, D * factor)
-        assert other.scaled_additive_error == pytest.approx(one.scaled_additive_error * factor)
+        assert other.scaled_additive_error == pytest.approx(
+            one.scaled_additive_error * factor
+        )
         assert other.distortion == pytest.approx(one.distortion)
 
 
@@ -78,12 +93,22 @@ def test_inspect_curve_and_compare_know_the_scale(exponent):
     D, factor = sq_dissimilarities(), 2.0**exponent
     near, far = (diagnose(one, squared=True) for one in (D, D * factor))
     assert far.largest == near.largest * factor
-    assert (far.euclidean, far.suggested_k) == (near.euclidean, near.suggested_k)
-    one, other = (stress_curve(given, squared=True) for given in (D, D * factor))
+    assert (far.euclidean, far.suggested_k) == (
+        near.euclidean,
+        near.suggested_k,
+    )
+    one, other = (
+        stress_curve(given, squared=True) for given in (D, D * factor)
+    )
     assert other.best_k == one.best_k
-    np.testing.assert_allclose(other.normalized("neuc+"), one.normalized("neuc+"), atol=1e-15)
+    np.testing.assert_allclose(
+        other.normalized("neuc+"), one.normalized("neuc+"), atol=1e-15
+    )
     methods = ["neuc+", "cailliez"]
-    a, b = (compare(given, 3, methods, squared=True) for given in (abs(D), abs(D) * factor))
+    a, b = (
+        compare(given, 3, methods, squared=True)
+        for given in (abs(D), abs(D) * factor)
+    )
     for method in methods:
         assert b[method].quality.r2 == pytest.approx(a[method].quality.r2)
 
@@ -102,7 +127,9 @@ LOOKS = {
 def test_what_leaves_the_range_is_refused_with_the_factor_to_divide_by(look):
     D = np.sqrt(np.abs(sq_dissimilarities()))
     D /= D.max()
-    said = r"D is too .*; divide by (1e|a constant)|metric gives NaN or infinity"
+    said = (
+        r"D is too .*; divide by (1e|a constant)|metric gives NaN or infinity"
+    )
     for size in (1e-150, 1e-60, 1e60, 1e300):
         with pytest.raises(InputError, match=said):
             LOOKS[look](1.5 * size * D)

@@ -8,13 +8,22 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from neucmds import ConvergenceWarning, FewerComponentsWarning, InputError, neuc_mds
+from neucmds import (
+    ConvergenceWarning,
+    FewerComponentsWarning,
+    InputError,
+    neuc_mds,
+)
 from neucmds.form import Form
 from neucmds.problem.components import Components
 from neucmds.refine import starts
 from neucmds.refine.descent import Limits, Refined, Start
 from neucmds.refine.losses import PairLoss
-from neucmds.refine.starts import _without_null_columns, lowest_end, with_steepest_column
+from neucmds.refine.starts import (
+    _without_null_columns,
+    lowest_end,
+    with_steepest_column,
+)
 from neucmds.spectrum.exact import exact_selection, exact_weights
 from neucmds.spectrum.geometry import stress_terms
 from neucmds.spectrum.operators.dense import DenseGram
@@ -36,11 +45,16 @@ def non_euclidean(n=25, seed=0):
 
 def strongly_negative(n=20, seed=1):
     x = np.random.default_rng(seed).normal(size=(n, 6))
-    D = np.sum(np.array([1, 1, -1, -1, -1, 1]) * (x[:, None] - x[None]) ** 2, axis=-1)
+    D = np.sum(
+        np.array([1, 1, -1, -1, -1, 1]) * (x[:, None] - x[None]) ** 2, axis=-1
+    )
     return (D + D.T) / 2
 
 
-CASES = {"euclidean with noise": non_euclidean(16), "strongly negative": strongly_negative(16)}
+CASES = {
+    "euclidean with noise": non_euclidean(16),
+    "strongly negative": strongly_negative(16),
+}
 
 
 def fitted(D, signature, **settings):
@@ -60,10 +74,15 @@ def test_no_signature_ends_above_one_that_it_contains(case, weighted):
     reached = {s: fitted(D, s, **settings).stress for s in SIGNATURES}
     for small, large in itertools.permutations(SIGNATURES, 2):
         if small[0] <= large[0] and small[1] <= large[1]:
-            assert reached[large] <= reached[small] * (1 + 1e-9), (small, large)
+            assert reached[large] <= reached[small] * (1 + 1e-9), (
+                small,
+                large,
+            )
 
 
-@pytest.mark.parametrize(("signature", "tol"), [((2, 2), 1e-1), ((1, 2), 1e-6)])
+@pytest.mark.parametrize(
+    ("signature", "tol"), [((2, 2), 1e-1), ((1, 2), 1e-6)]
+)
 def test_no_object_runs_away_along_a_direction_of_no_length(signature, tol):
     """New objects were thrown thousands of spreads away before."""
     D = non_euclidean(40)
@@ -71,7 +90,9 @@ def test_no_object_runs_away_along_a_direction_of_no_length(signature, tol):
     embedding = fitted(D[np.ix_(old, old)], signature, tol=tol, max_iter=500)
     spread = np.sqrt(np.mean(embedding.coordinates**2, axis=0))
     assert np.all(np.abs(embedding.coordinates) < 6 * spread)
-    assert np.all(np.abs(embedding.transform(D[np.ix_(new, old)])) < 10 * spread)
+    assert np.all(
+        np.abs(embedding.transform(D[np.ix_(new, old)])) < 10 * spread
+    )
 
 
 def test_signs_that_help_are_all_there_and_others_are_left_out_with_a_word():
@@ -79,7 +100,9 @@ def test_signs_that_help_are_all_there_and_others_are_left_out_with_a_word():
     assert neuc_mds(D, (3, 3), squared=True).signature == (3, 3)
     x = np.random.default_rng(3).normal(size=(20, 2))
     euclidean = np.sum((x[:, None] - x[None]) ** 2, axis=-1)
-    with pytest.warns(FewerComponentsWarning, match="does not lower the STRESS"):
+    with pytest.warns(
+        FewerComponentsWarning, match="does not lower the STRESS"
+    ):
         found = neuc_mds(euclidean, (2, 2), squared=True)
     assert found.signature == (2, 0)
     with pytest.warns(FewerComponentsWarning):
@@ -93,16 +116,26 @@ def end_at(x, signs, value=0.0):
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_an_added_column_has_the_length_that_lowers_the_stress_most(weighted, sign):
-    D, x = strongly_negative(12), 0.3 * np.random.default_rng(1).normal(size=(12, 1))
+def test_an_added_column_has_the_length_that_lowers_the_stress_most(
+    weighted, sign
+):
+    D, x = (
+        strongly_negative(12),
+        0.3 * np.random.default_rng(1).normal(size=(12, 1)),
+    )
     w = np.random.default_rng(2).gamma(1.0, size=D.shape) * (1 - np.eye(12))
-    w, end = (w + w.T) if weighted else np.ones_like(w), end_at(x - x.mean(), [1])
+    w, end = (
+        (w + w.T) if weighted else np.ones_like(w),
+        end_at(x - x.mean(), [1]),
+    )
     start = with_steepest_column(D, end, sign, w if weighted else None)
     np.testing.assert_array_equal(start.signs, [1, sign])
 
     def stress(times):
         y = start.coordinates * [1, times]
-        return np.sum(w * (np.sum(start.signs * (y[:, None] - y) ** 2, axis=-1) - D) ** 2)
+        return np.sum(
+            w * (np.sum(start.signs * (y[:, None] - y) ** 2, axis=-1) - D) ** 2
+        )
 
     assert stress(1) < min(stress(0), stress(0.98), stress(1.02))
 
@@ -111,7 +144,9 @@ def test_columns_are_null_beside_others_and_not_by_their_unit():
     x = np.random.default_rng(0).normal(size=(9, 2))
     x, _ = np.linalg.qr(x - x.mean(axis=0))
     for lengths, left in (((1e6, 1e-3), 1), ((1e-6, 1e-7), 2)):
-        assert _without_null_columns(end_at(x * lengths, [1, 1])).form.signature == (left, 0)
+        assert _without_null_columns(
+            end_at(x * lengths, [1, 1])
+        ).form.signature == (left, 0)
 
 
 def reached(signature, value_of):
@@ -123,14 +158,18 @@ def reached(signature, value_of):
         return Start(np.ones((12, components.total)), Form(signs))
 
     def extended(end, sign):
-        return Start(np.ones((12, end.signs.size + 1)), Form(np.append(end.signs, sign)))
+        return Start(
+            np.ones((12, end.signs.size + 1)), Form(np.append(end.signs, sign))
+        )
 
     def descend(start):
         tried.append(start.form.signature)
         value = value_of(*start.form.signature)
         return end_at(np.eye(12)[:, : start.signs.size], start.signs, value)
 
-    return lowest_end(signature, start_of, extended, descend).form.signature, tried
+    return lowest_end(
+        signature, start_of, extended, descend
+    ).form.signature, tried
 
 
 def test_a_signature_is_reached_from_all_that_it_contains_if_it_is_worth_it():
@@ -140,30 +179,52 @@ def test_a_signature_is_reached_from_all_that_it_contains_if_it_is_worth_it():
     ways = {(0, 0): 1, (0, 1): 2, (1, 0): 2, (1, 1): 3, (2, 0): 2, (2, 1): 3}
     assert tried == [one for one, count in ways.items() for _ in range(count)]
     assert len(set(reached((4, 4), lambda p, q: 10.0 - p - q)[1])) == 25
-    found, tried = reached((4, 5), lambda p, q: 10.0 - p - q)  # thirty are too many
+    found, tried = reached(
+        (4, 5), lambda p, q: 10.0 - p - q
+    )  # thirty are too many
     assert found == (4, 5)
-    assert tried == [(0, 0), (3, 4), *2 * [(3, 5)], *2 * [(4, 4)], *3 * [(4, 5)]]
-    assert reached((2, 2), lambda p, q: 1 - 0.5 * (p > 0) - 1e-5 * (p + q))[0] == (1, 0)
+    assert tried == [
+        (0, 0),
+        (3, 4),
+        *2 * [(3, 5)],
+        *2 * [(4, 4)],
+        *3 * [(4, 5)],
+    ]
+    assert reached((2, 2), lambda p, q: 1 - 0.5 * (p > 0) - 1e-5 * (p + q))[
+        0
+    ] == (1, 0)
     assert reached((2, 2), lambda p, q: 1 + p + q)[0] == (0, 0)
     for unit in (1.0, 1e30):  # a gain within rounding
-        assert reached((1, 1), lambda p, q, u=unit: 1e-16 * u / (1 + q) if p else u)[0] == (1, 0)
+        assert reached(
+            (1, 1), lambda p, q, u=unit: 1e-16 * u / (1 + q) if p else u
+        )[0] == (1, 0)
 
 
 def test_eigenvectors_start_with_their_signs_and_a_length():
     D = np.triu(np.random.default_rng(0).random((16, 16)), 1)
     gram = DenseGram(D + D.T)
     spectrum, clamped = full_spectrum(gram), 0
-    for components in (Components(4), Components(5, (3, 2)), Components(6, (3, 3))):
+    for components in (
+        Components(4),
+        Components(5, (3, 2)),
+        Components(6, (3, 3)),
+    ):
         start = starts.eigenvector_start(spectrum, gram.diagonal(), components)
         assert components.signature in (None, start.form.signature)
         lengths = np.sum(start.coordinates**2, axis=0)
-        chosen = (neuc if components.signature else neuc_plus)(spectrum, components)
+        chosen = (neuc if components.signature else neuc_plus)(
+            spectrum, components
+        )
         weights = exact_weights(spectrum, gram.diagonal(), chosen.kept).core
         least = 1e-3 * np.median(np.abs(weights))
         clamped += np.sum(chosen.core * weights < 0)
-        np.testing.assert_allclose(lengths, np.maximum(np.sign(chosen.core) * weights, least))
+        np.testing.assert_allclose(
+            lengths, np.maximum(np.sign(chosen.core) * weights, least)
+        )
         u = start.coordinates / np.sqrt(lengths)
-        np.testing.assert_allclose(np.sign(np.sum(u * gram.matmat(u), axis=0)), start.signs)
+        np.testing.assert_allclose(
+            np.sign(np.sum(u * gram.matmat(u), axis=0)), start.signs
+        )
     assert clamped
 
 
@@ -176,17 +237,25 @@ def test_eigenvectors_start_with_their_signs_and_a_length():
         (0.9, 0.9 * (1 - 5e-5), "first", 1),
     ],
 )
-def test_closed_forms_and_positive_coordinates_are_starts_too(first, positive, chosen, count):
+def test_closed_forms_and_positive_coordinates_are_starts_too(
+    first, positive, chosen, count
+):
     """All values are made up, relative to the STRESS of the closed form."""
     gram = DenseGram(1e-3 * strongly_negative(30))
     spectrum, tried, k = full_spectrum(gram), [], Components(3)
     closed = exact_selection(spectrum, gram.diagonal(), k)
     unit = sum(stress_terms(spectrum, gram.diagonal(), closed))
-    ends = {"first": first * unit, "closed form": 0.5 * unit, "positive": positive * unit}
+    ends = {
+        "first": first * unit,
+        "closed form": 0.5 * unit,
+        "positive": positive * unit,
+    }
 
     def refine(gram, start, limits):
         tried.append(start)
-        return end_at(start.coordinates, start.signs, ends[list(ends)[len(tried) - 1]])
+        return end_at(
+            start.coordinates, start.signs, ends[list(ends)[len(tried) - 1]]
+        )
 
     def lowest(signature, *_):
         return end_at(np.eye(30)[:, :3], np.ones(3), ends["positive"])
@@ -224,7 +293,9 @@ def promised_share(D, embedding):
     n, k = x.shape
 
     def stress(y):
-        return np.sum((np.sum(a * (y[:, None] - y[None]) ** 2, axis=-1) - D) ** 2)
+        return np.sum(
+            (np.sum(a * (y[:, None] - y[None]) ** 2, axis=-1) - D) ** 2
+        )
 
     g = np.zeros((n, k))
     for i, j in np.ndindex(n, k):
@@ -235,7 +306,9 @@ def promised_share(D, embedding):
     inner = (x * a).T @ (x * a)
     solved = np.stack(
         [
-            np.linalg.solve(16 * inner + 16 * n * np.outer(a * row, a * row), part)
+            np.linalg.solve(
+                16 * inner + 16 * n * np.outer(a * row, a * row), part
+            )
             for row, part in zip(x, g, strict=True)
         ]
     )
@@ -262,7 +335,9 @@ def test_converged_is_said_at_a_stationary_point_only(tol):
         early = neuc_mds(D, 3, squared=True, tol=0.0, max_iter=2)
     assert not early.info.converged
     assert early.info.relative_gradient > embedding.info.relative_gradient
-    assert math.isnan(neuc_mds(D, 3, "exact", squared=True).info.relative_gradient)
+    assert math.isnan(
+        neuc_mds(D, 3, "exact", squared=True).info.relative_gradient
+    )
 
 
 @pytest.mark.parametrize("signature", [(5, 6), (30, 5)])

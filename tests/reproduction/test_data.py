@@ -26,7 +26,10 @@ def _no_ambient_data(monkeypatch):
 
 @pytest.mark.parametrize("below", ["", "images"])
 def test_npz_is_found_in_the_folder_and_below_it(tmp_path, below, monkeypatch):
-    x, y = np.arange(80, dtype=np.uint8).reshape(5, 4, 4), np.arange(5, dtype=np.uint8)
+    x, y = (
+        np.arange(80, dtype=np.uint8).reshape(5, 4, 4),
+        np.arange(5, dtype=np.uint8),
+    )
     (tmp_path / below).mkdir(exist_ok=True)
     np.savez(tmp_path / below / "mnist.npz", x=x, y=y)
     found = load_images("mnist", data_home=tmp_path, n=3)
@@ -51,7 +54,9 @@ def test_stored_data_come_on_the_scale_that_is_said(data_home):
     for path in sorted((data_home / "genomics").glob("*.npz")):
         table = load_genomics(path.stem, data_home=data_home)
         assert len(table.labels) == len(table.values)
-        assert 0 <= table.values.min() < table.values.max() < 25  # raw ones reach tens of thousands
+        assert (
+            0 <= table.values.min() < table.values.max() < 25
+        )  # raw ones reach tens of thousands
 
 
 def wrapped_by_brute_force(x):
@@ -64,7 +69,9 @@ def test_wrapped_bytes_rank_each_row_by_its_own_differences():
     x = np.random.default_rng(0).integers(0, 256, (80, 30, 20), dtype=np.uint8)
     wrapped = wrapped_by_brute_force(x)
     assert (wrapped != wrapped.T).any()
-    np.testing.assert_array_equal(wrapped_hops(x, 5), hop_distances(wrapped, 5, precomputed=True))
+    np.testing.assert_array_equal(
+        wrapped_hops(x, 5), hop_distances(wrapped, 5, precomputed=True)
+    )
     with pytest.raises(InputError, match="uint8"):
         wrapped_hops(np.zeros((10, 2)), 2)
 
@@ -72,13 +79,23 @@ def test_wrapped_bytes_rank_each_row_by_its_own_differences():
 def test_missing_pixels_are_left_out_of_both_images():
     x = np.random.default_rng(0).normal(size=(60, 500))
     full = pdist(x, "sqeuclidean")
-    kept = squareform(missing_pixels(x, fraction=0.2, random_state=0), checks=False) ** 2
+    kept = (
+        squareform(
+            missing_pixels(x, fraction=0.2, random_state=0), checks=False
+        )
+        ** 2
+    )
     assert (kept / full).mean() == pytest.approx(0.8**2, rel=0.01)
     assert (kept < full).all()
-    np.testing.assert_allclose(squareform(missing_pixels(x, fraction=0.0)) ** 2, full)
+    np.testing.assert_allclose(
+        squareform(missing_pixels(x, fraction=0.0)) ** 2, full
+    )
     # One entry of one image is gone: its pairs alone lose, each its own difference there.
     few = np.array([[0.0, 0, 0], [3, 4, 12], [6, 8, 24]])
-    lost = np.sum((few[:, None] - few) ** 2, axis=2) - missing_pixels(few, fraction=1 / 9) ** 2
+    lost = (
+        np.sum((few[:, None] - few) ** 2, axis=2)
+        - missing_pixels(few, fraction=1 / 9) ** 2
+    )
     image = lost.sum(axis=0).argmax()
     pixels = [np.square(few[image] - few)[:, a] for a in range(3)]
     assert any(np.allclose(lost[image], gone) for gone in pixels)

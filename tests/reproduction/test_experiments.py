@@ -30,22 +30,35 @@ pytestmark = pytest.mark.slow
 def small(tmp_path_factory):
     """A bench of small synthetic sets, without any files."""
     empty = tmp_path_factory.mktemp("empty")
-    return Bench(Settings(seed=5, data_home=empty, download=False, n=SMALL), n_seeds=2)
+    return Bench(
+        Settings(seed=5, data_home=empty, download=False, n=SMALL), n_seeds=2
+    )
 
 
-@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if "randommatrix" not in name])
+@pytest.mark.parametrize(
+    "name", [name for name in EXPERIMENTS if "randommatrix" not in name]
+)
 def test_without_files_the_synthetic_rows_still_run(small, name):
     record = EXPERIMENTS[name].run(small)
     assert record.name == name
     skipped = {skip.row for skip in record.skipped}
     assert not skipped & {*SYNTHETIC}
     assert all("\n" not in skip.reason for skip in record.skipped)
-    assert all(np.isfinite(c.ours) for c in record.cells if isinstance(c.ours, float))
+    assert all(
+        np.isfinite(c.ours) for c in record.cells if isinstance(c.ours, float)
+    )
     printed = [cell for cell in record.cells if cell.printed is not None]
-    assert all((cell.ours is None) == (cell.row in skipped) for cell in printed)
+    assert all(
+        (cell.ours is None) == (cell.row in skipped) for cell in printed
+    )
     for table in TABLES:
         if table.label in record.labels:
-            expected = {(r, c) for r in table.rows for c in table.columns if table.get(r, c)}
+            expected = {
+                (r, c)
+                for r in table.rows
+                for c in table.columns
+                if table.get(r, c)
+            }
             assert {(cell.row, cell.column) for cell in printed} == expected
     assert len(draw(record).axes) >= len(record.panels)
 
@@ -60,8 +73,14 @@ def test_every_published_table_has_an_experiment_that_its_label_selects():
 
 def test_the_paradox_is_that_of_classical_mds_alone(small):
     record = EXPERIMENTS["figure:dim-para-all"].run(small)
-    assert [s.name for s in record.panels[0].series] == [*METHODS, "exact", "refined"]
-    factors = {m: record.cell("Euclidean-ball", f"factor: {m}").ours for m in METHODS}
+    assert [s.name for s in record.panels[0].series] == [
+        *METHODS,
+        "exact",
+        "refined",
+    ]
+    factors = {
+        m: record.cell("Euclidean-ball", f"factor: {m}").ours for m in METHODS
+    }
     assert factors["classical"] > 1
     assert factors["neuc"] <= 1
     assert factors["neuc+"] <= 1
@@ -83,12 +102,16 @@ def test_curves_and_counts_are_those_of_embeddings(small, method):
     fits = {k: neuc_mds(D, k, method, squared=True) for k in ks}
     curve = stress_curve(*small.spectrum(name), method, ks)
     expected = [fit.stress for fit in fits.values()]
-    np.testing.assert_allclose(curve, expected, rtol=1e-9, atol=1e-12 * np.sum(D**2))
+    np.testing.assert_allclose(
+        curve, expected, rtol=1e-9, atol=1e-12 * np.sum(D**2)
+    )
     counts = count_as_published(D, 20)
     quality = evaluate(fits[20], D)
     assert counts.twins == 0
     assert counts.negative_pairs[method] == quality.negative_dissimilarities
-    assert counts.distortion[method] == pytest.approx(quality.distortion, rel=1e-9)
+    assert counts.distortion[method] == pytest.approx(
+        quality.distortion, rel=1e-9
+    )
 
 
 def test_twins_are_told_from_pairs_that_are_really_negative():
@@ -113,9 +136,13 @@ def test_smacof_measures_what_it_says():
     x = np.random.default_rng(0).normal(size=(30, 2))
     d = np.square(x[:, None] - x[None]).sum(-1)
     fair = run_smacof(d, 4, on_squared=False, seed=0)
-    assert fair.stress < 1e-2 * np.sum(d**2)  # √D is Euclidean, so SMACOF can fit it
+    assert fair.stress < 1e-2 * np.sum(
+        d**2
+    )  # √D is Euclidean, so SMACOF can fit it
     as_published = run_smacof(d, 4, on_squared=True, seed=0)
-    assert as_published.own_stress == pytest.approx(as_published.stress / 2, rel=1e-3)
+    assert as_published.own_stress == pytest.approx(
+        as_published.stress / 2, rel=1e-3
+    )
 
 
 @pytest.fixture(scope="module")
@@ -136,10 +163,19 @@ def real(data_home):
     ],
 )
 def test_the_images_give_the_published_rows(real, row, rel):
-    table = next(t for t in TABLES if "norm: neuc" in t.columns and row in t.rows)
+    table = next(
+        t for t in TABLES if "norm: neuc" in t.columns and row in t.rows
+    )
     for method in METHODS:
-        printed, quality = table.get(row, f"norm: {method}"), real.quality(row, method)
-        ours = quality.scaled_additive_error if "E15" in printed.errata else quality.stress**0.5
+        printed, quality = (
+            table.get(row, f"norm: {method}"),
+            real.quality(row, method),
+        )
+        ours = (
+            quality.scaled_additive_error
+            if "E15" in printed.errata
+            else quality.stress**0.5
+        )
         assert ours == pytest.approx(printed.value, rel=rel), method
 
 
@@ -147,20 +183,37 @@ def test_the_images_give_the_published_rows(real, row, rel):
 def test_negative_pairs_are_unordered_and_new_ones_only(real, row):
     counts, printed = real.counts(row), IMAGE_OTHER_METRIC.get
     assert counts.twins == 0
-    assert counts.negative_pairs["neuc"] == printed(row, "negative pairs: neuc").value
+    assert (
+        counts.negative_pairs["neuc"]
+        == printed(row, "negative pairs: neuc").value
+    )
     # errata E13
-    assert counts.new_negative_pairs == printed(row, "negative pairs: neuc+").value
+    assert (
+        counts.new_negative_pairs
+        == printed(row, "negative pairs: neuc+").value
+    )
     for method in ("neuc", "neuc+"):
         kept = real.quality(row, method).negative_coordinates
         assert kept == printed(row, f"negative eigenvalues: {method}").value
 
 
-def test_the_program_lists_names_writes_files_and_refuses_an_unknown_name(tmp_path, capsys):
+def test_the_program_lists_names_writes_files_and_refuses_an_unknown_name(
+    tmp_path, capsys
+):
     assert main(["--list"]) == 0
     assert "tab:evaluation-2-all" in capsys.readouterr().out
     assert main(["table:nothing"]) == 2
-    assert "no table:nothing; choose from table:dataset" in capsys.readouterr().err
-    asked = ["--no-download", "--data", str(tmp_path), "-o", str(tmp_path / "out")]
+    assert (
+        "no table:nothing; choose from table:dataset"
+        in capsys.readouterr().err
+    )
+    asked = [
+        "--no-download",
+        "--data",
+        str(tmp_path),
+        "-o",
+        str(tmp_path / "out"),
+    ]
     assert main(["figure:eigen-dist-renal", *asked]) == 0
     told = capsys.readouterr()
     assert "Renal not run" in told.out
@@ -169,6 +222,8 @@ def test_the_program_lists_names_writes_files_and_refuses_an_unknown_name(tmp_pa
     stem = "figure-eigen-dist-renal"
     names = {f"{stem}.{kind}" for kind in ("json", "md", "csv")}
     assert written == names | {"reproduction.md", "reproduction.json"}
-    record = json.loads((tmp_path / "out" / f"{stem}.json").read_text(encoding="utf-8"))
+    record = json.loads(
+        (tmp_path / "out" / f"{stem}.json").read_text(encoding="utf-8")
+    )
     assert record["skipped"][0]["row"] == "Renal"
     assert record["seconds"] > 0

@@ -11,7 +11,12 @@ import pytest
 from neucmds.theory import classical_error, neuc_error
 from reproduction import published
 from reproduction.document import RECORD, reproduction
-from reproduction.published import EVALUATION_1, EVALUATION_2, STRESS_ALL, TABLES
+from reproduction.published import (
+    EVALUATION_1,
+    EVALUATION_2,
+    STRESS_ALL,
+    TABLES,
+)
 from reproduction.random_matrices import (
     classical_error_small,
     errors_of_spectrum,
@@ -33,7 +38,9 @@ def test_every_row_has_a_number_for_every_column_and_errata_that_are_written_dow
         for row, texts in table.rows.items():
             assert len(texts) == len(table.columns), (table.label, row)
             found = (table.get(row, column) for column in table.columns)
-            assert {name for one in found if one for name in one.errata} <= set(written)
+            assert {
+                name for one in found if one for name in one.errata
+            } <= set(written)
 
 
 @pytest.mark.parametrize("row", STRESS_ALL.rows)
@@ -42,15 +49,23 @@ def test_the_tables_agree_with_one_another(row, method):
     """Fails if a unit (E7, E9) or a correction (E8, E10) is wrong."""
     stress = STRESS_ALL.get(row, method)
     norm = EVALUATION_1.get(row, f"norm: {method}")
-    low, high = (max(norm.value + s * norm.half_digit, 0.0) ** 2 for s in (-1, 1))
+    low, high = (
+        max(norm.value + s * norm.half_digit, 0.0) ** 2 for s in (-1, 1)
+    )
     # Colorectal, Neuc⁺: 0.026 against 0.016² = 0.0256, one digit in all
     assert low - stress.half_digit <= stress.value <= high + stress.half_digit
     # The best scale is at least as good as scale 1.
     error = EVALUATION_2.get(row, f"additive error: {method}")
-    assert 0.1 * norm.value < error.value <= norm.value + norm.half_digit + error.half_digit
+    assert (
+        0.1 * norm.value
+        < error.value
+        <= norm.value + norm.half_digit + error.half_digit
+    )
 
 
-@pytest.mark.parametrize("table", [published.RANDOM_MATRIX_1, published.RANDOM_MATRIX_2])
+@pytest.mark.parametrize(
+    "table", [published.RANDOM_MATRIX_1, published.RANDOM_MATRIX_2]
+)
 def test_the_formulas_give_every_printed_coefficient(table):
     for row in table.rows:
         c = float(row)
@@ -62,13 +77,19 @@ def test_the_formulas_give_every_printed_coefficient(table):
         }
         for column in table.columns:
             printed = table.get(row, column)
-            assert abs(formulas[column] - printed.value) <= printed.half_digit, (row, column)
+            assert (
+                abs(formulas[column] - printed.value) <= printed.half_digit
+            ), (row, column)
 
 
 def test_the_errors_have_the_limits_that_are_stated():
     n, k = 10**8, 100
-    assert 1 - neuc_error(k / n) == pytest.approx(1 - neuc_error_small(k, n), rel=1e-3)
-    assert classical_error(k / n, n) == pytest.approx(classical_error_small(k, n), rel=1e-3)
+    assert 1 - neuc_error(k / n) == pytest.approx(
+        1 - neuc_error_small(k, n), rel=1e-3
+    )
+    assert classical_error(k / n, n) == pytest.approx(
+        classical_error_small(k, n), rel=1e-3
+    )
     for dropped in (1e-1, 1e-2):
         ratio = neuc_error(1 - dropped) / neuc_error_large(1 - dropped)
         assert ratio == pytest.approx(1, abs=dropped**2)
@@ -79,7 +100,9 @@ def test_simulation_meets_theory_within_two_percent():
     lam = random_spectrum(2000, random_state=0)
     for c in (0.05, 0.3, 0.7):
         measured = errors_of_spectrum(lam, round(c * 2000))
-        assert measured.classical == pytest.approx(classical_error(c, 2000), rel=0.02)
+        assert measured.classical == pytest.approx(
+            classical_error(c, 2000), rel=0.02
+        )
         assert measured.neuc == pytest.approx(neuc_error(c), rel=0.02)
 
 
@@ -102,7 +125,15 @@ def cell(ours, text="2.50", unit=10.0, **settings):
         (cell(1, "0", 1.0, tolerance=0.5), "differs"),
         (cell(2.3548e6, "2.35e5"), "same digits"),
         (cell(2.3552e6, "2.35e5"), "differs"),
-        (Cell("", "", 1.12e11, Printed("1.196", 1e11, ("E8",), corrected=1.120)), "same digits"),
+        (
+            Cell(
+                "",
+                "",
+                1.12e11,
+                Printed("1.196", 1e11, ("E8",), corrected=1.120),
+            ),
+            "same digits",
+        ),
     ],
 )
 def test_a_verdict_needs_digits_tolerance_or_range(made, verdict):

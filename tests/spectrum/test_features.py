@@ -23,7 +23,11 @@ def torch_array(values):
     return pytest.importorskip("torch").asarray(np.array(values))
 
 
-LIBRARIES = {"numpy": np.asarray, "strict": array_api_strict.asarray, "torch": torch_array}
+LIBRARIES = {
+    "numpy": np.asarray,
+    "strict": array_api_strict.asarray,
+    "torch": torch_array,
+}
 library = pytest.mark.parametrize("make", LIBRARIES.values(), ids=LIBRARIES)
 
 
@@ -44,13 +48,20 @@ def lifted(x):
 
 
 def sq_balls(x, y):
-    return np.maximum(0, cdist(x[:, :-1], y[:, :-1]) - x[:, -1:] - y[:, -1]) ** 2
+    return (
+        np.maximum(0, cdist(x[:, :-1], y[:, :-1]) - x[:, -1:] - y[:, -1]) ** 2
+    )
 
 
 CASES = {
     "angular": (POINTS, "angular", {}, sq_angular),
     "cosine": (POINTS, "cosine", {}, lambda x, y: cdist(x, y, "cosine") ** 2),
-    "euclidean": (POINTS, "euclidean", {}, lambda x, y: cdist(x, y, "sqeuclidean")),
+    "euclidean": (
+        POINTS,
+        "euclidean",
+        {},
+        lambda x, y: cdist(x, y, "sqeuclidean"),
+    ),
     "root": (POINTS, "euclidean", {"power": 0.5}, cdist),
     "cube": (POINTS, "euclidean", {"power": 3}, lambda x, y: cdist(x, y) ** 6),
     "rbf": (
@@ -65,10 +76,17 @@ CASES = {
         lifted(BALL),
         "hyperbolic",
         {"model": "hyperboloid"},
-        lambda x, y: np.arccosh(np.maximum(1, x[:, :1] * y[:, 0] - x[:, 1:] @ y[:, 1:].T)) ** 2,
+        lambda x, y: (
+            np.arccosh(
+                np.maximum(1, x[:, :1] * y[:, 0] - x[:, 1:] @ y[:, 1:].T)
+            )
+            ** 2
+        ),
     ),
 }
-pytestmark = pytest.mark.filterwarnings("ignore::neucmds.FewerComponentsWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::neucmds.FewerComponentsWarning"
+)
 case = pytest.mark.parametrize(
     ("features", "metric", "params", "expected"), CASES.values(), ids=CASES
 )
@@ -89,7 +107,9 @@ def recovered(features, metric, **settings):
 @library
 @case
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_every_metric_agrees_with_its_definition(make, dtype, features, metric, params, expected):
+def test_every_metric_agrees_with_its_definition(
+    make, dtype, features, metric, params, expected
+):
     D = hollow(expected(features, features))
     given = make(features.astype(dtype))
     found, embedding = recovered(given, metric, metric_params=params)
@@ -101,15 +121,23 @@ def test_every_metric_agrees_with_its_definition(make, dtype, features, metric, 
     )
 
 
-@pytest.mark.parametrize("metric", ["canberra", "mahalanobis", "sqeuclidean", "l1"])
+@pytest.mark.parametrize(
+    "metric", ["canberra", "mahalanobis", "sqeuclidean", "l1"]
+)
 def test_every_metric_of_scikit_learn_is_known_to_numpy(metric):
     found, _ = recovered(POINTS, metric)
     expected = pairwise_distances(POINTS, metric=metric) ** 2
-    np.testing.assert_allclose(found, hollow(expected), atol=1e-9 * expected.max())
+    np.testing.assert_allclose(
+        found, hollow(expected), atol=1e-9 * expected.max()
+    )
 
 
-@pytest.mark.parametrize("make", [LIBRARIES["strict"], LIBRARIES["torch"]], ids=["strict", "torch"])
-def test_a_function_of_two_blocks_may_return_squared_and_negative_dissimilarities(make):
+@pytest.mark.parametrize(
+    "make", [LIBRARIES["strict"], LIBRARIES["torch"]], ids=["strict", "torch"]
+)
+def test_a_function_of_two_blocks_may_return_squared_and_negative_dissimilarities(
+    make,
+):
     signs = make(np.array([-1.0, 1, 1, 1, 1, 1]))
 
     def lorentz(x, y):
@@ -123,49 +151,107 @@ def test_a_function_of_two_blocks_may_return_squared_and_negative_dissimilaritie
 
 
 @library
-def test_the_answer_is_the_same_where_the_matrix_does_not_fit(make, monkeypatch):
+def test_the_answer_is_the_same_where_the_matrix_does_not_fit(
+    make, monkeypatch
+):
     settings = {"metric": "angular", "method": "neuc+"}
     stored = NeucMDS(4, **settings).fit(make(POINTS))
     # 600 kB hold the vectors of the solver but not the matrix.
-    monkeypatch.setattr("neucmds.backend.memory.available_memory", lambda: 600_000)
+    monkeypatch.setattr(
+        "neucmds.backend.memory.available_memory", lambda: 600_000
+    )
     never = NeucMDS(4, **settings).fit(make(POINTS))
     np.testing.assert_allclose(
-        np.asarray(never.eigenvalues_), np.asarray(stored.eigenvalues_), rtol=1e-9
+        np.asarray(never.eigenvalues_),
+        np.asarray(stored.eigenvalues_),
+        rtol=1e-9,
     )
     np.testing.assert_allclose(
-        np.asarray(never.transform(make(POINTS[:5]))), np.asarray(stored.embedding_)[:5], atol=1e-7
+        np.asarray(never.transform(make(POINTS[:5]))),
+        np.asarray(stored.embedding_)[:5],
+        atol=1e-7,
     )
 
 
 def test_unknown_metrics_are_refused_with_the_known_ones():
-    known = ("angular", "balls", "cosine", "euclidean", "hyperbolic", "rbf", "manhattan", "jaccard")
+    known = (
+        "angular",
+        "balls",
+        "cosine",
+        "euclidean",
+        "hyperbolic",
+        "rbf",
+        "manhattan",
+        "jaccard",
+    )
     with pytest.raises(InputError, match="'manhatan' is unknown") as caught:
         neuc_mds(POINTS, 2, metric="manhatan")
     assert all(name in str(caught.value) for name in known)
-    with pytest.raises(InputError, match="'canberra' is unknown; known for every array library"):
+    with pytest.raises(
+        InputError,
+        match="'canberra' is unknown; known for every array library",
+    ):
         neuc_mds(STRICT, 2, metric="canberra")
 
 
 @pytest.mark.parametrize(
     ("features", "metric", "params", "message"),
     [
-        (np.vstack([POINTS, np.zeros(6)]), "angular", {}, f"row {N} of the features is zero"),
-        (POINTS, "hyperbolic", {}, "points of the Poincaré ball have norm below 1"),
+        (
+            np.vstack([POINTS, np.zeros(6)]),
+            "angular",
+            {},
+            f"row {N} of the features is zero",
+        ),
+        (
+            POINTS,
+            "hyperbolic",
+            {},
+            "points of the Poincaré ball have norm below 1",
+        ),
         (POINTS, "hyperbolic", {"model": "disc"}, "'disc' is unknown"),
         (-np.abs(POINTS), "balls", {}, "is negative"),
         (POINTS[:, :1], "balls", {}, "radii"),
-        (POINTS, "rbf", {"gamma": -1.0}, "gamma=-1.0 must be a positive number"),
-        (POINTS, "euclidean", {"power": 0}, "power=0 must be a positive number"),
+        (
+            POINTS,
+            "rbf",
+            {"gamma": -1.0},
+            "gamma=-1.0 must be a positive number",
+        ),
+        (
+            POINTS,
+            "euclidean",
+            {"power": 0},
+            "power=0 must be a positive number",
+        ),
         (POINTS, "angular", {"power": 2}, "does not take 'power'"),
-        (np.where(POINTS > 8, np.nan, POINTS), "euclidean", {}, "NaN or infinity, first in row"),
+        (
+            np.where(POINTS > 8, np.nan, POINTS),
+            "euclidean",
+            {},
+            "NaN or infinity, first in row",
+        ),
         (POINTS[0], "euclidean", {}, "features have shape (6,)"),
-        (POINTS * 1e200, "euclidean", {}, "the metric gives NaN or infinity, first for objects"),
+        (
+            POINTS * 1e200,
+            "euclidean",
+            {},
+            "the metric gives NaN or infinity, first for objects",
+        ),
         (STRICT, lambda x, y: x[:3, 0], {}, "returned shape (3,)"),
-        (STRICT, lambda x, y: abs(x[:, :1] - 2 * y[:, 0]), {}, "the metric is not symmetric"),
+        (
+            STRICT,
+            lambda x, y: abs(x[:, :1] - 2 * y[:, 0]),
+            {},
+            "the metric is not symmetric",
+        ),
         (POINTS.tolist(), "euclidean", {}, "features are list"),
         (STRICT, "cityblock", {"w": 1}, "takes no further arguments"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(features, metric, params, message):
-    with np.errstate(all="ignore"), pytest.raises(InputError, match=re.escape(message)):
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(InputError, match=re.escape(message)),
+    ):
         neuc_mds(features, 2, metric=metric, metric_params=params)

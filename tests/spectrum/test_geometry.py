@@ -24,7 +24,11 @@ def brute(x, y, signs):
 @pytest.fixture
 def points():
     rng = np.random.default_rng(0)
-    return rng.standard_normal((30, 4)), rng.standard_normal((7, 4)), np.array([1, -1, 1, -1.0])
+    return (
+        rng.standard_normal((30, 4)),
+        rng.standard_normal((7, 4)),
+        np.array([1, -1, 1, -1.0]),
+    )
 
 
 def test_dissimilarities_are_the_form_of_differences(points):
@@ -32,11 +36,15 @@ def test_dissimilarities_are_the_form_of_differences(points):
     error = np.abs(Form(signs).sq(x, y) - brute(x, y, signs))
     assert np.all(error <= rounding_level(x, y))
     sizes = np.sum(x**2, axis=1)[:, None] + np.sum(y**2, axis=1)
-    np.testing.assert_allclose(rounding_level(x, y), 64 * np.finfo(float).eps * sizes)
+    np.testing.assert_allclose(
+        rounding_level(x, y), 64 * np.finfo(float).eps * sizes
+    )
     assert np.min(Form(signs).sq(x, y)) < 0
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e-5])  # the second is too ill-conditioned for Cholesky
+@pytest.mark.parametrize(
+    "scale", [1.0, 1e-5]
+)  # the second is too ill-conditioned for Cholesky
 def test_canonical_coordinates_have_the_same_dissimilarities(points, scale):
     x, _, signs = points
     x = (x - x.mean(axis=0)) * np.array([1.0, 1.0, 1.0, scale])
@@ -47,7 +55,9 @@ def test_canonical_coordinates_have_the_same_dissimilarities(points, scale):
     )
     inner = turned.T @ turned
     lengths = np.sqrt(np.abs(weights))
-    np.testing.assert_allclose(inner / np.outer(lengths, lengths), np.eye(4), atol=1e-9)
+    np.testing.assert_allclose(
+        inner / np.outer(lengths, lengths), np.eye(4), atol=1e-9
+    )
     assert np.all(np.diff(np.abs(weights)) <= 0)
     assert np.sum(weights < 0) == 2
     turned, form = canonical(np.zeros((7, 0)), Form(np.zeros(0)))
@@ -65,14 +75,20 @@ def test_a_core_is_diagonalized_without_its_null_space():
 
 def test_the_first_largest_entry_decides_the_sign_whatever_rounding_does():
     column = np.array([0.9, -2.0, 2.0 * (1 + 1e-9), 0.0])
-    np.testing.assert_array_equal(column_signs(np.stack([column, -column], axis=1)), [-1.0, 1.0])
+    np.testing.assert_array_equal(
+        column_signs(np.stack([column, -column], axis=1)), [-1.0, 1.0]
+    )
     assert column_signs(np.zeros((4, 0))).shape == (0,)
 
 
 def test_values_that_are_off_by_a_share_move_the_norm_by_the_bound():
     lam, share = np.array([9.0, 4.0, -6.0]), 1e-6
     values = lam * (1 + share)
-    pairs = {"vectors": np.eye(9)[:, :3], "residuals": 0 * lam, "value_errors": share * values}
+    pairs = {
+        "vectors": np.eye(9)[:, :3],
+        "residuals": 0 * lam,
+        "value_errors": share * values,
+    }
     part = Spectrum(values, 7.0, 200.0, 2, 1, **pairs)
     # ‖B − G‖² = ‖B‖² − 2⟨B, G⟩ + ‖G‖², with ⟨B, G⟩ from values that are off.
     moved = 2 * values @ (values - lam)
@@ -80,19 +96,29 @@ def test_values_that_are_off_by_a_share_move_the_norm_by_the_bound():
     assert moved <= found <= (1 + 10 * share) * moved
     known, eps = replace(part, value_errors=0 * lam), np.finfo(np.float64).eps
     found = gram_rounding(known, Selection(np.arange(3), values))
-    assert found == pytest.approx(16 * eps * (200 + values @ values), rel=1e-6, abs=0)
+    assert found == pytest.approx(
+        16 * eps * (200 + values @ values), rel=1e-6, abs=0
+    )
     # Where all of B is known, what a weight changes is known to rounding.
     whole = replace(known, unknown_sq=0.0)
     moved = 16 * eps * values[0]  # of a root of 3
     found = gram_rounding(whole, Selection(np.arange(3), values + 1))
-    assert found == pytest.approx(moved * (2 * np.sqrt(3) + moved), rel=1e-6, abs=0)
+    assert found == pytest.approx(
+        moved * (2 * np.sqrt(3) + moved), rel=1e-6, abs=0
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_rounding_moves_every_pair_by_the_sizes_of_its_objects(points, dtype):
     x, eps, single = points[0], np.finfo(np.float64).eps, np.finfo(dtype).eps
     gram = DenseGram(brute(x, x, np.ones(4)).astype(dtype))
-    level = 16 * eps * np.abs(gram.diagonal()) + (16 * eps + 4 * single) * np.sum(x**2, axis=1)
-    moved = np.linalg.norm(level[:, None] + level) + single * np.linalg.norm(gram.sq_dissimilarity)
+    level = 16 * eps * np.abs(gram.diagonal()) + (
+        16 * eps + 4 * single
+    ) * np.sum(x**2, axis=1)
+    moved = np.linalg.norm(level[:, None] + level) + single * np.linalg.norm(
+        gram.sq_dissimilarity
+    )
     found = stress_rounding(gram, x, (3.0, 2.0, 4.0), moved)
-    assert found == pytest.approx(4 * moved + moved * (2 * 3 + moved), rel=1e-6, abs=0)
+    assert found == pytest.approx(
+        4 * moved + moved * (2 * 3 + moved), rel=1e-6, abs=0
+    )

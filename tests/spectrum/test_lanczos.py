@@ -50,14 +50,18 @@ def grown(with_spectrum, on_cpu):
     """A basis of 5 blocks of 4, with some eigenvalues repeated more often than a block is wide."""
     lam = np.r_[np.full(6, 3.0), np.linspace(2, -4, 40)]
     gram = DenseGram(with_spectrum(lam, 120))
-    basis = KrylovBasis(np.empty((60, 120)), gram.matmat, np.random.default_rng(0), 1e-14)
+    basis = KrylovBasis(
+        np.empty((60, 120)), gram.matmat, np.random.default_rng(0), 1e-14
+    )
     basis.inject(4)
     for _ in range(5):
         basis.expand()
     return gram, basis
 
 
-@pytest.mark.parametrize(("shape", "most"), [((10, 40), 10), ((60, 12), 11), ((5, 10), 5)])
+@pytest.mark.parametrize(
+    ("shape", "most"), [((10, 40), 10), ((60, 12), 11), ((5, 10), 5)]
+)
 def test_as_many_random_rows_are_injected_as_there_is_room_for(shape, most):
     basis = KrylovBasis(np.empty(shape), None, np.random.default_rng(0), 1e-14)
     for count, width in ((3, 3), (0, 3), (99, most), (1, most)):
@@ -96,11 +100,20 @@ def test_a_restart_forgets_no_residual(grown):
 @pytest.mark.parametrize("rest", [0.0, 1e-6])
 def test_a_block_that_breaks_down_is_filled_up(with_spectrum, rest, on_cpu):
     """Three blocks of 4 hold ten eigenvectors: the third image has two strong directions left."""
-    lam = 1e8 * np.r_[np.linspace(3, -2, 10), rest * np.linspace(1, 2, 60 if rest else 0)]
+    lam = (
+        1e8
+        * np.r_[
+            np.linspace(3, -2, 10), rest * np.linspace(1, 2, 60 if rest else 0)
+        ]
+    )
     gram = DenseGram(with_spectrum(lam, 90))
-    basis = KrylovBasis(np.empty((50, 90)), gram.matmat, np.random.default_rng(0), 1e-14)
+    basis = KrylovBasis(
+        np.empty((50, 90)), gram.matmat, np.random.default_rng(0), 1e-14
+    )
     basis.inject(4)
-    with np.errstate(all="ignore"):  # what comes after the block is not a number
+    with np.errstate(
+        all="ignore"
+    ):  # what comes after the block is not a number
         for _ in range(5):
             basis.expand()
         check_pairs(gram, basis, 1e8)
@@ -112,10 +125,16 @@ def test_a_block_that_breaks_down_is_filled_up(with_spectrum, rest, on_cpu):
 
 @pytest.mark.parametrize("library", [np, array_api_strict])
 @pytest.mark.parametrize("condition", [1.0, 1e4, 1e6])
-def test_rows_become_orthonormal_and_the_factor_gives_them_back(library, condition):
+def test_rows_become_orthonormal_and_the_factor_gives_them_back(
+    library, condition
+):
     rng = np.random.default_rng(0)
-    block = rng.standard_normal((6, 80)) + condition * np.ones((6, 1)) * rng.standard_normal(80)
-    rows, factor, weakest = orthonormal_rows(library.asarray(block.copy()), 0.0)
+    block = rng.standard_normal((6, 80)) + condition * np.ones(
+        (6, 1)
+    ) * rng.standard_normal(80)
+    rows, factor, weakest = orthonormal_rows(
+        library.asarray(block.copy()), 0.0
+    )
     rows = np.asarray(rows)
     np.testing.assert_allclose(rows @ rows.T, np.eye(6), atol=1e-13)
     np.testing.assert_allclose(factor @ rows, block, atol=1e-12 * condition)
@@ -137,7 +156,9 @@ VALUES = np.array([5.0, 3.0, 1.0, 0.0, -4.0])
 GRAM = DenseGram(1.0 - np.eye(100))
 
 
-def made(worst: float, step: int = 1, split: tuple[int, int] = (2, 1), values=VALUES) -> Check:
+def made(
+    worst: float, step: int = 1, split: tuple[int, int] = (2, 1), values=VALUES
+) -> Check:
     kept = np.r_[: split[0], values.size - split[1] : values.size]
     return Check(
         values,
@@ -155,7 +176,9 @@ def made(worst: float, step: int = 1, split: tuple[int, int] = (2, 1), values=VA
 
 def solved(values, left) -> SimpleNamespace:
     """A basis of which these are the Ritz values and their residuals."""
-    return SimpleNamespace(values=values, residuals=left, solve=lambda: None, precision=1e-14)
+    return SimpleNamespace(
+        values=values, residuals=left, solve=lambda: None, precision=1e-14
+    )
 
 
 def test_kept_values_are_counted_from_both_ends():
@@ -164,20 +187,34 @@ def test_kept_values_are_counted_from_both_ends():
     assert split_of(np.arange(3)) == (3, 0)
 
 
-@pytest.mark.parametrize(("tol", "share"), [(1e-7, 1e-2), (1e-4, 0.1), (1e-2, 1.0)])
-def test_small_pairs_beside_a_huge_one_are_allowed_a_share_of_what_counts(tol, share):
+@pytest.mark.parametrize(
+    ("tol", "share"), [(1e-7, 1e-2), (1e-4, 0.1), (1e-2, 1.0)]
+)
+def test_small_pairs_beside_a_huge_one_are_allowed_a_share_of_what_counts(
+    tol, share
+):
     values = np.array([5e9, 30.0, -1e-3])
-    allowed = allowed_residuals(GRAM, values, tol=tol, scale=5e9, dropped_sq=4.0)
-    np.testing.assert_allclose(allowed, [tol * 5e9, share * 30, share * 2], rtol=1e-12)
-    alike = allowed_residuals(GRAM, VALUES, tol=1e-7, scale=5.0, dropped_sq=1.0)
+    allowed = allowed_residuals(
+        GRAM, values, tol=tol, scale=5e9, dropped_sq=4.0
+    )
+    np.testing.assert_allclose(
+        allowed, [tol * 5e9, share * 30, share * 2], rtol=1e-12
+    )
+    alike = allowed_residuals(
+        GRAM, VALUES, tol=1e-7, scale=5.0, dropped_sq=1.0
+    )
     np.testing.assert_allclose(alike, 5e-7, rtol=1e-12)
 
 
 def test_rounding_grows_with_the_values_and_with_the_products():
     eps = np.finfo(np.float64).eps
-    assert null_level(GRAM, np.array([1.0, -50.0])) == pytest.approx(eps * 100 * 50)
+    assert null_level(GRAM, np.array([1.0, -50.0])) == pytest.approx(
+        eps * 100 * 50
+    )
     # The norm of D: 9900 entries of 1.
-    assert null_level(GRAM, np.zeros(0)) == pytest.approx(4 * eps * math.sqrt(100 * 9900))
+    assert null_level(GRAM, np.zeros(0)) == pytest.approx(
+        4 * eps * math.sqrt(100 * 9900)
+    )
 
 
 def test_a_value_that_moved_beyond_its_residual_is_a_copy_that_was_missing():
@@ -190,23 +227,43 @@ def test_a_value_that_moved_beyond_its_residual_is_a_copy_that_was_missing():
     values = VALUES + np.array([0, 0, 1, 1, 0])  # those are not kept
     assert not made(0.0, values=values).moved_since(earlier)
     values = VALUES + np.array([0, 1, 0, 0, 0])  # this one was not kept then
-    assert not made(0.0, values=values).moved_since(replace(earlier, split=(1, 1)))
+    assert not made(0.0, values=values).moved_since(
+        replace(earlier, split=(1, 1))
+    )
 
 
 def test_a_check_measures_the_worst_of_what_is_kept_by_what_it_is_allowed():
-    values, left = np.array([5e9, 30.0, 1.0, -2.0]), np.array([1.0, 0.03, 1e9, 1e-4])
+    values, left = (
+        np.array([5e9, 30.0, 1.0, -2.0]),
+        np.array([1.0, 0.03, 1e9, 1e-4]),
+    )
     basis = solved(values, left)
-    check = checked(GRAM, basis, lambda ends: SimpleNamespace(kept=np.array([0, 1, 3])), 1e-7, 7)
-    assert (check.split, check.settled, check.step, check.scale) == ((2, 1), True, 7, 5e9)
+    check = checked(
+        GRAM,
+        basis,
+        lambda ends: SimpleNamespace(kept=np.array([0, 1, 3])),
+        1e-7,
+        7,
+    )
+    assert (check.split, check.settled, check.step, check.scale) == (
+        (2, 1),
+        True,
+        7,
+        5e9,
+    )
     # A hundredth of 30 is allowed, where the huge one is allowed 500.
-    np.testing.assert_allclose(check.allowed, [1, 0.3 / 500, 0.01 / 500, 0.02 / 500])
+    np.testing.assert_allclose(
+        check.allowed, [1, 0.3 / 500, 0.01 / 500, 0.02 / 500]
+    )
     assert check.worst == pytest.approx(0.03 / (0.3 / 500) / 5e9)
     assert check.noise == pytest.approx(5e-5)
 
 
 @pytest.mark.parametrize(("off", "settled"), [(0.05, True), (0.5, False)])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_split_is_settled_if_no_dropped_value_can_be_among_the_kept(sign, off, settled):
+def test_a_split_is_settled_if_no_dropped_value_can_be_among_the_kept(
+    sign, off, settled
+):
     values = np.sort(sign * np.array([5.0, 3.0, 0.1, -2.9]))[::-1]
     left = np.where(values == -2.9 * sign, off, 1e-9)
     basis = solved(values, left)
@@ -220,7 +277,9 @@ def test_a_split_is_settled_if_no_dropped_value_can_be_among_the_kept(sign, off,
 
 
 @given(st.integers(0, 20), st.integers(0, 20), st.integers(45, 80))
-def test_a_restart_keeps_what_is_kept_and_more_of_both_ends(top, bottom, capacity):
+def test_a_restart_keeps_what_is_kept_and_more_of_both_ends(
+    top, bottom, capacity
+):
     check = made(0.1, split=(top, bottom), values=np.linspace(1, -1, 90))
     which = worth_keeping(check, capacity, 8)
     found = split_of(which)
@@ -231,13 +290,25 @@ def test_a_restart_keeps_what_is_kept_and_more_of_both_ends(top, bottom, capacit
     space = (capacity - top - bottom - 2 * few) // 3
     assert space - 2 < more.sum() <= space
     if bottom:  # in proportion
-        assert abs(more[0] / max(1, more[1]) - top / bottom) <= 1 + top / bottom
+        assert (
+            abs(more[0] / max(1, more[1]) - top / bottom) <= 1 + top / bottom
+        )
 
 
-@given(st.floats(0.05, 0.8), st.integers(2, 20), st.integers(1, 5), st.floats(1e-10, 1e-3))
-def test_geometric_convergence_is_predicted_to_the_block(rate, step, earlier, tol):
+@given(
+    st.floats(0.05, 0.8),
+    st.integers(2, 20),
+    st.integers(1, 5),
+    st.floats(1e-10, 1e-3),
+)
+def test_geometric_convergence_is_predicted_to_the_block(
+    rate, step, earlier, tol
+):
     """After `step` blocks the residual is rate**step, and 0.7 tol is wanted."""
-    last, now = made(rate**step, step), made(rate ** (step + earlier), step + earlier)
+    last, now = (
+        made(rate**step, step),
+        made(rate ** (step + earlier), step + earlier),
+    )
     missing = math.log(0.7 * tol) / math.log(rate) - now.step
     dear, cheap = (SimpleNamespace(size=size, width=16) for size in (90, 10))
     for found, wanted, most in (
@@ -252,7 +323,12 @@ def test_geometric_convergence_is_predicted_to_the_block(rate, step, earlier, to
 def test_without_convergence_three_blocks_are_waited_for():
     basis = SimpleNamespace(size=90, width=16)
     assert blocks_to_wait(GRAM, basis, 1e-7, made(1.0, 5), None) == 3
-    assert blocks_to_wait(GRAM, basis, 1e-7, made(1e-2, 5), made(1e-1, 4, split=(1, 1))) == 3
+    assert (
+        blocks_to_wait(
+            GRAM, basis, 1e-7, made(1e-2, 5), made(1e-1, 4, split=(1, 1))
+        )
+        == 3
+    )
 
 
 N = 480
@@ -292,16 +368,21 @@ def finds(spectrum, keep, reference: Spectrum, tol: float = 1e-7) -> None:
 
 
 @pytest.mark.parametrize(
-    ("single", "tol", "size"), [(True, 1e-7, 1.0), (False, 1e-7, 1e-4), (True, 1e-11, 1.0)]
+    ("single", "tol", "size"),
+    [(True, 1e-7, 1.0), (False, 1e-7, 1e-4), (True, 1e-11, 1.0)],
 )
-def test_residuals_are_true_and_ends_contiguous(with_spectrum, single, tol, size):
+def test_residuals_are_true_and_ends_contiguous(
+    with_spectrum, single, tol, size
+):
     lam, keep = size * decaying(), rule("neuc", (3, 9))
     D = with_spectrum(lam, N)
     spectrum = krylov(DenseGram(D, working_copy=single), keep, 12, tol=tol)
     finds(spectrum, keep, Spectrum.of(lam), tol)
     kept, left = keep(spectrum).kept, lengths_left(D, spectrum)
     scale = np.abs(spectrum.values[kept]).max()
-    np.testing.assert_allclose(spectrum.residuals[kept], left[kept], rtol=0, atol=1e-12 * scale)
+    np.testing.assert_allclose(
+        spectrum.residuals[kept], left[kept], rtol=0, atol=1e-12 * scale
+    )
     assert left[kept].max() <= tol * scale
     assert left.max() <= 1e-3 * scale
     assert np.all(left <= 10 * spectrum.residuals + 1e-12 * scale)
@@ -312,22 +393,35 @@ def test_residuals_are_true_and_ends_contiguous(with_spectrum, single, tol, size
     known = np.r_[lam[: ends.n_top], lam[lam.size - ends.n_bottom :]]
     np.testing.assert_allclose(ends.values, known, rtol=1e-4)
     assert np.all(np.diff(ends.values) <= 0)
-    true = np.sum((spectrum.vectors * DenseGram(D).matmat(spectrum.vectors)), axis=0)
-    assert np.all(np.abs(true - spectrum.values) <= spectrum.value_errors + 1e-14 * scale)
+    true = np.sum(
+        (spectrum.vectors * DenseGram(D).matmat(spectrum.vectors)), axis=0
+    )
+    assert np.all(
+        np.abs(true - spectrum.values) <= spectrum.value_errors + 1e-14 * scale
+    )
 
 
-@pytest.mark.parametrize(("library", "spare"), [(np, True), (array_api_strict, False)])
+@pytest.mark.parametrize(
+    ("library", "spare"), [(np, True), (array_api_strict, False)]
+)
 def test_pairs_taken_as_found_meet_a_looser_tolerance(noise, library, spare):
     D, keep = noise(1500), rule("neuc", 20)
-    spectrum = krylov(DenseGram(library.asarray(D)), keep, 20, tol=1e-5, spare=spare)
+    spectrum = krylov(
+        DenseGram(library.asarray(D)), keep, 20, tol=1e-5, spare=spare
+    )
     left, kept = lengths_left(D, spectrum), keep(spectrum).kept
-    assert np.all(spectrum.value_errors[kept] > 1e-12)  # there was no float64 step
+    assert np.all(
+        spectrum.value_errors[kept] > 1e-12
+    )  # there was no float64 step
     assert spare == (kept.size < left.size)
     scale = np.abs(spectrum.values[kept]).max()
     assert left[kept].max() <= 1e-5 * scale
     # 256 of 1500 rows tell a length to about 5 %: of 20 the worst is off by some 10 %.
     np.testing.assert_allclose(
-        np.asarray(spectrum.residuals)[kept], left[kept], rtol=0.15, atol=1e-8 * scale
+        np.asarray(spectrum.residuals)[kept],
+        left[kept],
+        rtol=0.15,
+        atol=1e-8 * scale,
     )
 
 
@@ -345,12 +439,18 @@ def sentinel(noise):
 
 
 @pytest.mark.parametrize(
-    ("n", "k", "method", "tol"), [(800, 58, "neuc", 1e-3), (900, 20, "neuc+", 1e-7)]
+    ("n", "k", "method", "tol"),
+    [(800, 58, "neuc", 1e-3), (900, 20, "neuc+", 1e-7)],
 )
-def test_one_huge_entry_does_not_drown_the_other_pairs(sentinel, n, k, method, tol):
+def test_one_huge_entry_does_not_drown_the_other_pairs(
+    sentinel, n, k, method, tol
+):
     # Relative to the pair of size 5e9 a residual of 500 was small enough: 5 of 58 were kept.
     D, keep = sentinel(n), rule(method, k)
-    found, full = krylov(DenseGram(D), keep, k, tol=tol), full_spectrum(DenseGram(D))
+    found, full = (
+        krylov(DenseGram(D), keep, k, tol=tol),
+        full_spectrum(DenseGram(D)),
+    )
     kept, wanted = keep(found).kept, keep(full).kept
     assert found.converged
     assert kept.size == k
@@ -364,12 +464,17 @@ def test_what_is_dropped_beside_a_huge_pair_is_measured(sentinel):
     u, lam = found.vectors, found.values
     # In extended precision B is exact to 1e-9 next to 5e9.
     wide = D.astype(np.longdouble)
-    b = -(wide - wide.mean(axis=0) - wide.mean(axis=1)[:, None] + wide.mean()) / 2
+    b = (
+        -(wide - wide.mean(axis=0) - wide.mean(axis=1)[:, None] + wide.mean())
+        / 2
+    )
     left = np.sum((b - (u * lam) @ u.T.astype(np.longdouble)) ** 2)
     assert found.unknown_sq == pytest.approx(float(left), rel=1e-6)
 
 
-def test_what_the_search_cannot_tell_from_zero_is_finished_in_float64(with_spectrum):
+def test_what_the_search_cannot_tell_from_zero_is_finished_in_float64(
+    with_spectrum,
+):
     # Three pairs where five are asked for: float32 noise must not stand in for the others.
     gram = DenseGram(with_spectrum([9.0, -5.0, 2.0], 1500))
     spectrum = krylov(gram, rule("neuc", 5), 5, tol=1e-5)
@@ -377,7 +482,10 @@ def test_what_the_search_cannot_tell_from_zero_is_finished_in_float64(with_spect
 
 
 def test_a_small_part_that_is_dropped_has_digits(with_spectrum):
-    lam, keep = 1e3 * np.r_[9.0, -5.0, 2.0, np.linspace(1, 2, 40) * 1e-4], rule("neuc", 3)
+    lam, keep = (
+        1e3 * np.r_[9.0, -5.0, 2.0, np.linspace(1, 2, 40) * 1e-4],
+        rule("neuc", 3),
+    )
     spectrum = krylov(DenseGram(with_spectrum(lam, 1500)), keep, 3, tol=1e-5)
     left = spectrum.dropped_sq(keep(spectrum).kept)
     assert left == pytest.approx(lam[3:] @ lam[3:], rel=1e-3)
@@ -393,7 +501,9 @@ def test_a_small_part_that_is_dropped_has_digits(with_spectrum):
         (np.r_[9:5:-1, 0, -1:-3:-1], [], [2], [5]),
     ],
 )
-def test_further_pairs_are_known_and_next_to_the_kept_ones(noise, values, unknown, above, below):
+def test_further_pairs_are_known_and_next_to_the_kept_ones(
+    noise, values, unknown, above, below
+):
     left = np.full(values.size, 2e-3)
     left[unknown] = 0.01
     check = Check(1.0 * values, left, None, None, True, 1, 9.0, None, 0.0, 0.0)
@@ -404,7 +514,9 @@ def test_further_pairs_are_known_and_next_to_the_kept_ones(noise, values, unknow
 @pytest.mark.parametrize("off", [0.0, 1e-9, 0.3])
 def test_further_rows_are_orthogonal_to_the_kept_ones(off):
     rows = np.linalg.qr(np.random.default_rng(0).normal(size=(50, 5)))[0].T
-    both = np.concatenate([rows[:3], _apart(rows[:3], rows[3:] + off * rows[:2])])
+    both = np.concatenate(
+        [rows[:3], _apart(rows[:3], rows[3:] + off * rows[:2])]
+    )
     np.testing.assert_allclose(both @ both.T, np.eye(5), atol=1e-14)
 
 
@@ -420,14 +532,20 @@ HARD = {
     "hypercube_squared": lambda build: hypercube(9, 2.0),
     "hypercube_power": lambda build: hypercube(9, 1.5),
     "huge trace": lambda build: build(decaying(), N) + 1e6 * (1.0 - np.eye(N)),
-    "large and of one sign": lambda build: build(np.r_[-1e4, np.linspace(1, 0.5, 60)], N),
+    "large and of one sign": lambda build: build(
+        np.r_[-1e4, np.linspace(1, 0.5, 60)], N
+    ),
     "rank 1": lambda build: build([-2.0], N),
     "rank 7": lambda build: build(-np.linspace(2, 1, 7), N),
-    "rank 30": lambda build: build(np.resize([1, -1], 30) * np.linspace(2, 1, 30), N),
+    "rank 30": lambda build: build(
+        np.resize([1, -1], 30) * np.linspace(2, 1, 30), N
+    ),
     "few": lambda build: build(np.linspace(-3, 4, 11), 12),
     "two": lambda build: np.array([[0.0, 3.0], [3.0, 0.0]]),
     "none": lambda build: np.zeros((N, N)),
-    "64 copies": lambda build: build(np.r_[np.full(64, 5.0), np.linspace(4, -3, 100)], N),
+    "64 copies": lambda build: build(
+        np.r_[np.full(64, 5.0), np.linspace(4, -3, 100)], N
+    ),
 }
 
 
@@ -436,23 +554,35 @@ def test_hard_matrices_end_well(with_spectrum, name, monkeypatch):
     monkeypatch.setattr("neucmds.spectrum.search.PRODUCTS", 8)
     D = HARD[name](with_spectrum)
     full = full_spectrum(DenseGram(D))
-    for method, k in (("neuc", 1), ("neuc+", 20), ("classical", 20), ("neuc", 50)):
+    for method, k in (
+        ("neuc", 1),
+        ("neuc+", 20),
+        ("classical", 20),
+        ("neuc", 50),
+    ):
         k = min(k, len(D) - 1)
         spectrum = krylov(DenseGram(D), rule(method, k), k)
         finds(spectrum, rule(method, k), full)
         assert spectrum.trace == pytest.approx(full.trace)
-        assert spectrum.n_top + spectrum.n_bottom == spectrum.values.size * (1 + spectrum.complete)
+        assert spectrum.n_top + spectrum.n_bottom == spectrum.values.size * (
+            1 + spectrum.complete
+        )
         assert spectrum.solver == "krylov" or len(D) < 300
 
 
 @pytest.mark.parametrize("library", [np, array_api_strict])
 def test_float32_input_is_solved_to_its_own_accuracy(with_spectrum, library):
-    d, keep = with_spectrum(decaying(), N).astype(np.float32), rule("neuc+", 12)
+    d, keep = (
+        with_spectrum(decaying(), N).astype(np.float32),
+        rule("neuc+", 12),
+    )
     spectrum = krylov(DenseGram(library.asarray(d)), keep, 12)
     wanted = full_spectrum(DenseGram(d.astype(np.float64)))
     found = spectrum.values[keep(spectrum).kept]
     assert spectrum.converged
-    np.testing.assert_allclose(found, wanted.values[keep(wanted).kept], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        found, wanted.values[keep(wanted).kept], rtol=0, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("fallback", [0, 5000])
@@ -468,10 +598,14 @@ def test_giving_up_is_said_or_lapack_takes_over(monkeypatch, noise, fallback):
 
 
 @pytest.mark.parametrize(("room", "solver"), [(0, "krylov"), (-1, "full")])
-def test_a_basis_needs_room_for_twice_the_pairs_and_five_blocks(monkeypatch, noise, room, solver):
+def test_a_basis_needs_room_for_twice_the_pairs_and_five_blocks(
+    monkeypatch, noise, room, solver
+):
     monkeypatch.setattr("neucmds.spectrum.krylov.MOST_GATHERED", 0)
     sizes = (16, 2 * 12 + 5 * 16 + room)
-    monkeypatch.setattr("neucmds.spectrum.krylov.basis_sizes", lambda *_: sizes)
+    monkeypatch.setattr(
+        "neucmds.spectrum.krylov.basis_sizes", lambda *_: sizes
+    )
     assert krylov(DenseGram(noise(400)), rule("neuc", 12), 12).solver == solver
 
 
@@ -491,8 +625,14 @@ def test_random_spectra_give_what_lapack_gives(
     rng = np.random.default_rng(seed)
     ranks = np.r_[np.arange(1, n_top + 1), np.arange(1, n_bottom + 1)]
     signs = scale * np.r_[np.ones(n_top), -np.ones(n_bottom)]
-    gram = DenseGram(with_spectrum(signs * rng.uniform(1, 1.3, ranks.size) / ranks**decay, N, seed))
-    finds(krylov(gram, rule(method, k), k), rule(method, k), full_spectrum(gram))
+    gram = DenseGram(
+        with_spectrum(
+            signs * rng.uniform(1, 1.3, ranks.size) / ranks**decay, N, seed
+        )
+    )
+    finds(
+        krylov(gram, rule(method, k), k), rule(method, k), full_spectrum(gram)
+    )
 
 
 class Counted(DenseGram):
@@ -513,7 +653,10 @@ class Counted(DenseGram):
     ("values", "most"),
     [
         (decaying(), {1: 172, 12: 172, 40: 204}),
-        (np.r_[np.full(64, 5.0), np.linspace(4, -3, 100)], {1: 172, 12: 236, 40: 276}),
+        (
+            np.r_[np.full(64, 5.0), np.linspace(4, -3, 100)],
+            {1: 172, 12: 236, 40: 276},
+        ),
         (None, {1: 548, 12: 676, 40: 624}),
     ],
 )
@@ -526,7 +669,11 @@ def test_a_search_multiplies_few_columns(with_spectrum, noise, values, most):
 
 
 def test_auto_takes_lapack_for_few_objects_or_many_pairs(noise):
-    for n, k, solver in ((600, 5, "full"), (601, 75, "krylov"), (601, 76, "full")):
+    for n, k, solver in (
+        (600, 5, "full"),
+        (601, 75, "krylov"),
+        (601, 76, "full"),
+    ):
         assert solve(DenseGram(noise(n)), rule("neuc", k), k).solver == solver
     assert krylov(DenseGram(noise(300)), rule("neuc", 5), 5).solver == "krylov"
 
@@ -547,7 +694,9 @@ def test_a_residual_in_one_row_is_seen_by_the_sample(noise):
     assert gram.rows_read == 32 + 256
     u[0, 3], u[0, 700] = 0.0, 1.0
     true = np.linalg.norm(gram.matmat(u.T))
-    assert sampled_residuals(gram, np.zeros(1), u)[0] == pytest.approx(true, rel=0.1)
+    assert sampled_residuals(gram, np.zeros(1), u)[0] == pytest.approx(
+        true, rel=0.1
+    )
 
 
 @pytest.mark.parametrize("n", [5, 32, 33, 200])
@@ -557,11 +706,15 @@ def test_a_sample_of_all_rows_is_exact(n, noise):
     u -= u.mean(axis=1, keepdims=True)
     lam = np.array([0.7, -2.0])
     true = np.linalg.norm(gram.matmat(u.T) - u.T * lam, axis=0)
-    np.testing.assert_allclose(sampled_residuals(gram, lam, u), true, rtol=1e-12)
+    np.testing.assert_allclose(
+        sampled_residuals(gram, lam, u), true, rtol=1e-12
+    )
 
 
 def test_noise_of_single_precision_is_taken_out(with_spectrum):
-    lam = np.r_[np.linspace(9, 5, 5), np.linspace(1, 0.1, 40), np.linspace(-4, -8, 4)]
+    lam = np.r_[
+        np.linspace(9, 5, 5), np.linspace(1, 0.1, 40), np.linspace(-4, -8, 4)
+    ]
     gram = DenseGram(with_spectrum(lam, 200))
     full = full_spectrum(gram)
     outer = np.r_[np.arange(5), np.arange(195, 199)]
@@ -578,8 +731,24 @@ def test_noise_of_single_precision_is_taken_out(with_spectrum):
     np.testing.assert_allclose(values, full.values[outer], atol=1e-12)
 
 
-def test_a_pair_is_real_beyond_its_residual_and_known_within_what_is_allowed(noise):
-    pairs = DenseGram(noise(20)), np.array([1, 1e-3, -2, 1e-20]), np.array([0.5, 1e-2, 2, 0])
+def test_a_pair_is_real_beyond_its_residual_and_known_within_what_is_allowed(
+    noise,
+):
+    pairs = (
+        DenseGram(noise(20)),
+        np.array([1, 1e-3, -2, 1e-20]),
+        np.array([0.5, 1e-2, 2, 0]),
+    )
     assert are_real(*pairs).tolist() == [True, False, False, False]
-    assert are_known(*pairs, np.full(4, 2.0)).tolist() == [True, False, True, True]
-    assert are_known(*pairs, np.full(4, 0.4)).tolist() == [False, False, False, True]
+    assert are_known(*pairs, np.full(4, 2.0)).tolist() == [
+        True,
+        False,
+        True,
+        True,
+    ]
+    assert are_known(*pairs, np.full(4, 0.4)).tolist() == [
+        False,
+        False,
+        False,
+        True,
+    ]

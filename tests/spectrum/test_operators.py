@@ -30,13 +30,20 @@ def centered_gram(D: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_products_diagonal_and_norms_are_those_of_the_matrix(library, dtype):
     D = hollow().astype(dtype)
-    b, gram = centered_gram(D.astype(np.float64)), DenseGram(library.asarray(D))
+    b, gram = (
+        centered_gram(D.astype(np.float64)),
+        DenseGram(library.asarray(D)),
+    )
     block = np.random.default_rng(1).standard_normal((37, 4))
     np.testing.assert_allclose(
         np.asarray(gram.matmat(library.asarray(block))), b @ block, atol=1e-12
     )
-    np.testing.assert_allclose(np.asarray(gram.diagonal()), np.diag(b), atol=1e-13)
-    np.testing.assert_array_equal(np.asarray(gram.pick(np.array([7, 2]))), D[[7, 2]])
+    np.testing.assert_allclose(
+        np.asarray(gram.diagonal()), np.diag(b), atol=1e-13
+    )
+    np.testing.assert_array_equal(
+        np.asarray(gram.pick(np.array([7, 2]))), D[[7, 2]]
+    )
     assert gram.trace == pytest.approx(np.trace(b))
     assert gram.frobenius_sq == pytest.approx(np.sum(b**2))
 
@@ -47,7 +54,9 @@ def test_the_quadratic_form_is_an_inner_product_with_the_matrix(library):
     x = np.random.default_rng(2).standard_normal((37, 3))
     x -= x.mean(axis=0)
     found = DenseGram(library.asarray(D)).quadratic(library.asarray(x))
-    np.testing.assert_allclose(np.asarray(found), np.diag(x.T @ centered_gram(D) @ x))
+    np.testing.assert_allclose(
+        np.asarray(found), np.diag(x.T @ centered_gram(D) @ x)
+    )
 
 
 def test_norms_beyond_double_precision_are_refused():
@@ -76,8 +85,12 @@ def test_a_copy_that_is_kept_is_multiplied_again():
 
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize(("scale", "n"), [(1.0, 1100), (1e-30, 80), (1e30, 80)])
-def test_products_are_right_to_the_precision_they_state(library, dtype, scale, n):
+@pytest.mark.parametrize(
+    ("scale", "n"), [(1.0, 1100), (1e-30, 80), (1e30, 80)]
+)
+def test_products_are_right_to_the_precision_they_state(
+    library, dtype, scale, n
+):
     if dtype == "float32" and scale != 1.0:
         scale = np.sqrt(scale)
     e = np.random.default_rng(0).standard_normal((n, n))
@@ -97,7 +110,9 @@ def test_products_are_right_to_the_precision_they_state(library, dtype, scale, n
 
 @pytest.fixture(scope="module")
 def features():
-    return np.random.default_rng(0).normal(size=(300, 6)) * np.geomspace(3, 1, 6)
+    return np.random.default_rng(0).normal(size=(300, 6)) * np.geomspace(
+        3, 1, 6
+    )
 
 
 @pytest.mark.parametrize("chunks", [300, ((180, 60, 60), (220, 80))])
@@ -110,25 +125,37 @@ def test_products_of_chunks_are_those_of_the_matrix(features, chunks, dtype):
     block = np.random.default_rng(1).normal(size=(300, 5)).astype(dtype)
     tolerance = 1e-12 if dtype == np.float64 else 1e-5
     scale = np.abs(dense.matmat(block)).max()
-    np.testing.assert_allclose(lazy.matmat(block), dense.matmat(block), atol=tolerance * scale)
+    np.testing.assert_allclose(
+        lazy.matmat(block), dense.matmat(block), atol=tolerance * scale
+    )
     assert lazy.matmat(block).dtype == dtype
     np.testing.assert_allclose(lazy.row_means, dense.row_means, rtol=tolerance)
-    np.testing.assert_allclose(lazy.frobenius_sq, dense.frobenius_sq, rtol=tolerance)
+    np.testing.assert_allclose(
+        lazy.frobenius_sq, dense.frobenius_sq, rtol=tolerance
+    )
     i = np.array([3, 299, 3])
     j = np.array([5, 0, 3])
     np.testing.assert_array_equal(lazy.entries(i, j), dense.entries(i, j))
-    np.testing.assert_array_equal(np.concatenate(lazy.on_each(lambda rows, part: part)), sq)
+    np.testing.assert_array_equal(
+        np.concatenate(lazy.on_each(lambda rows, part: part)), sq
+    )
     with lazy.single() as multiply:
-        np.testing.assert_allclose(multiply(block), dense.matmat(block), atol=1e-5 * scale)
+        np.testing.assert_allclose(
+            multiply(block), dense.matmat(block), atol=1e-5 * scale
+        )
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", "cityblock"])
-def test_products_of_tiles_of_features_are_those_of_the_matrix(features, metric, library, dtype):
+def test_products_of_tiles_of_features_are_those_of_the_matrix(
+    features, metric, library, dtype
+):
     sq = cdist(features, features, metric) ** 2
     np.fill_diagonal(sq, 0)
-    gram = FeatureGram(library.asarray(features.astype(dtype)), metric, tile=37)
+    gram = FeatureGram(
+        library.asarray(features.astype(dtype)), metric, tile=37
+    )
     dense = DenseGram(sq)
     tolerance = (1e-11 if dtype == "float64" else 2e-5) * sq.max()
     stored = np.asarray(gram.dense())
@@ -136,10 +163,14 @@ def test_products_of_tiles_of_features_are_those_of_the_matrix(features, metric,
     np.testing.assert_allclose(stored, sq, atol=tolerance)
     np.testing.assert_array_equal(stored, stored.T)
     np.testing.assert_array_equal(np.diag(stored), 0)
-    np.testing.assert_allclose(np.asarray(gram.rows(slice(30, 80))), sq[30:80], atol=tolerance)
+    np.testing.assert_allclose(
+        np.asarray(gram.rows(slice(30, 80))), sq[30:80], atol=tolerance
+    )
     block = np.random.default_rng(1).normal(size=(300, 4))
     found = np.asarray(gram.product(library.asarray(block.astype(dtype))))
-    np.testing.assert_allclose(found, dense.product(block), atol=300 * tolerance)
+    np.testing.assert_allclose(
+        found, dense.product(block), atol=300 * tolerance
+    )
     means = np.asarray(gram.row_means)
     np.testing.assert_allclose(means, dense.row_means, atol=tolerance)
     precision = 1e-10 if dtype == "float64" else 1e-4
@@ -165,7 +196,10 @@ def test_a_measured_sum_is_used_where_the_difference_has_no_digits():
 @pytest.mark.parametrize("size", [10, 100])
 def test_null_level_grows_with_the_rounding_of_the_entries(size):
     lam, eps = np.linspace(2, -3, size), np.finfo(np.float64).eps
-    double, single = (Spectrum(lam, 0.0, 1.0, size, size, precision) for precision in (eps, 1.2e-7))
+    double, single = (
+        Spectrum(lam, 0.0, 1.0, size, size, precision)
+        for precision in (eps, 1.2e-7)
+    )
     assert double.null_level == pytest.approx(3 * max(64, size) * eps)
     assert single.null_level == pytest.approx(3 * 2 * 1.2e-7 * np.sqrt(size))
 
@@ -174,7 +208,9 @@ def test_some_vectors_are_taken_in_the_order_asked_for(with_spectrum):
     gram = DenseGram(with_spectrum(np.linspace(-3, 4, 19), 20))
     spectrum = full_spectrum(gram)
     some = np.array([4, 0])
-    np.testing.assert_array_equal(spectrum.take(some), spectrum.vectors[:, some])
+    np.testing.assert_array_equal(
+        spectrum.take(some), spectrum.vectors[:, some]
+    )
     assert spectrum.complete
     assert spectrum.dropped_sq(np.arange(19)) == 0.0
     assert spectrum.trace == pytest.approx(spectrum.values.sum())
@@ -182,7 +218,9 @@ def test_some_vectors_are_taken_in_the_order_asked_for(with_spectrum):
 
 @pytest.mark.parametrize("library", [np, array_api_strict])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_all_pairs_but_the_constant_vector_are_found(with_spectrum, library, dtype):
+def test_all_pairs_but_the_constant_vector_are_found(
+    with_spectrum, library, dtype
+):
     # Ten other null vectors, for the constant one to mix with.
     lam = np.r_[np.linspace(5, 1, 15), np.zeros(10), -np.linspace(0.5, 3, 14)]
     D = with_spectrum(lam, 40).astype(dtype)
@@ -193,11 +231,19 @@ def test_all_pairs_but_the_constant_vector_are_found(with_spectrum, library, dty
     np.testing.assert_allclose(found, np.sort(lam)[::-1], atol=5 * exact)
     np.testing.assert_allclose(u.sum(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(u.T @ u, np.eye(39), atol=1e-12)
-    left = np.linalg.norm(DenseGram(D.astype(np.float64)).matmat(u) - u * found, axis=0)
+    left = np.linalg.norm(
+        DenseGram(D.astype(np.float64)).matmat(u) - u * found, axis=0
+    )
     assert left.max() <= np.asarray(spectrum.residuals).max()
-    assert spectrum.n_top == spectrum.n_bottom == spectrum.value_errors.size == 39
+    assert (
+        spectrum.n_top == spectrum.n_bottom == spectrum.value_errors.size == 39
+    )
     scale = 5 * np.finfo(np.float64).eps
-    np.testing.assert_allclose(np.asarray(spectrum.residuals), 40 * scale, rtol=1e-4)
-    np.testing.assert_allclose(spectrum.value_errors, 8 * np.sqrt(40) * scale, rtol=1e-4)
+    np.testing.assert_allclose(
+        np.asarray(spectrum.residuals), 40 * scale, rtol=1e-4
+    )
+    np.testing.assert_allclose(
+        spectrum.value_errors, 8 * np.sqrt(40) * scale, rtol=1e-4
+    )
     assert spectrum.trace == pytest.approx(lam.sum(), rel=100 * exact)
     assert spectrum.frobenius_sq == pytest.approx(lam @ lam, rel=100 * exact)

@@ -27,7 +27,9 @@ def test_the_ends_are_all_that_a_selection_needs(method):
     complete, k = Spectrum.of(lam), 10
     outer = np.r_[lam[:k], lam[-k:]]
     partial = Spectrum(outer, complete.trace, complete.frobenius_sq, k, k)
-    whole, part = (METHODS[method](ends, Components(k)) for ends in (complete, partial))
+    whole, part = (
+        METHODS[method](ends, Components(k)) for ends in (complete, partial)
+    )
     np.testing.assert_allclose(lam[whole.kept], outer[part.kept])
     np.testing.assert_allclose(whole.core, part.core, rtol=1e-9)
 
@@ -53,32 +55,53 @@ def test_of_equal_splits_the_one_with_most_positive_pairs_is_taken():
 
 @settings(max_examples=100, deadline=None)
 @given(
-    st.lists(st.integers(-40, 40).map(lambda x: x / 8), min_size=2, max_size=8), st.integers(1, 8)
+    st.lists(
+        st.integers(-40, 40).map(lambda x: x / 8), min_size=2, max_size=8
+    ),
+    st.integers(1, 8),
 )
-def test_no_subset_has_a_lower_bound_and_the_weights_are_the_best_on_it(values, k):
+def test_no_subset_has_a_lower_bound_and_the_weights_are_the_best_on_it(
+    values, k
+):
     ends = Spectrum.of(values)
     lam, k = ends.values, min(k, len(values))
     for method, divisor in ((neuc, 1.0), (neuc_plus, 1.0 + k)):
         found = method(ends, Components(k))
-        subsets = (np.delete(lam, list(kept)) for kept in combinations(range(lam.size), k))
-        least = min(np.sum(rest**2) + rest.sum() ** 2 / divisor for rest in subsets)
+        subsets = (
+            np.delete(lam, list(kept))
+            for kept in combinations(range(lam.size), k)
+        )
+        least = min(
+            np.sum(rest**2) + rest.sum() ** 2 / divisor for rest in subsets
+        )
         if method is neuc:
             rest = np.delete(lam, found.kept)
-            assert np.sum(rest**2) + rest.sum() ** 2 == pytest.approx(least, abs=1e-9)
+            assert np.sum(rest**2) + rest.sum() ** 2 == pytest.approx(
+                least, abs=1e-9
+            )
             np.testing.assert_array_equal(found.core, lam[found.kept])
         error = lam.copy()
         error[found.kept] -= found.core
         if method is neuc_plus:
             assert np.sum(error**2) + error.sum() ** 2 <= least + 1e-9
-            np.testing.assert_allclose(error[found.kept], -error.sum(), atol=1e-12)
+            np.testing.assert_allclose(
+                error[found.kept], -error.sum(), atol=1e-12
+            )
         assert np.all(found.core * lam[found.kept] > 0)
-    assert {*neuc(ends, Components(k)).kept, *found.kept} == set(union(ends, Components(k)).kept)
+    assert {*neuc(ends, Components(k)).kept, *found.kept} == set(
+        union(ends, Components(k)).kept
+    )
     np.testing.assert_allclose(shrink(lam[:2], 1.5), lam[:2] + 0.5)
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.integers(-40, 40).map(lambda x: x / 8), min_size=2), st.integers(1, 8))
-def test_lower_is_the_best_nonnegative_weighting_of_the_largest_positives(values, k):
+@given(
+    st.lists(st.integers(-40, 40).map(lambda x: x / 8), min_size=2),
+    st.integers(1, 8),
+)
+def test_lower_is_the_best_nonnegative_weighting_of_the_largest_positives(
+    values, k
+):
     ends = Spectrum.of(values)
     found = lower(ends, Components(k))
     assert np.all(found.core > 0)
@@ -87,17 +110,28 @@ def test_lower_is_the_best_nonnegative_weighting_of_the_largest_positives(values
     weights[found.kept] = found.core
     gradient = -2 * (ends.values - weights) - 2 * (ends.trace - weights.sum())
     left = np.setdiff1d(classical(ends, Components(k)).kept, found.kept)
-    np.testing.assert_allclose(gradient[found.kept], 0, atol=1e-9 * (1 + np.abs(values).sum()))
+    np.testing.assert_allclose(
+        gradient[found.kept], 0, atol=1e-9 * (1 + np.abs(values).sum())
+    )
     assert np.all(gradient[left] >= -1e-9 * (1 + np.abs(values).sum()))
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.integers(-4, 4).map(float), min_size=2, max_size=8), st.integers(0, 4))
-def test_a_signature_and_positive_methods_take_the_outermost_of_a_sign(values, p):
+@given(
+    st.lists(st.integers(-4, 4).map(float), min_size=2, max_size=8),
+    st.integers(0, 4),
+)
+def test_a_signature_and_positive_methods_take_the_outermost_of_a_sign(
+    values, p
+):
     ends = Spectrum.of(values)
-    positive, negative = (sorted(x for x in values if s * x > 0) for s in (1, -1))
+    positive, negative = (
+        sorted(x for x in values if s * x > 0) for s in (1, -1)
+    )
     kept = neuc(ends, Components(p + 2, (p, 2))).core
-    np.testing.assert_array_equal(kept, positive[::-1][:p] + negative[:2][::-1])
+    np.testing.assert_array_equal(
+        kept, positive[::-1][:p] + negative[:2][::-1]
+    )
     for method in (classical, lower):
         found = method(ends, Components(p + 1))
         assert set(ends.values[found.kept]) <= set(positive[::-1][: p + 1])

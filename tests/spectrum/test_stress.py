@@ -31,12 +31,15 @@ def with_sentinel(n, value=1e5):
 
 HOSTILE = {
     "ordinary": noisy(48),
-    "two_sentinels": np.maximum(with_sentinel(48), with_sentinel(48, 3e6)[::-1, ::-1]),
+    "two_sentinels": np.maximum(
+        with_sentinel(48), with_sentinel(48, 3e6)[::-1, ::-1]
+    ),
     "duplicates": np.repeat(np.repeat(noisy(12), 4, axis=0), 4, axis=1),
     "exact": points(48),
     "offset": noisy(48) + 1e6 * (1 - np.eye(48)),
     "tiny": 1e-30 * noisy(48),
-    "far_object": noisy(48) + 1e4 * np.abs(np.eye(48)[0][:, None] - np.eye(48)[0]),
+    "far_object": noisy(48)
+    + 1e4 * np.abs(np.eye(48)[0][:, None] - np.eye(48)[0]),
     "float32_sentinel": with_sentinel(48).astype(np.float32),
 }
 
@@ -49,7 +52,10 @@ def fit(D, k, method, **settings):
 
 def brute_force(D, embedding) -> float:
     """STRESS from every pair, in extended precision."""
-    x, signs = (np.asarray(a, np.longdouble) for a in (embedding.coordinates, embedding.signs))
+    x, signs = (
+        np.asarray(a, np.longdouble)
+        for a in (embedding.coordinates, embedding.signs)
+    )
     # The squares are those of the input's precision: they are the D that is embedded.
     sq = np.square(D).astype(np.longdouble)
     total = np.longdouble(0)
@@ -64,15 +70,22 @@ def test_reported_stress_is_brute_force_within_the_bound(name, method):
     D = HOSTILE[name]
     for k in (2, 11):
         embedding = fit(D, k, method)
-        assert abs(embedding.stress - brute_force(D, embedding)) <= embedding.info.stress_error
+        assert (
+            abs(embedding.stress - brute_force(D, embedding))
+            <= embedding.info.stress_error
+        )
         if name in ("ordinary", "tiny"):  # nothing cancels
-            units = embedding.info.stress_error / (embedding.stress * np.finfo(np.float64).eps)
+            units = embedding.info.stress_error / (
+                embedding.stress * np.finfo(np.float64).eps
+            )
             assert 100 < units < 4000
 
 
 def test_what_rounding_hides_is_said():
     D = with_sentinel(100, 1e10)
-    with pytest.warns(FewerComponentsWarning, match="rounding hides eigenvalues"):
+    with pytest.warns(
+        FewerComponentsWarning, match="rounding hides eigenvalues"
+    ):
         embedding = neuc_mds(D, 10, "neuc")
     assert embedding.k < 10
     assert embedding.info.hidden_below > 1
@@ -81,4 +94,6 @@ def test_what_rounding_hides_is_said():
 def test_a_rank_below_k_is_not_blamed_on_precision():
     with pytest.warns(FewerComponentsWarning) as seen:
         neuc_mds(points(100), 10, "neuc")
-    assert not any("rounding hides" in str(warning.message) for warning in seen)
+    assert not any(
+        "rounding hides" in str(warning.message) for warning in seen
+    )

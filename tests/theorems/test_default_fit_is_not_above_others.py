@@ -41,9 +41,15 @@ def test_the_default_is_above_no_fit_it_includes(family, loss):
     for seed in range(3 if loss == "squared" else 1):
         rng = np.random.default_rng(seed)
         D, k = family(int(rng.integers(5, 15)), rng), 2
-        plain = {"method": "exact"} if loss == "squared" else {"loss": loss, "n_init": 1}
+        plain = (
+            {"method": "exact"}
+            if loss == "squared"
+            else {"loss": loss, "n_init": 1}
+        )
         others = [neuc_mds(D, (k, 0), **starts), neuc_mds(D, k, **plain)]
         # Below the rounding of the sums every fit is perfect.
         rounding = 1e-9 * np.sum(D ** POWERS[loss])
         least = min(one.loss_value for one in others)
-        assert neuc_mds(D, k, **starts).loss_value <= 1.01 * least + rounding, seed
+        assert (
+            neuc_mds(D, k, **starts).loss_value <= 1.01 * least + rounding
+        ), seed

@@ -14,7 +14,9 @@ spectra = st.one_of(
     st.lists(st.integers(-4, 4).map(float), min_size=2, max_size=30),
     st.lists(st.floats(-100, 100, width=32), min_size=2, max_size=30),
 )
-cases = st.tuples(spectra, st.integers(1, 30)).filter(lambda case: case[1] <= len(case[0]))
+cases = st.tuples(spectra, st.integers(1, 30)).filter(
+    lambda case: case[1] <= len(case[0])
+)
 
 
 def greedy(values, k):
@@ -42,7 +44,10 @@ def greedy_plus(values, k, most_negative=True):
         return sum(x * x for x in rest) + sum(rest) ** 2 / (len(chosen) + 2)
 
     while len(chosen) < k:
-        positive, negative = [x for x in left if x > 0], [x for x in left if x < 0]
+        positive, negative = (
+            [x for x in left if x > 0],
+            [x for x in left if x < 0],
+        )
         steps = [max(positive)] if positive else []
         if negative:
             steps.append(min(negative) if most_negative else max(negative))
@@ -62,7 +67,9 @@ def bound_of(left, divisor):
 def with_spectrum(values):
     """B with these eigenvalues, beside that of the constant vector, and its dissimilarities."""
     n = len(values) + 1
-    basis = np.linalg.qr(np.c_[np.ones(n), np.random.default_rng(0).normal(size=(n, n - 1))])[0]
+    basis = np.linalg.qr(
+        np.c_[np.ones(n), np.random.default_rng(0).normal(size=(n, n - 1))]
+    )[0]
     b = (basis[:, 1:] * values) @ basis[:, 1:].T
     d = np.diag(b)[:, None] + np.diag(b) - 2 * b
     return b, (d + d.T) * (1 - np.eye(n)) / 2
@@ -78,14 +85,23 @@ def test_the_best_split_is_as_good_as_the_greedy_algorithm(case):
         return
     b, D = with_spectrum(values)
     slack = 1e-12 * (1 + sum(x * x for x in values) + sum(values) ** 2)
-    for method, algorithm, divisor in (("neuc", greedy, 1.0), ("neuc+", greedy_plus, 1.0 + k)):
+    for method, algorithm, divisor in (
+        ("neuc", greedy, 1.0),
+        ("neuc+", greedy_plus, 1.0 + k),
+    ):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FewerComponentsWarning)
             embedding = neuc_mds(D, k, method, squared=True)
-        error = b - (embedding.coordinates * embedding.signs) @ embedding.coordinates.T
+        error = (
+            b
+            - (embedding.coordinates * embedding.signs)
+            @ embedding.coordinates.T
+        )
         bound = np.sum(error**2) + np.trace(error) ** 2
         _, left = algorithm(values, k)
-        assert bound == pytest.approx(bound_of(left, divisor), rel=1e-9, abs=slack)
+        assert bound == pytest.approx(
+            bound_of(left, divisor), rel=1e-9, abs=slack
+        )
 
 
 def test_read_literally_the_second_algorithm_is_not_optimal():

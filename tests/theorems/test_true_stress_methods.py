@@ -31,7 +31,9 @@ matrices = st.builds(random_hollow, st.integers(0, 10**6), st.integers(3, 16))
 @pytest.mark.slow
 @given(matrices, st.integers(1, 8))
 @settings(max_examples=12, deadline=None)
-def test_exact_is_never_worse_than_a_published_method_nor_refined_than_exact(D, k):
+def test_exact_is_never_worse_than_a_published_method_nor_refined_than_exact(
+    D, k
+):
     k = min(k, D.shape[0] - 1)
     best_published = min(fit(D, k, method).stress for method in PUBLISHED)
     exact, refined = fit(D, k, "exact"), fit(D, k, "refined")
@@ -69,4 +71,7 @@ def test_what_has_no_eigenvalue_gets_no_coordinate(method, dtype):
     noisy = (to_new * (1 + 1e-3 * rng.normal(size=to_new.shape))).astype(dtype)
     embedding = fit(D, 5, method)
     assert embedding.signature == (2, 0)
-    assert np.max(np.abs(embedding.transform(noisy))) < 1.1 * np.max(np.abs(new)) + 1
+    assert (
+        np.max(np.abs(embedding.transform(noisy)))
+        < 1.1 * np.max(np.abs(new)) + 1
+    )

@@ -17,7 +17,9 @@ from neucmds.ecology import envfit
 from neucmds.errors import InputError
 from neucmds.tools import plots
 
-VEGAN = json.loads((Path(__file__).parents[1] / "fixtures" / "vegan_envfit.json").read_text())
+VEGAN = json.loads(
+    (Path(__file__).parents[1] / "fixtures" / "vegan_envfit.json").read_text()
+)
 
 
 @pytest.fixture(scope="module")
@@ -42,27 +44,44 @@ def drawn(ax, tmp_path, kind="png"):
 
 
 def texts(ax):
-    return [text.get_text() for legend in ax.figure.legends for text in legend.get_texts()]
+    return [
+        text.get_text()
+        for legend in ax.figure.legends
+        for text in legend.get_texts()
+    ]
 
 
 def written(ax):
     """Boxes of the names in the picture, in pixels, by name."""
     ax.figure.canvas.draw()
-    return {t.get_text(): t.get_window_extent() for t in ax.texts if t.get_text()}
+    return {
+        t.get_text(): t.get_window_extent() for t in ax.texts if t.get_text()
+    }
 
 
 class TestSpectrum:
     def test_as_many_are_marked_as_are_kept(self):
         ties = texts(plots.plot_spectrum([2.0, 2.0, 2.0, -1.0], [2.0, 2.0]))
         assert {"positive, kept (2)", "positive, dropped (1)"} <= set(ties)
-        rough = texts(plots.plot_spectrum([5.0, 3.0, 2.0, -1.0], [5.00005, 2.00002, -1.00001]))
+        rough = texts(
+            plots.plot_spectrum(
+                [5.0, 3.0, 2.0, -1.0], [5.00005, 2.00002, -1.00001]
+            )
+        )
         assert {"positive, kept (2)", "negative, kept (1)"} <= set(rough)
 
-    def test_d_itself_gives_the_same_picture_as_its_eigenvalues(self, data, embedding, tmp_path):
+    def test_d_itself_gives_the_same_picture_as_its_eigenvalues(
+        self, data, embedding, tmp_path
+    ):
         lam = stress_curve(data).eigenvalues
-        of_d, of_values = (drawn(plots.plot_spectrum(d, embedding), tmp_path) for d in (data, lam))
+        of_d, of_values = (
+            drawn(plots.plot_spectrum(d, embedding), tmp_path)
+            for d in (data, lam)
+        )
         assert texts(of_d) == texts(of_values)
-        for sign, number in zip(("positive", "negative"), embedding.signature, strict=True):
+        for sign, number in zip(
+            ("positive", "negative"), embedding.signature, strict=True
+        ):
             assert f"{sign}, kept ({number})" in texts(of_d)
         for a, b in zip(of_d.collections, of_values.collections, strict=True):
             np.testing.assert_allclose(a.get_offsets(), b.get_offsets())
@@ -73,13 +92,20 @@ class TestSpectrum:
         ax = plots.plot_spectrum(cdist(x, x, "cityblock"))
         assert "the largest of all" in ax.get_title(loc="left")
 
-    def test_scree_bars_are_shares_of_the_trace_and_carry_their_percentages(self, data, tmp_path):
+    def test_scree_bars_are_shares_of_the_trace_and_carry_their_percentages(
+        self, data, tmp_path
+    ):
         lam = stress_curve(data).eigenvalues
         ax = drawn(plots.plot_scree(data, first=5), tmp_path)
         heights = sorted((bar.get_x(), bar.get_height()) for bar in ax.patches)
         largest = lam[np.argsort(-np.abs(lam))][:5]
-        np.testing.assert_allclose([h for _, h in heights], 100 * largest / lam.sum())
-        assert next(t.get_text() for t in ax.texts) == f"{100 * largest[0] / lam.sum():.1f} %"
+        np.testing.assert_allclose(
+            [h for _, h in heights], 100 * largest / lam.sum()
+        )
+        assert (
+            next(t.get_text() for t in ax.texts)
+            == f"{100 * largest[0] / lam.sum():.1f} %"
+        )
 
 
 def test_curve_has_a_line_for_every_method_on_log_scales(data, tmp_path):
@@ -103,7 +129,9 @@ class TestCoordinates:
             ([f"g{i}" for i in range(40)], 30),
         ],
     )
-    def test_numbers_get_a_bar_and_categories_a_legend(self, embedding, tmp_path, color, entries):
+    def test_numbers_get_a_bar_and_categories_a_legend(
+        self, embedding, tmp_path, color, entries
+    ):
         ax = drawn(plots.plot_coordinates(embedding, color), tmp_path)
         assert len(texts(ax)) == entries
         assert len(ax.figure.axes) == (1 if entries or color is None else 2)
@@ -114,22 +142,35 @@ class TestCoordinates:
         groups = [f"g{i % 30}" for i in range(40)]
         ax = plots.plot_coordinates(embedding, groups)
         looks = {
-            (tuple(c.get_facecolor()[0][:3]), c.get_paths()[0].vertices.tobytes())
+            (
+                tuple(c.get_facecolor()[0][:3]),
+                c.get_paths()[0].vertices.tobytes(),
+            )
             for c in ax.collections
         }
         assert len(looks) == 30
 
     def test_groups_are_in_natural_order(self, embedding):
-        ax = plots.plot_coordinates(embedding, ["plot 10", "plot 9", "10", "9"] * 10)
+        ax = plots.plot_coordinates(
+            embedding, ["plot 10", "plot 9", "10", "9"] * 10
+        )
         assert texts(ax) == ["9", "10", "plot 9", "plot 10"]
 
-    def test_names_are_text_not_formulas_and_underscores_hide_none(self, embedding, tmp_path):
+    def test_names_are_text_not_formulas_and_underscores_hide_none(
+        self, embedding, tmp_path
+    ):
         names = ["$a_{", "_hidden", r"\frac$", "x^2$$", "a\x1b[31m"] * 8
-        labelled = replace(embedding, labels=tuple(f"${i}_{{" for i in range(40)))
-        ax = plots.plot_coordinates(labelled, names, title="$\\bad{", names=True)
+        labelled = replace(
+            embedding, labels=tuple(f"${i}_{{" for i in range(40))
+        )
+        ax = plots.plot_coordinates(
+            labelled, names, title="$\\bad{", names=True
+        )
         for kind in ("png", "svg", "pdf"):
             drawn(ax, tmp_path, kind)
-        assert sorted(texts(ax)) == sorted({name.replace("\x1b", r"\x1b") for name in names})
+        assert sorted(texts(ax)) == sorted(
+            {name.replace("\x1b", r"\x1b") for name in names}
+        )
 
     def test_axes_are_counted_from_one_and_say_their_sign(self, embedding):
         negative = int(np.argmin(embedding.signs)) + 1
@@ -137,31 +178,47 @@ class TestCoordinates:
         assert ax.get_xlabel().startswith("axis 1")
         assert ax.get_ylabel().startswith(f"axis {negative}, negative")
         points = ax.collections[0].get_offsets()
-        np.testing.assert_array_equal(points, embedding.coordinates[:, [0, negative - 1]])
+        np.testing.assert_array_equal(
+            points, embedding.coordinates[:, [0, negative - 1]]
+        )
 
-    def test_axis_labels_name_the_share_or_else_the_r2_that_is_lost(self, data):
+    def test_axis_labels_name_the_share_or_else_the_r2_that_is_lost(
+        self, data
+    ):
         projected = neuc_mds(data, 4, "neuc")
         share = f"{100 * projected.shares['trace'][0]:.1f} %"
         ax = plots.plot_coordinates(projected)
         assert ax.get_xlabel() == f"axis 1 ({share} of the trace)"
         fitted = neuc_mds(data, 4)
         ax = plots.plot_coordinates(fitted)
-        assert ax.get_xlabel() == f"axis 1 (R² lost without it: {fitted.explained[0]:.3g})"
+        assert (
+            ax.get_xlabel()
+            == f"axis 1 (R² lost without it: {fitted.explained[0]:.3g})"
+        )
 
     @pytest.mark.parametrize("flat", [0.1, 0.15, 0.23, 0.31])
-    def test_labels_of_a_flat_picture_are_in_the_first_file(self, flat, tmp_path):
+    def test_labels_of_a_flat_picture_are_in_the_first_file(
+        self, flat, tmp_path
+    ):
         t = np.linspace(-0.4, 0.5, 70)
         x = np.stack([t, flat * np.cos(7 * t)], axis=1)
         D = ((x[:, None] - x) ** 2) @ [1.0, -1.0]
         embedding = neuc_mds(D, (1, 1), squared=True)
-        ax = plots.plot_coordinates(embedding, ["Blanket", "Hummock"] * 35, title="Topo")
+        ax = plots.plot_coordinates(
+            embedding, ["Blanket", "Hummock"] * 35, title="Topo"
+        )
         ax.figure.savefig(tmp_path / "a.png")
         label = ax.yaxis.label.get_window_extent()
         assert min(label.x0, label.y0) >= 0
         assert label.y1 <= ax.figure.bbox.height
 
-    def test_objects_without_a_value_are_grey_and_counted(self, embedding, tmp_path):
-        for color in (["nan", None, "nan", ""] * 10, np.resize([0.5, np.nan, 2, np.nan], 40)):
+    def test_objects_without_a_value_are_grey_and_counted(
+        self, embedding, tmp_path
+    ):
+        for color in (
+            ["nan", None, "nan", ""] * 10,
+            np.resize([0.5, np.nan, 2, np.nan], 40),
+        ):
             ax = drawn(plots.plot_coordinates(embedding, color), tmp_path)
             assert "20 objects without a value" in ax.texts[-1].get_text()
             assert sum(len(c.get_offsets()) for c in ax.collections) == 40
@@ -176,15 +233,23 @@ class TestNames:
         assert sorted(boxes) == sorted(names)
         for a in boxes:
             assert ax.bbox.padded(1).containsx(boxes[a].x0)
-            assert not any(boxes[a].overlaps(boxes[b]) for b in boxes if b != a)
+            assert not any(
+                boxes[a].overlaps(boxes[b]) for b in boxes if b != a
+            )
 
-    def test_without_labels_or_where_they_do_not_fit_there_are_none(self, embedding):
+    def test_without_labels_or_where_they_do_not_fit_there_are_none(
+        self, embedding
+    ):
         assert not written(plots.plot_coordinates(embedding))
-        long = replace(embedding, labels=tuple(f"a very long name {i}" for i in range(40)))
+        long = replace(
+            embedding, labels=tuple(f"a very long name {i}" for i in range(40))
+        )
         assert not written(plots.plot_coordinates(long))
 
     def test_asked_for_as_many_are_written_as_fit(self, embedding):
-        long = replace(embedding, labels=tuple(f"a long name {i}" for i in range(40)))
+        long = replace(
+            embedding, labels=tuple(f"a long name {i}" for i in range(40))
+        )
         boxes = written(plots.plot_coordinates(long, names=True))
         note = next(name for name in boxes if "names fit" in name)
         count = int(note.split()[0])
@@ -197,24 +262,42 @@ class TestEllipsesAndArrows:
         points = np.array(VEGAN["two_axes"]["points"])
         env = Path(__file__).parents[1] / "fixtures" / "dune_env.csv"
         management = pd.read_csv(env)["Management"]
-        embedding = replace(neuc_mds(data[:20, :20], (2, 0)), coordinates=points)
+        embedding = replace(
+            neuc_mds(data[:20, :20], (2, 0)), coordinates=points
+        )
         ax = plots.plot_coordinates(embedding, management, ellipses=True)
-        for patch, level in zip(ax.patches, sorted(VEGAN["ellipses"]), strict=True):
+        for patch, level in zip(
+            ax.patches, sorted(VEGAN["ellipses"]), strict=True
+        ):
             ellipse = VEGAN["ellipses"][level]
             outline = patch.get_xy() - ellipse["center"]
-            radius = np.einsum("ni,ij,nj->n", outline, np.linalg.inv(ellipse["cov"]), outline)
-            np.testing.assert_allclose(np.sqrt(radius), ellipse["scale"], rtol=1e-9)
+            radius = np.einsum(
+                "ni,ij,nj->n", outline, np.linalg.inv(ellipse["cov"]), outline
+            )
+            np.testing.assert_allclose(
+                np.sqrt(radius), ellipse["scale"], rtol=1e-9
+            )
 
     def test_every_large_enough_group_has_one(self, embedding, tmp_path):
         groups = ["a"] * 20 + ["b"] * 18 + ["c"] * 2
-        ax = drawn(plots.plot_coordinates(embedding, groups, ellipses=True), tmp_path)
+        ax = drawn(
+            plots.plot_coordinates(embedding, groups, ellipses=True), tmp_path
+        )
         assert len(ax.patches) == 2
 
     def test_arrows_point_where_the_variable_grows(self, embedding, tmp_path):
         x = embedding.coordinates
-        variables = {"up": x[:, 1], "diagonal": x[:, 0] + x[:, 1], "group": ["a", "b"] * 20}
-        ax = drawn(plots.plot_coordinates(embedding, arrows=variables), tmp_path)
-        up, diagonal = (np.array(t.xy) for t in ax.texts if t.arrow_patch is not None)
+        variables = {
+            "up": x[:, 1],
+            "diagonal": x[:, 0] + x[:, 1],
+            "group": ["a", "b"] * 20,
+        }
+        ax = drawn(
+            plots.plot_coordinates(embedding, arrows=variables), tmp_path
+        )
+        up, diagonal = (
+            np.array(t.xy) for t in ax.texts if t.arrow_patch is not None
+        )
         np.testing.assert_allclose(up / np.linalg.norm(up), [0, 1], atol=1e-9)
         np.testing.assert_allclose(diagonal[0], diagonal[1])
         assert {"up", "diagonal"} <= set(written(ax))
@@ -224,25 +307,38 @@ class TestPairs:
     def test_all_pairs_are_drawn_or_a_sample(self, data, embedding, tmp_path):
         ax = drawn(plots.plot_shepard(data, embedding), tmp_path)
         assert "(780 pairs)" in ax.get_title(loc="left")
-        ax = drawn(plots.plot_shepard(data, embedding, max_pairs=100), tmp_path)
+        ax = drawn(
+            plots.plot_shepard(data, embedding, max_pairs=100), tmp_path
+        )
         assert "(100 of 780 pairs)" in ax.get_title(loc="left")
         assert sum(len(c.get_offsets()) for c in ax.collections) == 100
 
-    def test_points_are_d_and_the_embedding_on_the_scale_of_the_input(self, data, embedding):
+    def test_points_are_d_and_the_embedding_on_the_scale_of_the_input(
+        self, data, embedding
+    ):
         i, j = np.triu_indices(40, 1)
         fitted = embedding.dissimilarities(squared=True)[i, j]
         for D, squared in ((data, None), (data**2, True)):
             ax = plots.plot_shepard(D, embedding, squared=squared)
             points = np.vstack([c.get_offsets() for c in ax.collections])
-            y = fitted if squared else np.sign(fitted) * np.sqrt(np.abs(fitted))
+            y = (
+                fitted
+                if squared
+                else np.sign(fitted) * np.sqrt(np.abs(fitted))
+            )
             np.testing.assert_allclose(np.sort(points[:, 0]), np.sort(D[i, j]))
-            np.testing.assert_allclose(np.sort(points[:, 1]), np.sort(y), atol=1e-12)
+            np.testing.assert_allclose(
+                np.sort(points[:, 1]), np.sort(y), atol=1e-12
+            )
 
     def test_of_a_d_outside_memory_rows_are_sampled(self, tmp_path):
         da = pytest.importorskip("dask.array")
         x = np.random.default_rng(0).uniform(size=(250, 3))
         D = ((x[:, None] - x[None, :]) ** 2).sum(-1)
-        ax = drawn(plots.plot_shepard(da.from_array(D, 100), neuc_mds(D, 3, "neuc+")), tmp_path)
+        ax = drawn(
+            plots.plot_shepard(da.from_array(D, 100), neuc_mds(D, 3, "neuc+")),
+            tmp_path,
+        )
         given = np.concatenate([c.get_offsets()[:, 0] for c in ax.collections])
         assert np.isin(np.round(given, 9), np.round(D, 9)).all()
 
@@ -257,18 +353,31 @@ class TestPairs:
         sq = ((x[:, None] - x[None, :]) ** 2) @ np.array([1.0, 1.0, -1.0])
         embedding = neuc_mds(sq, (2, 1), squared=True)
         ax = drawn(plots.plot_shepard(sq, embedding), tmp_path)
-        fitted = embedding.dissimilarities(squared=True)[np.triu_indices(30, 1)]
+        fitted = embedding.dissimilarities(squared=True)[
+            np.triu_indices(30, 1)
+        ]
         count = int((fitted < 0).sum())
         assert count > 10
         assert f"D̂ < 0 ({count})" in texts(ax)
 
 
 def test_what_cannot_be_drawn_is_refused(data, embedding):
-    fit = envfit(embedding, {"a": embedding.coordinates[:, 0]}, axes=(1, 3), permutations=9)
+    fit = envfit(
+        embedding,
+        {"a": embedding.coordinates[:, 0]},
+        axes=(1, 3),
+        permutations=9,
+    )
     for options, said in (
-        *(({"axes": axes}, "axes") for axes in ((0, 1), (1, 1), (1, 9), (1, 2, 3))),
+        *(
+            ({"axes": axes}, "axes")
+            for axes in ((0, 1), (1, 1), (1, 9), (1, 2, 3))
+        ),
         ({"color": ["a"] * 39}, "39 entries for 40 objects"),
-        ({"color": np.linspace(0, 1, 40), "ellipses": True}, "need categories"),
+        (
+            {"color": np.linspace(0, 1, 40), "ellipses": True},
+            "need categories",
+        ),
         ({"names": ["a", "b", "c"]}, "names has 3 entries for 40"),
         ({"arrows": fit}, r"fitted to axes \(1, 3\), but axes \(1, 2\)"),
     ):
@@ -286,7 +395,10 @@ def test_a_caller_s_axes_are_used_and_their_figure_keeps_its_size(embedding):
     figure = Figure(figsize=(4, 3), layout="constrained")
     ax = figure.add_subplot()
     labelled = replace(embedding, labels=tuple(map(str, range(40))))
-    assert plots.plot_coordinates(labelled, ["a", "b"] * 20, ax=ax, names=True) is ax
+    assert (
+        plots.plot_coordinates(labelled, ["a", "b"] * 20, ax=ax, names=True)
+        is ax
+    )
     assert ax.get_legend() is not None
     assert tuple(figure.get_size_inches()) == (4, 3)
     part = Figure(layout="constrained").subfigures(1, 2)[0].add_subplot()
@@ -296,8 +408,10 @@ def test_a_caller_s_axes_are_used_and_their_figure_keeps_its_size(embedding):
 def test_pyplot_is_never_imported():
     import subprocess
 
-    code = (
-        "import neucmds.tools.plots as p, sys; p.plot_spectrum([1.0, -1.0]).figure.canvas.draw(); "
-    )
+    code = "import neucmds.tools.plots as p, sys; "
+    code += "p.plot_spectrum([1.0, -1.0]).figure.canvas.draw(); "
     code += "sys.exit('matplotlib.pyplot' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert (
+        subprocess.run([sys.executable, "-c", code], check=False).returncode
+        == 0
+    )

@@ -52,7 +52,9 @@ def contiguous(array: Array) -> Array:
 
 def on_cpu(array: Array) -> bool:
     """Tell whether an array lies in the memory of the CPU."""
-    return is_numpy(array) or not str(device(array)).startswith(("cuda", "<CUDA", "mps", "xpu"))
+    return is_numpy(array) or not str(device(array)).startswith(
+        ("cuda", "<CUDA", "mps", "xpu")
+    )
 
 
 def is_array(value: object) -> bool:
@@ -96,7 +98,9 @@ def sparse_in_memory(matrix: Any) -> tuple[Any, Array | None]:
         ends = to_numpy(stored.indices())
         values = stored.values()
         shape = tuple(matrix.shape)
-        return sparse.coo_array((to_numpy(values), tuple(ends)), shape=shape), values[:0]
+        return sparse.coo_array(
+            (to_numpy(values), tuple(ends)), shape=shape
+        ), values[:0]
     if hasattr(matrix, "get") and hasattr(matrix, "tocoo"):
         return matrix.get(), matrix.data[:0]
     return matrix, None
@@ -106,7 +110,9 @@ def asarray_like(value: object, like: Array, dtype: Any = None) -> Array:
     """Turn a value into an array of the library and on the device of `like`."""
     if dtype is None:
         dtype = like.dtype
-    return namespace(like).asarray(value, dtype=dtype, device=compat.device(like))
+    return namespace(like).asarray(
+        value, dtype=dtype, device=compat.device(like)
+    )
 
 
 def uniform_rows(count: int, like: Array, rng: np.random.Generator) -> Array:
@@ -117,8 +123,12 @@ def uniform_rows(count: int, like: Array, rng: np.random.Generator) -> Array:
     xp = namespace(like)
     shape = (count, int(like.shape[1]))
     if not on_cpu(like) and compat.is_torch_array(like):
-        generator = xp.Generator(device=like.device).manual_seed(int(rng.integers(2**31)))
-        draws = xp.rand(shape, generator=generator, dtype=xp.float32, device=like.device)
+        generator = xp.Generator(device=like.device).manual_seed(
+            int(rng.integers(2**31))
+        )
+        draws = xp.rand(
+            shape, generator=generator, dtype=xp.float32, device=like.device
+        )
     elif compat.is_cupy_array(like):
         import cupy
 
@@ -126,7 +136,9 @@ def uniform_rows(count: int, like: Array, rng: np.random.Generator) -> Array:
             state = cupy.random.RandomState(int(rng.integers(2**31)))
             draws = state.random_sample(shape, dtype=cupy.float32)
     else:
-        draws = asarray_like(rng.random(shape, dtype=np.float32), like, dtype=xp.float32)
+        draws = asarray_like(
+            rng.random(shape, dtype=np.float32), like, dtype=xp.float32
+        )
     return xp.astype(draws, like.dtype)
 
 
@@ -148,14 +160,20 @@ def subtract_product(target: Array, left: Array, right: Array) -> None:
         target -= left @ right
 
 
-def empty_like(like: Array, shape: tuple[int, ...], dtype: Any = None) -> Array:
+def empty_like(
+    like: Array, shape: tuple[int, ...], dtype: Any = None
+) -> Array:
     """Make an unfilled array of any shape in the library and on the device of `like`."""
     if dtype is None:
         dtype = like.dtype
-    return namespace(like).empty(shape, dtype=dtype, device=compat.device(like))
+    return namespace(like).empty(
+        shape, dtype=dtype, device=compat.device(like)
+    )
 
 
-def sparse_times(starts: Array, columns: Array, values: Array, block: Array) -> Array:
+def sparse_times(
+    starts: Array, columns: Array, values: Array, block: Array
+) -> Array:
     """Multiply a sparse matrix, given as CSR holds it, with a block of columns."""
     shape = (int(starts.shape[0]) - 1, int(block.shape[0]))
     if compat.is_torch_array(values):
@@ -173,7 +191,9 @@ def sparse_times(starts: Array, columns: Array, values: Array, block: Array) -> 
 
         return csr_matrix((values, columns, starts), shape=shape) @ block
     parts = (to_numpy(values), to_numpy(columns), to_numpy(starts))
-    return asarray_like(sparse.csr_array(parts, shape=shape) @ to_numpy(block), block)
+    return asarray_like(
+        sparse.csr_array(parts, shape=shape) @ to_numpy(block), block
+    )
 
 
 def minkowski(x: Array, y: Array, p: float) -> Array:
@@ -212,8 +232,13 @@ def stacked_eigh(matrices: Array) -> tuple[Array, Array]:
     if on_cpu(matrices) or count <= _MOST_STACKED:
         values, vectors = xp.linalg.eigh(matrices)
         return values, vectors
-    parts = [xp.linalg.eigh(matrices[part]) for part in row_blocks(count, 1, _MOST_STACKED)]
-    values, vectors = (xp.concat(list(column), axis=0) for column in zip(*parts, strict=True))
+    parts = [
+        xp.linalg.eigh(matrices[part])
+        for part in row_blocks(count, 1, _MOST_STACKED)
+    ]
+    values, vectors = (
+        xp.concat(list(column), axis=0) for column in zip(*parts, strict=True)
+    )
     return values, vectors
 
 
@@ -230,7 +255,9 @@ def stacked_cholesky(matrices: Array) -> tuple[Array, Array] | None:
     if not is_numpy(matrices):
         return None
     try:
-        return np.linalg.cholesky(matrices), np.zeros(len(matrices), dtype=bool)
+        return np.linalg.cholesky(matrices), np.zeros(
+            len(matrices), dtype=bool
+        )
     except np.linalg.LinAlgError:
         return None
 
@@ -244,7 +271,9 @@ def cholesky_and_inverse(matrix: Array) -> tuple[Array, Array]:
         xp = namespace(matrix)
         lower, info = xp.linalg.cholesky_ex(matrix)
         lower = xp.where(info > 0, xp.nan, lower)
-        identity = xp.eye(matrix.shape[0], dtype=matrix.dtype, device=matrix.device)
+        identity = xp.eye(
+            matrix.shape[0], dtype=matrix.dtype, device=matrix.device
+        )
         return lower, xp.linalg.solve_triangular(lower, identity, upper=False)
     given = to_numpy(matrix)
     try:
@@ -292,7 +321,9 @@ def free_memory(like: Array) -> int | None:
     if compat.is_torch_array(like) and like.device.type == "cuda":
         import torch
 
-        unused = torch.cuda.memory_reserved(like.device) - torch.cuda.memory_allocated(like.device)
+        unused = torch.cuda.memory_reserved(
+            like.device
+        ) - torch.cuda.memory_allocated(like.device)
         return int(torch.cuda.mem_get_info(like.device)[0]) + int(unused)
     return None
 
@@ -309,7 +340,9 @@ def in_place(name: str, array: Array, *args: float) -> Array:
     return getattr(xp, name)(array, *args, out=array)
 
 
-def row_blocks(n_rows: int, n_cols: int, elements: int = BLOCK_ELEMENTS) -> Iterator[slice]:
+def row_blocks(
+    n_rows: int, n_cols: int, elements: int = BLOCK_ELEMENTS
+) -> Iterator[slice]:
     """Cut rows into consecutive slices of about `elements` entries each."""
     step = max(1, min(n_rows, elements // max(1, n_cols)))
     for start in range(0, n_rows, step):

@@ -46,7 +46,9 @@ _MIN_INNER_PRODUCTS = 500
 
 
 @contextmanager
-def single_products(matrix: Array, scale: float) -> Iterator[Callable[[Array], Array]]:
+def single_products(
+    matrix: Array, scale: float
+) -> Iterator[Callable[[Array], Array]]:
     """Yield the function that multiplies float64 columns with a scaled symmetric float32 matrix.
 
     Products by panels open a pool of threads until the end of the context.
@@ -58,7 +60,9 @@ def single_products(matrix: Array, scale: float) -> Iterator[Callable[[Array], A
     xp = namespace(matrix)
 
     def multiply(columns: Array) -> Array:
-        image = xp.astype(symmetric_times(matrix, xp.astype(columns, xp.float32)), xp.float64)
+        image = xp.astype(
+            symmetric_times(matrix, xp.astype(columns, xp.float32)), xp.float64
+        )
         image *= scale
         return image
 
@@ -67,7 +71,11 @@ def single_products(matrix: Array, scale: float) -> Iterator[Callable[[Array], A
 
 def inner_products(block: Array, basis: Array) -> Array:
     """``block @ basis.T``."""
-    parts = _by_shares(lambda share: block[:, share] @ basis[:, share].T, basis, block.shape[0])
+    parts = _by_shares(
+        lambda share: block[:, share] @ basis[:, share].T,
+        basis,
+        block.shape[0],
+    )
     return reduce(add, parts)
 
 
@@ -82,7 +90,9 @@ def combine_rows(block: Array, coefficients: Array) -> Array:
     return combined
 
 
-def subtract_combined_rows(block: Array, coefficients: Array, basis: Array) -> None:
+def subtract_combined_rows(
+    block: Array, coefficients: Array, basis: Array
+) -> None:
     """``block -= coefficients @ basis``."""
 
     def subtract(share: slice) -> None:
@@ -109,14 +119,17 @@ def symmetric_times(matrix: Array, columns: Array) -> Array:
 def _unpacked() -> bool:
     """Tell whether every BLAS here is an OpenBLAS with unpacked kernels."""
     known = [
-        library["internal_api"] == "openblas" and library["architecture"] in _UNPACKED_CORES
+        library["internal_api"] == "openblas"
+        and library["architecture"] in _UNPACKED_CORES
         for library in threadpool_info()
         if library["user_api"] == "blas"
     ]
     return bool(known) and all(known)
 
 
-def _by_shares(work: Callable[[slice], Any], basis: Array, count: int) -> list[Any]:
+def _by_shares(
+    work: Callable[[slice], Any], basis: Array, count: int
+) -> list[Any]:
     """Work on shares of the entries where a pool is open and there are many inner products.
 
     The shares are the same whatever the number of threads.
@@ -133,30 +146,50 @@ def _by_panels(
 ) -> npt.NDArray[np.float64]:
     count = columns.shape[1]
     n_groups = max(1, -(-count // _MAX_VECTORS))
-    width = max(1, -(-count // (4 * n_groups))) * 4  # equal groups of a multiple of four
+    width = (
+        max(1, -(-count // (4 * n_groups))) * 4
+    )  # equal groups of a multiple of four
     groups = [slice(start, start + width) for start in range(0, count, width)]
-    parts = [np.ascontiguousarray(columns[:, group], dtype=matrix.dtype) for group in groups]
-    product = np.empty((count, columns.shape[0])).T  # as rows, which is how the basis wants it
+    parts = [
+        np.ascontiguousarray(columns[:, group], dtype=matrix.dtype)
+        for group in groups
+    ]
+    product = np.empty(
+        (count, columns.shape[0])
+    ).T  # as rows, which is how the basis wants it
 
     def multiply(start: int) -> None:
         rows = slice(start, start + _TASK_ROWS)
-        for group, sums in zip(groups, _panel_sums(matrix[rows], parts), strict=True):
-            np.multiply(sums, scale, out=product[rows, group], dtype=np.float64)
+        for group, sums in zip(
+            groups, _panel_sums(matrix[rows], parts), strict=True
+        ):
+            np.multiply(
+                sums, scale, out=product[rows, group], dtype=np.float64
+            )
 
     parallel_map(multiply, range(0, matrix.shape[0], _TASK_ROWS))
     return product
 
 
-def _panel_sums(matrix: npt.NDArray[Any], parts: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+def _panel_sums(
+    matrix: npt.NDArray[Any], parts: list[npt.NDArray[Any]]
+) -> list[npt.NDArray[Any]]:
     """Return ``matrix @ part`` for every part, panel by panel."""
-    sums = [np.zeros((matrix.shape[0], part.shape[1]), dtype=matrix.dtype) for part in parts]
+    sums = [
+        np.zeros((matrix.shape[0], part.shape[1]), dtype=matrix.dtype)
+        for part in parts
+    ]
     for start in range(0, matrix.shape[1], _PANEL_COLUMNS):
         share = slice(start, start + _PANEL_COLUMNS)
         for part, total in zip(parts, sums, strict=True):
             height = max(1, _SMALL_PRODUCT // (_PANEL_COLUMNS * part.shape[1]))
             height = height // 6 * 6 or height
             whole = matrix.shape[0] // height * height
-            stack = matrix[:whole, share].reshape(-1, height, matrix[:, share].shape[1])
-            total[:whole].reshape(-1, height, part.shape[1])[...] += stack @ part[share]
+            stack = matrix[:whole, share].reshape(
+                -1, height, matrix[:, share].shape[1]
+            )
+            total[:whole].reshape(-1, height, part.shape[1])[...] += (
+                stack @ part[share]
+            )
             total[whole:] += matrix[whole:, share] @ part[share]
     return sums

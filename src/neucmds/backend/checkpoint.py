@@ -61,7 +61,9 @@ class Checkpoint:
 def checkpoint_path(value: Any) -> Path:
     """Return the path of a checkpoint; raise if it names no file."""
     if not isinstance(value, (str, PathLike)) or os.fspath(value) in ("", b""):
-        raise InputError(f"{option('checkpoint', value)} must be the name of a file.")
+        raise InputError(
+            f"{option('checkpoint', value)} must be the name of a file."
+        )
     return Path(os.fsdecode(value))
 
 
@@ -105,7 +107,11 @@ class _NpyRows:
         self.first = first
         self.shape = (shape[0] - first, shape[1])
         file.seek(0)
-        header = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
+        header = {
+            "descr": self.dtype.str,
+            "fortran_order": False,
+            "shape": shape,
+        }
         np.lib.format.write_array_header_1_0(file, header)
         file.seek(first * shape[1] * self.dtype.itemsize, os.SEEK_CUR)
         self.checkpoint = checkpoint
@@ -131,14 +137,18 @@ def npy_output(
     """
     if out is None:
         if checkpoint is not None:
-            raise InputError(f"{option('checkpoint')} keeps the rows of {option('out')}; pass it.")
+            raise InputError(
+                f"{option('checkpoint')} keeps the rows of {option('out')}; pass it."
+            )
         yield np.empty(shape, dtype=dtype)
     elif checkpoint is None:
         with atomic_file(out) as file:
             yield _NpyRows(file, shape, dtype)
     else:
         if checkpoint.path.resolve() == Path(out).resolve():
-            raise InputError(f"{option('out')} and {option('checkpoint')} need two names.")
+            raise InputError(
+                f"{option('out')} and {option('checkpoint')} need two names."
+            )
         part = Path(f"{os.fspath(out)}.part")
         check_target(Path(out))
         part.touch()
@@ -146,9 +156,13 @@ def npy_output(
         with part.open("r+b") as file:
             header = 128
             row = shape[1] * np.dtype(dtype).itemsize
-            written = max(0, os.fstat(file.fileno()).st_size - header) // max(1, row)
+            written = max(0, os.fstat(file.fileno()).st_size - header) // max(
+                1, row
+            )
             first = min(int(checkpoint.held.get("rows", 0)), written)
-            checkpoint.save(rows=first, at_once=True)  # before rows of another job are replaced
+            checkpoint.save(
+                rows=first, at_once=True
+            )  # before rows of another job are replaced
             yield _NpyRows(file, shape, dtype, first, checkpoint)
             file.truncate()
             os.fsync(file.fileno())

@@ -103,7 +103,10 @@ extern "C" __global__ void between(const T* x, const T* y, int m, int n, int d, 
 """
 # Update of the sums s and t of a pair by a feature, and the metric from them.
 _METRICS = {
-    "braycurtis": ("s[r][c] += fabs(a - b); t[r][c] += fabs(a + b)", "s[r][c] / t[r][c]"),
+    "braycurtis": (
+        "s[r][c] += fabs(a - b); t[r][c] += fabs(a + b)",
+        "s[r][c] / t[r][c]",
+    ),
     "chebyshev": ("s[r][c] = fmax(s[r][c], fabs(a - b))", "s[r][c]"),
     "cityblock": ("s[r][c] += fabs(a - b)", "s[r][c]"),
     "hamming": ("s[r][c] += a != b", "s[r][c] / d"),
@@ -186,7 +189,12 @@ def mirrored_extremes(matrix: Array) -> tuple[float, float, float] | None:
     low, high, gap = (empty_like(matrix, (_BLOCKS,)) for _ in range(3))
     missing = xp.zeros((1,), dtype=xp.int32, device=compat.device(matrix))
     launch((_BLOCKS, 1), matrix, n, low, high, gap, missing)
-    ends = [xp.min(low), xp.max(high), xp.max(gap), xp.astype(missing[0], matrix.dtype)]
+    ends = [
+        xp.min(low),
+        xp.max(high),
+        xp.max(gap),
+        xp.astype(missing[0], matrix.dtype),
+    ]
     lowest, highest, apart, nan = map(float, to_numpy(xp.stack(ends)))
     if nan:
         return None
@@ -200,7 +208,9 @@ def row_moments(block: Array) -> tuple[Array, Array]:
     if launch is None:
         wide = xp.astype(block, xp.float64, copy=False)
         with np.errstate(over="ignore"):  # an infinite sum raises later
-            return xp.mean(wide, axis=1), xp.sum(xp.vecdot(wide, wide, axis=-1))
+            return xp.mean(wide, axis=1), xp.sum(
+                xp.vecdot(wide, wide, axis=-1)
+            )
     rows, n = (int(size) for size in block.shape)
     sums = empty_like(block, (rows,), xp.float64)
     squares = empty_like(block, (rows,), xp.float64)
@@ -208,7 +218,9 @@ def row_moments(block: Array) -> tuple[Array, Array]:
     return sums / n, xp.sum(squares)
 
 
-def centered_single(block: Array, left: Array, right: Array, factor: float, out: Array) -> bool:
+def centered_single(
+    block: Array, left: Array, right: Array, factor: float, out: Array
+) -> bool:
     """Write ``(block − left[:, None] − right) · factor`` to a float32 array of the same shape.
 
     `left` and `right` are float64. False where it was not done.
@@ -218,7 +230,9 @@ def centered_single(block: Array, left: Array, right: Array, factor: float, out:
         return False
     rows, n = (int(size) for size in block.shape)
     xp = namespace(block)
-    scalar = xp.full((1,), factor, dtype=xp.float64, device=compat.device(block))
+    scalar = xp.full(
+        (1,), factor, dtype=xp.float64, device=compat.device(block)
+    )
     grid = (min(64, -(-n // _THREADS)), min(rows, 65535))
     launch(grid, block, rows, n, left, right, scalar, out)
     return True
@@ -229,7 +243,9 @@ def between(metric: str, x: Array, y: Array) -> Array | None:
     if metric not in _METRICS:
         return None
     step, end = _METRICS[metric]
-    launch = _kernel(_BETWEEN.replace("STEP", step).replace("END", end), "between", x, y)
+    launch = _kernel(
+        _BETWEEN.replace("STEP", step).replace("END", end), "between", x, y
+    )
     m, d = (int(size) for size in x.shape)
     n = int(y.shape[0])
     if launch is None or x.dtype != y.dtype or m > 64 * 65535:
@@ -256,7 +272,11 @@ def pair_changes(
 
 def narrow_product(matrix: Array, columns: Array) -> Array | None:
     """Return ``matrix @ columns`` for a large float32 matrix and at most 64 columns, in float64."""
-    if not compat.is_torch_array(matrix) or not _is_cuda(matrix) or not _is_whole(matrix):
+    if (
+        not compat.is_torch_array(matrix)
+        or not _is_cuda(matrix)
+        or not _is_whole(matrix)
+    ):
         return None
     n, width = (int(size) for size in columns.shape)
     single = str(matrix.dtype) == str(columns.dtype) == "torch.float32"
@@ -281,7 +301,9 @@ def _by_triton(device: int) -> Callable[[Array, Array], Array] | None:
         probe = torch.eye(256, device=f"cuda:{device}")
         product = triton_products.narrow_product(probe, probe[:, :32])
         works = bool(torch.equal(product.float(), probe[:, :32]))
-    except Exception:  # not installed, or no compiler: its errors have no common base
+    except (
+        Exception
+    ):  # not installed, or no compiler: its errors have no common base
         works = False
     if not works:
         message = "Triton does not work on this GPU: products with D take up to 1.6 times as long."
@@ -290,7 +312,9 @@ def _by_triton(device: int) -> Callable[[Array, Array], Array] | None:
     return triton_products.narrow_product
 
 
-def _kernel(source: str, name: str, *arrays: Array) -> Callable[..., None] | None:
+def _kernel(
+    source: str, name: str, *arrays: Array
+) -> Callable[..., None] | None:
     """Return the function that launches a kernel with a grid and arguments; None if it cannot."""
     first = arrays[0]
     dtype = str(first.dtype).removeprefix("torch.")
@@ -330,8 +354,12 @@ def _cupy() -> Any:
     try:
         import cupy
 
-        cupy.RawKernel('extern "C" __global__ void nothing() {}', "nothing").compile()
-    except Exception:  # not installed, or no compiler: its errors have no common base
+        cupy.RawKernel(
+            'extern "C" __global__ void nothing() {}', "nothing"
+        ).compile()
+    except (
+        Exception
+    ):  # not installed, or no compiler: its errors have no common base
         message = (
             "CuPy is missing or cannot compile: a fit takes about 1.5 times as long, sums over "
             "features and listed pairs up to ten times; pip install cupy-cuda13x."
@@ -344,11 +372,17 @@ def _cupy() -> Any:
 def _stream(cupy: Any, array: Array) -> Any:
     """Return the context in which CuPy uses the stream of the array's library."""
     if compat.is_cupy_array(array):
-        return nullcontext() if array.device.id == cupy.cuda.Device().id else array.device
+        return (
+            nullcontext()
+            if array.device.id == cupy.cuda.Device().id
+            else array.device
+        )
     import torch
 
     current = torch.cuda.current_stream(array.device)
-    return cupy.cuda.ExternalStream(current.cuda_stream, array.device.index or 0)
+    return cupy.cuda.ExternalStream(
+        current.cuda_stream, array.device.index or 0
+    )
 
 
 def _is_cuda(array: Array) -> bool:

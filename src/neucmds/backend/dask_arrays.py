@@ -83,13 +83,17 @@ def from_store(store: Any) -> Array:
     )
 
 
-def _read_rows(path: str, offset: int, block_info: Any = None) -> npt.NDArray[Any]:
+def _read_rows(
+    path: str, offset: int, block_info: Any = None
+) -> npt.NDArray[Any]:
     """Read the rows of a chunk from a file."""
     chunk = block_info[None]
     (start, stop), (_, n) = chunk["array-location"]
     dtype = np.dtype(chunk["dtype"])
     skipped = offset + start * n * dtype.itemsize
-    rows = np.fromfile(path, dtype=dtype, count=(stop - start) * n, offset=skipped)
+    rows = np.fromfile(
+        path, dtype=dtype, count=(stop - start) * n, offset=skipped
+    )
     return rows.reshape(stop - start, n)
 
 
@@ -104,15 +108,21 @@ def require_known_chunks(array: Array, name: str) -> None:
 def check_rows(X: Array) -> Array:
     """Check the shape of a dask array of rows, and bring every row into one chunk."""
     if X.ndim != 2:
-        raise InputError(f"X is a dask array of {X.ndim} dimensions; pass a matrix, one row each.")
+        raise InputError(
+            f"X is a dask array of {X.ndim} dimensions; pass a matrix, one row each."
+        )
     require_known_chunks(X, "X")
     if X.dtype.kind not in "fiub":
-        raise InputError(f"X is a dask array of dtype {X.dtype}; convert it to floats.")
+        raise InputError(
+            f"X is a dask array of dtype {X.dtype}; convert it to floats."
+        )
     dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
     return X.astype(dtype).rechunk({1: -1})
 
 
-def map_rows(X: Array, work: Callable[[Any, int], Any], width: int, n_wide: int) -> Array:
+def map_rows(
+    X: Array, work: Callable[[Any, int], Any], width: int, n_wide: int
+) -> Array:
     """Return the lazy array of `work(rows, start)` of every chunk of rows, `width` columns each.
 
     A chunk is processed in pieces of about 2²¹ entries of `n_wide` columns, and `work` is sent to a

@@ -22,7 +22,9 @@ Writer = Callable[[BinaryIO], object]
 
 
 @contextmanager
-def atomic_file(path: str | PathLike[str], *, overwrite: bool = True) -> Iterator[BinaryIO]:
+def atomic_file(
+    path: str | PathLike[str], *, overwrite: bool = True
+) -> Iterator[BinaryIO]:
     """Open a binary file that is renamed to its path once it is complete and on disk.
 
     Its folder must exist. A symbolic link is replaced, not followed. Raises `InputError` if there
@@ -43,13 +45,21 @@ def check_target(path: Path) -> None:
     if path.is_dir():
         raise InputError(f"{path} is a directory; pass the name of a file.")
     if path.exists() and not path.is_file():
-        raise InputError(f"{path} is a device or a pipe; pass the name of a file.")
+        raise InputError(
+            f"{path} is a device or a pipe; pass the name of a file."
+        )
     if not path.parent.is_dir():
-        raise InputError(f"{path}: the folder {path.parent} does not exist; create it first.")
+        raise InputError(
+            f"{path}: the folder {path.parent} does not exist; create it first."
+        )
 
 
 def atomic_folder(
-    folder: Path, files: Mapping[str, Writer], *, overwrite: bool, owned: Collection[str] = ()
+    folder: Path,
+    files: Mapping[str, Writer],
+    *,
+    overwrite: bool,
+    owned: Collection[str] = (),
 ) -> list[Path]:
     """Write several files into a folder, which replaces the old one when all are complete.
 
@@ -60,7 +70,9 @@ def atomic_folder(
     target = folder.resolve()
     names = {*files, *owned}
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _beside(target if target.is_dir() else target.parent, target.name) as temporary:
+    with _beside(
+        target if target.is_dir() else target.parent, target.name
+    ) as temporary:
         new = Path(temporary, "new")
         new.mkdir()
         for name, write in files.items():
@@ -79,9 +91,14 @@ def atomic_folder(
 
 def _exchanged(new: Path, target: Path, names: set[str]) -> bool:
     """Replace a folder, which is ``NAME.old`` meanwhile; False if it cannot be renamed."""
-    if any(path.samefile(target) for path in (Path.cwd(), *Path.cwd().parents)):
+    if any(
+        path.samefile(target) for path in (Path.cwd(), *Path.cwd().parents)
+    ):
         return False  # a shell would be left in a removed folder
-    names_of_old = (target.with_name(f"{target.name}.old{number or ''}") for number in count())
+    names_of_old = (
+        target.with_name(f"{target.name}.old{number or ''}")
+        for number in count()
+    )
     old = next(path for path in names_of_old if not path.exists())
     shutil.copymode(target, new)
     try:
@@ -99,7 +116,9 @@ def _exchanged(new: Path, target: Path, names: set[str]) -> bool:
 def _beside(folder: Path, name: str) -> tempfile.TemporaryDirectory[str]:
     """Return a hidden temporary folder."""
     prefix = f".{name[:200]}."
-    return tempfile.TemporaryDirectory(prefix=prefix, dir=folder, ignore_cleanup_errors=True)
+    return tempfile.TemporaryDirectory(
+        prefix=prefix, dir=folder, ignore_cleanup_errors=True
+    )
 
 
 @contextmanager
@@ -119,17 +138,25 @@ def _written(path: Path, target: Path) -> Iterator[BinaryIO]:
 def _refuse_taken(paths: list[Path], overwrite: bool) -> None:
     taken = [path for path in paths if os.path.lexists(path)]
     if taken and not overwrite:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(taken[0]))
+        raise FileExistsError(
+            errno.EEXIST, os.strerror(errno.EEXIST), str(taken[0])
+        )
     if folders := [path for path in taken if path.is_dir()]:
-        raise InputError(f"{folders[0]} is a directory; remove it, or use another folder.")
+        raise InputError(
+            f"{folders[0]} is a directory; remove it, or use another folder."
+        )
 
 
 def read_npz(path: Path, what: str) -> dict[str, npt.NDArray[Any]]:
     """Read all arrays of a npz file, without pickle; messages say that it is not `what`."""
     if not path.is_file():
-        raise InputError(f"{path}: {'not a regular' if path.exists() else 'no such'} file.")
+        raise InputError(
+            f"{path}: {'not a regular' if path.exists() else 'no such'} file."
+        )
     with format_errors(str(path), what), path.open("rb") as file:
-        if file.read(2) != b"PK":  # NumPy would take any other bytes for pickled objects
+        if (
+            file.read(2) != b"PK"
+        ):  # NumPy would take any other bytes for pickled objects
             raise InputError(f"{path}: not {what}.")
         file.seek(0)
         with np.load(file, allow_pickle=False) as archive:
@@ -146,7 +173,14 @@ def format_errors(name: str, what: str) -> Iterator[None]:
     except PermissionError as error:
         raise InputError(f"{name}: permission denied.") from error
     except MemoryError as error:
-        raise InputError(f"{name} does not fit in memory, or is damaged.") from error
+        raise InputError(
+            f"{name} does not fit in memory, or is damaged."
+        ) from error
     except Exception as error:
-        reason = " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
-        raise InputError(f"{name}: not {what}, or damaged ({reason}).") from error
+        reason = (
+            " ".join(str(error).split()).rstrip(".")[:200]
+            or type(error).__name__
+        )
+        raise InputError(
+            f"{name}: not {what}, or damaged ({reason})."
+        ) from error

@@ -31,12 +31,17 @@ def available_memory() -> int | None:
     """
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii")
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        pages = int(
+            Path("/proc/self/statm").read_text(encoding="ascii").split()[0]
+        )
         import resource
     except (OSError, ImportError):
         return _elsewhere()
     limits = _left_in_groups()
-    limits += [1024 * int(kb) for kb in re.findall(r"^MemAvailable: *(\d+) kB$", lines, re.M)]
+    limits += [
+        1024 * int(kb)
+        for kb in re.findall(r"^MemAvailable: *(\d+) kB$", lines, re.M)
+    ]
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY:
         limits.append(max(0, limit - pages * resource.getpagesize()))
@@ -57,16 +62,22 @@ def require_memory(needed: int, what: str, advice: str) -> None:
 
 
 def _left_in_groups(
-    root: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/proc/self/cgroup")
+    root: Path = Path("/sys/fs/cgroup"),
+    membership: Path = Path("/proc/self/cgroup"),
 ) -> list[int]:
     """Return the rest of the limits of this process's control group and of those above it."""
     path = ""
     if membership.exists():
-        path = membership.read_text(encoding="utf-8").partition("0::")[2].strip()
+        path = (
+            membership.read_text(encoding="utf-8").partition("0::")[2].strip()
+        )
     # Inside a container the path is the host's, and only the tree's root is there.
     group = root / path.lstrip("/")
     left = []
-    for folder in (group, *(above for above in group.parents if above.is_relative_to(root))):
+    for folder in (
+        group,
+        *(above for above in group.parents if above.is_relative_to(root)),
+    ):
         with suppress(OSError, ValueError):
             most, taken, stat = (
                 (folder / name).read_text(encoding="ascii")

@@ -14,12 +14,16 @@ Callback = Callable[[int, int | None, str | float], Any]
 class ProgressBar:
     """A callback that shows the current kind of step as a bar of tqdm, and calls another."""
 
-    def __init__(self, callback: Callback | None = None, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, callback: Callback | None = None, stream: TextIO | None = None
+    ) -> None:
         self.callback = callback
         self.stream = stream
         self.bar: Any = None
 
-    def __call__(self, step: int, total: int | None, what: str | float) -> None:
+    def __call__(
+        self, step: int, total: int | None, what: str | float
+    ) -> None:
         from tqdm import tqdm
 
         text = what if isinstance(what, str) else "refined"
@@ -29,7 +33,9 @@ class ProgressBar:
             print(text, file=self.stream or sys.stderr)
         else:
             if self.bar is None:
-                self.bar = tqdm(desc=text, total=total, file=self.stream, unit_scale=True)
+                self.bar = tqdm(
+                    desc=text, total=total, file=self.stream, unit_scale=True
+                )
             self.bar.update(step - self.bar.n)
             if step >= total:
                 self.close()

@@ -20,7 +20,13 @@ from typing import Any, TypeVar
 import joblib
 import threadpoolctl
 
-from neucmds.backend.arrays import BLOCK_ELEMENTS, CACHED_ELEMENTS, Array, is_numpy, row_blocks
+from neucmds.backend.arrays import (
+    BLOCK_ELEMENTS,
+    CACHED_ELEMENTS,
+    Array,
+    is_numpy,
+    row_blocks,
+)
 from neucmds.backend.progress import Callback
 from neucmds.errors import InputError, option
 
@@ -32,7 +38,11 @@ def thread_count(n_jobs: int | None) -> int:
     """How many threads `n_jobs` means: None and −1 are all cores that this process may use."""
     if n_jobs is None:
         n_jobs = -1
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
+    if (
+        isinstance(n_jobs, bool)
+        or not isinstance(n_jobs, Integral)
+        or n_jobs == 0
+    ):
         raise InputError(
             f"{option('n_jobs', n_jobs)} must be a positive integer, or None or -1 for all cores."
         )
@@ -42,7 +52,9 @@ def thread_count(n_jobs: int | None) -> int:
 
 
 # The executor of the open pool, and its number of threads with the calling one.
-open_pool = ContextVar[tuple[ThreadPoolExecutor, int] | None]("open_pool", default=None)
+open_pool = ContextVar[tuple[ThreadPoolExecutor, int] | None](
+    "open_pool", default=None
+)
 
 
 @contextmanager
@@ -53,7 +65,9 @@ def worker_pool() -> Iterator[None]:
         return
     with (
         single_blas_thread() as allowed,
-        ThreadPoolExecutor(max(1, allowed - 1), thread_name_prefix="neucmds") as helpers,
+        ThreadPoolExecutor(
+            max(1, allowed - 1), thread_name_prefix="neucmds"
+        ) as helpers,
     ):
         token = open_pool.set((helpers, allowed))
         try:
@@ -68,7 +82,9 @@ def pool_for(array: Array) -> AbstractContextManager[None]:
 
 
 # By hand: a call of joblib.Parallel takes 10 ms, one of this 0.07 ms.
-def parallel_map(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
+def parallel_map(
+    work: Callable[[Part], Result], parts: Iterable[Part]
+) -> list[Result]:
     """Apply a function to every part, in the open pool or else in a new one; in order."""
     todo = list(parts)
     results: list[Any] = [None] * len(todo)
@@ -88,7 +104,9 @@ def parallel_map(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[
         pool = open_pool.get()
         assert pool is not None
         helpers, size = pool
-        helping = [helpers.submit(help_out) for _ in range(min(size, len(todo)) - 1)]
+        helping = [
+            helpers.submit(help_out) for _ in range(min(size, len(todo)) - 1)
+        ]
         try:
             help_out()
         finally:
@@ -98,12 +116,17 @@ def parallel_map(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[
     return results
 
 
-def over_rows(work: Callable[[slice], Result], n: int, width: int) -> list[Result]:
+def over_rows(
+    work: Callable[[slice], Result], n: int, width: int
+) -> list[Result]:
     """Apply a function to slices of n rows where a pool is open, else to all rows at once."""
     step = max(1, CACHED_ELEMENTS // max(1, width))
     if n <= step or open_pool.get() is None:
         return [work(slice(0, n))]
-    return parallel_map(work, [slice(start, min(start + step, n)) for start in range(0, n, step)])
+    return parallel_map(
+        work,
+        [slice(start, min(start + step, n)) for start in range(0, n, step)],
+    )
 
 
 def fill_rows(
@@ -122,7 +145,10 @@ def fill_rows(
     parts = list(row_blocks(target.shape[0], width, elements))
     # A few at a time: the pool does not wait for a slow reader. joblib's hangs in forked processes.
     several = 4 * n_threads if n_threads > 1 else 1
-    with single_blas_thread(), ThreadPoolExecutor(n_threads, "neucmds") as pool:
+    with (
+        single_blas_thread(),
+        ThreadPoolExecutor(n_threads, "neucmds") as pool,
+    ):
         apply = pool.map if n_threads > 1 else map
         for start in range(0, len(parts), several):
             batch = parts[start : start + several]
@@ -148,8 +174,13 @@ def single_blas_thread() -> Iterator[int]:
     with _lock:
         if _limit.users == 0:
             if _limit.libraries is None:
-                _limit.libraries = threadpoolctl.ThreadpoolController().select(user_api="blas")
-            threads = [int(library["num_threads"]) for library in _limit.libraries.info()]
+                _limit.libraries = threadpoolctl.ThreadpoolController().select(
+                    user_api="blas"
+                )
+            threads = [
+                int(library["num_threads"])
+                for library in _limit.libraries.info()
+            ]
             _limit.allowed = max(threads, default=1)
             _limit.limiter = _limit.libraries.limit(limits=1)
         _limit.users += 1

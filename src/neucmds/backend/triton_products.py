@@ -42,10 +42,22 @@ def narrow_product(matrix: Array, columns: Array) -> Array:
     splits = max(triton.cdiv(n, SHARE), min(16, triton.cdiv(PROGRAMS, blocks)))
     block_k = TILE["BLOCK_K"]
     share = triton.cdiv(triton.cdiv(n, splits), block_k) * block_k
-    parts = torch.empty((splits, width, n), dtype=torch.float32, device=matrix.device)
+    parts = torch.empty(
+        (splits, width, n), dtype=torch.float32, device=matrix.device
+    )
     with torch.cuda.device(matrix.device):
         launch = _compiled()[(blocks, splits)]
-        launch(matrix, rows, parts, 1.0, n, width, share, BLOCK_N=padded_width, **TILE)
+        launch(
+            matrix,
+            rows,
+            parts,
+            1.0,
+            n,
+            width,
+            share,
+            BLOCK_N=padded_width,
+            **TILE,
+        )
     return parts.sum(dim=0, dtype=torch.float64).T
 
 
@@ -83,5 +95,11 @@ def _panel(  # type: ignore[no-untyped-def]
         b = tl.load(right + terms[:, None], mask=wanted, other=0.0)
         # The factor keeps the compiler from adding up inside the tensor cores.
         total += tl.dot(a, b, input_precision="tf32x3") * one
-    out = parts + (tl.program_id(1) * width + vectors[None, :]).to(tl.int64) * n + objects[:, None]
-    tl.store(out, total, mask=(objects[:, None] < n) & (vectors[None, :] < width))
+    out = (
+        parts
+        + (tl.program_id(1) * width + vectors[None, :]).to(tl.int64) * n
+        + objects[:, None]
+    )
+    tl.store(
+        out, total, mask=(objects[:, None] < n) & (vectors[None, :] < width)
+    )

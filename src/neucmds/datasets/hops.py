@@ -15,7 +15,11 @@ Floats = npt.NDArray[np.float64]
 
 
 def hop_distances(
-    data: npt.ArrayLike, n_neighbors: int, *, precomputed: bool = False, connect: bool = False
+    data: npt.ArrayLike,
+    n_neighbors: int,
+    *,
+    precomputed: bool = False,
+    connect: bool = False,
 ) -> Floats:
     """Hop counts in the undirected graph that joins each object to its nearest neighbours.
 
@@ -53,7 +57,9 @@ def hop_distances(
     rows = np.asarray(data)
     n = len(rows)
     if not 1 <= n_neighbors < n:
-        raise InputError(f"n_neighbors is {n_neighbors}; with {n} objects pass 1 to {n - 1}.")
+        raise InputError(
+            f"n_neighbors is {n_neighbors}; with {n} objects pass 1 to {n - 1}."
+        )
     rows = rows.astype(np.float64).reshape(n, -1)
     if not precomputed:
         search = NearestNeighbors(n_neighbors=n_neighbors).fit(rows)
@@ -62,7 +68,9 @@ def hop_distances(
         np.fill_diagonal(rows, np.inf)
         nearest = np.argsort(rows, axis=1, kind="stable")[:, :n_neighbors]
     else:
-        raise InputError(f"dissimilarities have shape {rows.shape}; pass a square matrix.")
+        raise InputError(
+            f"dissimilarities have shape {rows.shape}; pass a square matrix."
+        )
     graph = sparse.lil_array((n, n), dtype=np.int8)
     graph[np.arange(n)[:, None], nearest] = 1
     n_parts, part = connected_components(graph, directed=False)

@@ -18,7 +18,9 @@ from neucmds.errors import InputError
 Floats = npt.NDArray[np.float64]
 
 
-def random_simplex(n: int = 1000, *, dim: int = 1000, random_state: Any = None) -> Floats:
+def random_simplex(
+    n: int = 1000, *, dim: int = 1000, random_state: Any = None
+) -> Floats:
     """Squared dissimilarities of the Random-simplex set; negative entries are possible.
 
     Paper: subsec:syn-data-gen. A tenth of the coordinates count positive, the others negative. All
@@ -52,16 +54,22 @@ def random_simplex(n: int = 1000, *, dim: int = 1000, random_state: Any = None) 
     points[:, :n_positive] = rng.uniform(0.0, high_positive, (n, n_positive))
     points[:, n_positive:-1] = rng.uniform(0.0, high_negative, (n, n_negative))
     points[:, -1] = 0.3 * np.arange(1, n + 1) / n
-    points -= points.mean(axis=0)  # leaves D as it is, keeps the cancellation below small
+    points -= points.mean(
+        axis=0
+    )  # leaves D as it is, keeps the cancellation below small
     signed = points.copy()
     signed[:, n_positive:] *= -1
     products = signed @ points.T
     norms = np.diag(products)
-    sq_dissimilarity: Floats = np.add.outer(norms, norms) - (products + products.T)
+    sq_dissimilarity: Floats = np.add.outer(norms, norms) - (
+        products + products.T
+    )
     return sq_dissimilarity
 
 
-def euclidean_ball(n: int = 1000, *, dim: int = 10, random_state: Any = None) -> Floats:
+def euclidean_ball(
+    n: int = 1000, *, dim: int = 10, random_state: Any = None
+) -> Floats:
     """Squared distances between the surfaces of balls: the Euclidean-ball set.
 
     Paper: subsec:syn-data-gen. Centres are uniform in a hypercube of edge 100. Balls get their
@@ -97,17 +105,23 @@ def euclidean_ball(n: int = 1000, *, dim: int = 10, random_state: Any = None) ->
 
 def _check_sizes(n: int, dim: int, least: int) -> None:
     if n < 2 or dim < least:
-        raise InputError(f"{n=} must be at least 2, and {dim=} at least {least}.")
+        raise InputError(
+            f"{n=} must be at least 2, and {dim=} at least {least}."
+        )
 
 
-def _ball_radii(centres: Floats, big: npt.NDArray[np.bool_], small_radii: Floats) -> Floats:
+def _ball_radii(
+    centres: Floats, big: npt.NDArray[np.bool_], small_radii: Floats
+) -> Floats:
     """Radii in the order of the balls; a ball not yet reached counts as its centre."""
     radii = np.zeros(len(centres))
     for i, is_big in enumerate(big):
         if is_big:
             gaps = cdist(centres[i : i + 1], centres)[0] - radii
             gaps[i] = np.inf
-            radii[i] = 0.8 * max(gaps.min(), 0.0)  # a centre inside another ball: a point
+            radii[i] = 0.8 * max(
+                gaps.min(), 0.0
+            )  # a centre inside another ball: a point
         else:
             radii[i] = small_radii[i]
     return radii

@@ -4,7 +4,12 @@ from neucmds.ecology.corrections import Corrected, cailliez, lingoes
 from neucmds.ecology.groups import Dispersion, dispersion
 from neucmds.ecology.metadata import read_metadata
 from neucmds.ecology.permutation import PermutationTest, protest
-from neucmds.ecology.variables import EnvFit, VariableFit, envfit, species_scores
+from neucmds.ecology.variables import (
+    EnvFit,
+    VariableFit,
+    envfit,
+    species_scores,
+)
 
 __all__ = [
     "Corrected",

@@ -92,7 +92,9 @@ def cailliez(D: Any, *, squared: bool = False) -> Corrected:
     sq_d = _sq_values(D, squared)
     lowest = float(sq_d.min())
     if lowest < 0:
-        raise InputError(f"the lowest squared dissimilarity is {lowest:.4g}, below 0; use lingoes.")
+        raise InputError(
+            f"the lowest squared dissimilarity is {lowest:.4g}, below 0; use lingoes."
+        )
     d = np.sqrt(sq_d)
     constant = max(0.0, _largest_real(_gram(sq_d), _gram(d)))
     return _hollow((d + constant) ** 2, constant)
@@ -126,10 +128,14 @@ def _largest_real(gram2: Floats, gram1: Floats) -> float:
 
     def product(vector: Floats) -> Floats:
         upper, lower = np.split(vector.ravel(), 2)
-        return np.concatenate([2 * (gram2 @ lower), -upper - 4 * (gram1 @ lower)])
+        return np.concatenate(
+            [2 * (gram2 @ lower), -upper - 4 * (gram1 @ lower)]
+        )
 
     size = 2 * n
     operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
     start = np.random.default_rng(0).normal(size=size)
-    values = eigs(operator, k=1, which="LR", v0=start, return_eigenvectors=False)
+    values = eigs(
+        operator, k=1, which="LR", v0=start, return_eigenvectors=False
+    )
     return float(np.max(values.real))

@@ -14,7 +14,12 @@ from scipy.optimize import minimize
 
 from neucmds.backend.arrays import to_numpy
 from neucmds.ecology.metadata import as_metadata, match_rows
-from neucmds.ecology.permutation import PermutationTest, p_value, permutation_orders, seed_of
+from neucmds.ecology.permutation import (
+    PermutationTest,
+    p_value,
+    permutation_orders,
+    seed_of,
+)
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.problem.dense import as_squares
 from neucmds.problem.names import Labels, row_names
@@ -97,7 +102,9 @@ def dispersion(
     """
     centers = {"median": _to_medians, "centroid": _to_centroids}
     if center not in centers:
-        raise InputError(f"{option('center', center)} must be 'median' or 'centroid'.")
+        raise InputError(
+            f"{option('center', center)} must be 'median' or 'centroid'."
+        )
     squares, labels = as_squares(D, squared=squared)
     n = len(squares)
     names = _group_names(groups, labels, n)
@@ -122,7 +129,9 @@ def dispersion(
         )
     observed = _f_statistic(to_center - to_center.mean(), member)
     orders = permutation_orders(permutations, rows.size, seed_of(random_state))
-    permuted = np.array([_f_statistic(residuals[order], member) for order in orders])
+    permuted = np.array(
+        [_f_statistic(residuals[order], member) for order in orders]
+    )
     distances = np.full(n, math.nan)
     distances[rows] = to_center
     return Dispersion(
@@ -204,5 +213,7 @@ def _spatial_median(x: Floats) -> Floats:
         return float(lengths.sum()), units.sum(axis=0)
 
     limits: Any = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 10_000}
-    end = minimize(total, x.mean(axis=0), jac=True, method="L-BFGS-B", options=limits)
+    end = minimize(
+        total, x.mean(axis=0), jac=True, method="L-BFGS-B", options=limits
+    )
     return np.asarray(end.x)

@@ -69,7 +69,9 @@ def read_metadata(
     table = _cells(text, delimiter, name)
     rows = table[~table.iloc[:, 0].str.startswith("#")].reset_index(drop=True)
     if rows.empty:
-        raise InputError(f"{name} has one line; a line of column names and rows are needed.")
+        raise InputError(
+            f"{name} has one line; a line of column names and rows are needed."
+        )
     categories = [*categories, *_categories(table)]
     index = name_column
     if index is None and _names_objects(rows.iloc[:, 0]):
@@ -99,13 +101,23 @@ def _cells(text: str, delimiter: str, name: str) -> Any:
             skipinitialspace=True,
         )
     except ValueError as error:
-        raise InputError(f"{name} is not a table: {one_line(error)}.") from error
+        raise InputError(
+            f"{name} is not a table: {one_line(error)}."
+        ) from error
     if table.index.nlevels > 1:
-        raise InputError(f"{name} has fewer names of columns than columns; add those missing.")
+        raise InputError(
+            f"{name} has fewer names of columns than columns; add those missing."
+        )
     if not isinstance(table.index, pandas.RangeIndex):
-        table = table.reset_index(names="")  # R leaves out the cell above the row names
-    table = table.fillna("").astype(str).apply(lambda column: column.str.strip())
-    table.columns = [_title(str(title), i) for i, title in enumerate(table.columns)]
+        table = table.reset_index(
+            names=""
+        )  # R leaves out the cell above the row names
+    table = (
+        table.fillna("").astype(str).apply(lambda column: column.str.strip())
+    )
+    table.columns = [
+        _title(str(title), i) for i, title in enumerate(table.columns)
+    ]
     if not table.columns.is_unique:
         twice = table.columns[table.columns.duplicated()][0]
         raise InputError(f"{name} has two columns {twice!r}; rename one.")
@@ -116,7 +128,11 @@ def _cells(text: str, delimiter: str, name: str) -> Any:
 def _categories(table: Any) -> list[str]:
     """Return the columns that a line of QIIME's files calls categories."""
     types = table[table.iloc[:, 0].str.lower() == "#q2:types"]
-    return [title for title in table if "categorical" in types[title].str.lower().to_list()]
+    return [
+        title
+        for title in table
+        if "categorical" in types[title].str.lower().to_list()
+    ]
 
 
 def _title(title: str, position: int) -> str:
@@ -142,7 +158,9 @@ def _typed(column: Any, delimiter: str) -> Any:
     """Return cells as numbers, or as categories if one is text or all are missing."""
     decimal = {";": ","}.get(delimiter, ".")
     numbers = _numbers(column.str.replace(decimal, "."))
-    if (numbers.notna() | column.isin(MISSING)).all() and numbers.notna().any():
+    if (
+        numbers.notna() | column.isin(MISSING)
+    ).all() and numbers.notna().any():
         return numbers.astype(np.float64)
     return _texts(column)
 
@@ -172,7 +190,9 @@ def check_column(frame: Any, column: str) -> None:
     """Refuse a column that a table does not have."""
     if column not in frame.columns:
         known = listed([repr(str(name)) for name in frame.columns])
-        raise InputError(f"{_source(frame)} has no column {column!r}; it has {known}.")
+        raise InputError(
+            f"{_source(frame)} has no column {column!r}; it has {known}."
+        )
 
 
 def column_values(frame: Any, column: str) -> Column:
@@ -202,7 +222,11 @@ def as_metadata(table: Any) -> Any:
 
 
 def match_rows(
-    table: Any, labels: Sequence[str] | None, n: int, *, missing: str | None = None
+    table: Any,
+    labels: Sequence[str] | None,
+    n: int,
+    *,
+    missing: str | None = None,
 ) -> Any:
     """Put the rows of metadata in the order of n objects, and leave out those of other objects.
 
@@ -264,7 +288,9 @@ def _with_names(table: Any, labels: Sequence[str]) -> tuple[Any, str]:
         columns = table.reset_index()
     objects = set(labels)
     names = {title: _names(columns[title]) for title in columns}
-    best = max(names, key=lambda title: len(objects.intersection(names[title])))
+    best = max(
+        names, key=lambda title: len(objects.intersection(names[title]))
+    )
     if best == index:
         return table, str(best)
     if index is not None:
@@ -281,7 +307,9 @@ def _names(column: Any) -> list[str]:
     return [str(value or "") for value in column]
 
 
-def _rows_of(table: Any, column: str, labels: Sequence[str], *, hint: bool = False) -> list[int]:
+def _rows_of(
+    table: Any, column: str, labels: Sequence[str], *, hint: bool = False
+) -> list[int]:
     advice = f"correct the names, or pass the column of names as {option('name_column')}"
     if hint:
         grey = option("metadata_missing", "grey")
@@ -289,7 +317,9 @@ def _rows_of(table: Any, column: str, labels: Sequence[str], *, hint: bool = Fal
     if column in labels:
         advice = "the first line must hold the names of the columns, add one"
     what = f"rows of {_source(table)}, by {column!r},"
-    return order_of(list(table.index), labels, what, others=True, advice=advice)
+    return order_of(
+        list(table.index), labels, what, others=True, advice=advice
+    )
 
 
 def _source(table: Any) -> str:

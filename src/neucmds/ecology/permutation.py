@@ -95,7 +95,9 @@ def seed_of(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31))
 
 
-def permutation_orders(permutations: Any, n: int, seed: int) -> Iterator[Order]:
+def permutation_orders(
+    permutations: Any, n: int, seed: int
+) -> Iterator[Order]:
     """Yield permutations of n objects: those given, or as many random ones."""
     if np.ndim(permutations) == 2:
         orders = np.asarray(permutations)
@@ -115,7 +117,9 @@ def permutation_orders(permutations: Any, n: int, seed: int) -> Iterator[Order]:
 def check_permutations(permutations: Any) -> None:
     """Refuse a number of permutations that is none."""
     if not isinstance(permutations, (int, np.integer)) or permutations < 0:
-        raise InputError(f"{option('permutations', permutations)} must be a whole number ≥ 0.")
+        raise InputError(
+            f"{option('permutations', permutations)} must be a whole number ≥ 0."
+        )
 
 
 def p_value(observed: float, permuted: Iterable[float]) -> float:

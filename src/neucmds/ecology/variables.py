@@ -94,7 +94,9 @@ class EnvFit:
             if fit.name == name:
                 return fit
         known = ", ".join(repr(fit.name) for fit in self.fits)
-        raise InputError(f"no variable {name!r} was fitted; fitted are {known}.")
+        raise InputError(
+            f"no variable {name!r} was fitted; fitted are {known}."
+        )
 
     def as_rows(self) -> list[dict[str, Any]]:
         """Return a row for each variable: name, kind, direction or None, r², p and n."""
@@ -182,7 +184,9 @@ def envfit(
     return EnvFit(chosen, tuple(fits), int(permutations))
 
 
-def species_scores(embedding: Any, abundances: Any, *, axes: Sequence[int] | None = None) -> Any:
+def species_scores(
+    embedding: Any, abundances: Any, *, axes: Sequence[int] | None = None
+) -> Any:
     """Average the coordinates of the objects, weighted by abundance, as vegan's ``wascores``.
 
     Parameters
@@ -229,17 +233,23 @@ def species_scores(embedding: Any, abundances: Any, *, axes: Sequence[int] | Non
     return type(table)(scores, index=list(table.columns), columns=names)
 
 
-def _fit_vector(name: str, x: Floats, column: Floats, permutations: int, seed: int) -> VariableFit:
+def _fit_vector(
+    name: str, x: Floats, column: Floats, permutations: int, seed: int
+) -> VariableFit:
     """Regress a variable on coordinates."""
     known = np.isfinite(column)
     n = int(known.sum())
     values = _centered(column[known])
-    basis, stretch, turn = np.linalg.svd(_centered(x[known]), full_matrices=False)
+    basis, stretch, turn = np.linalg.svd(
+        _centered(x[known]), full_matrices=False
+    )
     used = stretch > 1e-10 * stretch.max(initial=0.0)
     rounding = 1e-12 * float(np.linalg.norm(column[known]))
     # A constant, up to rounding, has no direction.
     if not used.any() or np.linalg.norm(values) <= rounding:
-        return VariableFit(name, "vector", 0.0, math.nan, n, np.zeros(x.shape[1]))
+        return VariableFit(
+            name, "vector", 0.0, math.nan, n, np.zeros(x.shape[1])
+        )
     basis = basis[:, used]
     image = basis.T @ values
     slope = turn[used].T @ (image / stretch[used])
@@ -255,7 +265,11 @@ def _fit_vector(name: str, x: Floats, column: Floats, permutations: int, seed: i
 
 
 def _fit_factor(
-    name: str, x: Floats, column: Sequence[str | None], permutations: int, seed: int
+    name: str,
+    x: Floats,
+    column: Sequence[str | None],
+    permutations: int,
+    seed: int,
 ) -> VariableFit:
     """Compare the centroids of classes."""
     cells = np.array(column, dtype=object)
@@ -264,7 +278,9 @@ def _fit_factor(
     levels, classes = np.unique(cells[known], return_inverse=True)
     if not n:
         centroids = np.empty((0, x.shape[1]))
-        return VariableFit(name, "factor", 0.0, math.nan, 0, centroids=centroids)
+        return VariableFit(
+            name, "factor", 0.0, math.nan, 0, centroids=centroids
+        )
     sizes = np.bincount(classes)[:, None]
     centered = _centered(x[known])
     total = float(np.sum(centered * centered)) or 1.0
@@ -276,16 +292,23 @@ def _fit_factor(
     observed, p = _tested(r2, permutations, n, seed)
     names = tuple(map(str, levels))
     centroids = _class_sums(x[known], classes) / sizes
-    return VariableFit(name, "factor", observed, p, n, levels=names, centroids=centroids)
+    return VariableFit(
+        name, "factor", observed, p, n, levels=names, centroids=centroids
+    )
 
 
 def _class_sums(values: Floats, classes: Order) -> Floats:
     """Add up the rows of each class."""
-    return np.stack([np.bincount(classes, column) for column in values.T], axis=1)
+    return np.stack(
+        [np.bincount(classes, column) for column in values.T], axis=1
+    )
 
 
 def _tested(
-    statistic: Callable[[Order | slice], float], permutations: int, n: int, seed: int
+    statistic: Callable[[Order | slice], float],
+    permutations: int,
+    n: int,
+    seed: int,
 ) -> tuple[float, float]:
     """Return a statistic, and the share of permutations that reach it."""
     observed = statistic(slice(None))
@@ -306,7 +329,9 @@ def checked_axes(axes: Sequence[int] | None, k: int) -> tuple[int, ...]:
         axes = range(1, min(k, 2) + 1)
     numbers = np.atleast_1d(np.asarray(axes)).tolist()
     if not numbers or len(set(numbers)) < len(numbers):
-        raise InputError(f"{option('axes', numbers)} must be different axes, as in (1, 2).")
+        raise InputError(
+            f"{option('axes', numbers)} must be different axes, as in (1, 2)."
+        )
     for axis in numbers:
         if axis not in range(1, k + 1):
             raise InputError(

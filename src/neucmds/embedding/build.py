@@ -24,7 +24,12 @@ from neucmds.embedding.info import Info
 from neucmds.embedding.result import Embedding
 from neucmds.errors import InputError
 from neucmds.form import Form
-from neucmds.place.rules import SHRINKAGE, LinearPlacement, LossPlacement, Placement
+from neucmds.place.rules import (
+    SHRINKAGE,
+    LinearPlacement,
+    LossPlacement,
+    Placement,
+)
 from neucmds.problem.components import Components
 from neucmds.problem.dense import Dense
 from neucmds.problem.pairs import Pairs
@@ -52,7 +57,11 @@ Floats = npt.NDArray[np.float64]
 
 
 def from_selection(
-    problem: Dense, spectrum: Spectrum, selection: Selection, method: str, requested: int
+    problem: Dense,
+    spectrum: Spectrum,
+    selection: Selection,
+    method: str,
+    requested: int,
 ) -> Embedding:
     """Embed by a closed form: by the eigenpairs that it keeps, and what it makes of them."""
     gram = problem.gram
@@ -76,11 +85,15 @@ def from_selection(
         positive_trace=positive_trace,
         converged=spectrum.converged,
         solver=spectrum.solver,
-        stress_error=stress_rounding(gram, x, terms, gram_rounding(spectrum, selection)),
+        stress_error=stress_rounding(
+            gram, x, terms, gram_rounding(spectrum, selection)
+        ),
         stress_rises=stress_rises(gram, x, form.signs, quadratic),
         hidden_below=_hidden_below(gram, spectrum, kept.size, requested),
     )
-    back = spectrum.take(kept) @ (directions / asarray_like(values, x)[:, None])
+    back = spectrum.take(kept) @ (
+        directions / asarray_like(values, x)[:, None]
+    )
     xp = gram.xp
     placement = LinearPlacement(
         xp.astype(gram.row_means, gram.dtype, copy=False),
@@ -157,7 +170,9 @@ def from_descent(
             residuals=spectrum.residuals[kept],
             converged=info.converged and spectrum.converged,
             solver=spectrum.solver,
-            hidden_below=_hidden_below(gram, spectrum, form.signs.size, requested),
+            hidden_below=_hidden_below(
+                gram, spectrum, form.signs.size, requested
+            ),
         )
     return _embedding(
         x * column_signs(x),
@@ -191,7 +206,9 @@ def from_pairs(
     With `checks`, dissimilarities of objects drawn at random, figures are those of all pairs.
     """
     x, form = canonical(to_numpy(end.coordinates), end.form)
-    stress, rises = stress_of_pairs(asarray_like(x, end.coordinates), form, pairs)
+    stress, rises = stress_of_pairs(
+        asarray_like(x, end.coordinates), form, pairs
+    )
     d = pairs.sq_dissimilarity
     w = pairs.weights
     mean = float(w @ d) / float(w.sum())
@@ -276,7 +293,9 @@ def _sums(problem: Dense) -> tuple[float, float, float]:
     return float(xp.sum(w * d**2)), total, 0.5 * (gram.n - 1) * mean
 
 
-def _hidden_below(gram: Gram, spectrum: Spectrum, count: int, requested: int) -> float:
+def _hidden_below(
+    gram: Gram, spectrum: Spectrum, count: int, requested: int
+) -> float:
     """Return the null level if eigenvalues of ordinary size may lie below it; else 0."""
     # Only if the known pairs hold nearly all of B can a few entries hide the others.
     unknown = spectrum.frobenius_sq - float(spectrum.values @ spectrum.values)
@@ -284,7 +303,9 @@ def _hidden_below(gram: Gram, spectrum: Spectrum, count: int, requested: int) ->
         return 0.0
     try:
         outliers = outlying_entries(gram)
-    except InputError:  # chunks on the workers of a cluster, too many to be gathered
+    except (
+        InputError
+    ):  # chunks on the workers of a cluster, too many to be gathered
         return 0.0
     if outliers.entries and spectrum.null_level > 1e-2 * outliers.typical:
         return spectrum.null_level
@@ -310,12 +331,18 @@ def _checked(
         cost = loss.value(form, form.to_sq(d), form.paired_sq(x[i], x[j]))
         off = d - mean
         rises = (without**2 - residual[:, None] ** 2).sum(axis=0)
-        return np.array([residual @ residual, cost, off.sum(), off @ off, *rises])
+        return np.array(
+            [residual @ residual, cost, off.sum(), off @ off, *rises]
+        )
 
     def of_fitted(block: slice) -> Floats:
-        return sums(pairs.i[block], pairs.j[block], pairs.sq_dissimilarity[block])
+        return sums(
+            pairs.i[block], pairs.j[block], pairs.sq_dissimilarity[block]
+        )
 
-    fitted = np.sum(parallel_map(of_fitted, row_blocks(pairs.size, 4 * x.shape[1])), axis=0)
+    fitted = np.sum(
+        parallel_map(of_fitted, row_blocks(pairs.size, 4 * x.shape[1])), axis=0
+    )
     keys = pairs.i.astype(np.int64) * n + pairs.j
     rows = []
     counts = []
@@ -349,4 +376,6 @@ def _checked(
         r2_standard_error=scale * float(np.linalg.norm(r2_off)),
         held_out_pairs=count,
     )
-    return replace(embedding, stress_terms=(stress, 0.0, 0.0), loss_value=cost, info=info)
+    return replace(
+        embedding, stress_terms=(stress, 0.0, 0.0), loss_value=cost, info=info
+    )

@@ -33,7 +33,9 @@ class InnerProduct:
     True
     """
 
-    def __init__(self, coordinates: Array, signs: Array, unit: bool = False) -> None:
+    def __init__(
+        self, coordinates: Array, signs: Array, unit: bool = False
+    ) -> None:
         self.coordinates = coordinates
         self.signs = signs
         self.unit = unit
@@ -49,9 +51,14 @@ class InnerProduct:
             self._shift = float(xp.mean(norms))
             spread = math.sqrt(float(xp.mean((norms - self._shift) ** 2)))
             if spread:
-                size = math.sqrt(float(xp.mean(xp.sum(coordinates**2, axis=1))))
+                size = math.sqrt(
+                    float(xp.mean(xp.sum(coordinates**2, axis=1)))
+                )
                 self._scale = size / (3 * spread)
-            self._longest = float(xp.max(_lengths(self._plain_vectors(coordinates)))) or 1.0
+            self._longest = (
+                float(xp.max(_lengths(self._plain_vectors(coordinates))))
+                or 1.0
+            )
 
     @property
     def vectors(self) -> Array:
@@ -64,7 +71,9 @@ class InnerProduct:
         With `unit`, a new object farther out than all fitted ones has a longer vector; its inner
         products are still correct.
         """
-        vectors = self._plain_vectors(asarray_like(coordinates, self.coordinates))
+        vectors = self._plain_vectors(
+            asarray_like(coordinates, self.coordinates)
+        )
         if not self.unit:
             return vectors
         xp = namespace(vectors)

@@ -15,7 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.alignment import Alignment, align, columns_by_sign
-from neucmds.backend.arrays import Array, asarray_like, is_array, namespace, row_blocks, to_numpy
+from neucmds.backend.arrays import (
+    Array,
+    asarray_like,
+    is_array,
+    namespace,
+    row_blocks,
+    to_numpy,
+)
 from neucmds.backend.files import atomic_file
 from neucmds.embedding import saved
 from neucmds.embedding.info import Info
@@ -23,10 +30,19 @@ from neucmds.embedding.inner_product import InnerProduct
 from neucmds.errors import InputError, option
 from neucmds.form import Form
 from neucmds.place.neighbors import nearest
-from neucmds.place.new_rows import check_gaps, check_shape, checked_weights, sq_rows
+from neucmds.place.new_rows import (
+    check_gaps,
+    check_shape,
+    checked_weights,
+    sq_rows,
+)
 from neucmds.place.rules import LossPlacement, Placement
 from neucmds.problem.containers import as_real
-from neucmds.problem.names import common_objects, ordered_by_name, rows_ordered_as
+from neucmds.problem.names import (
+    common_objects,
+    ordered_by_name,
+    rows_ordered_as,
+)
 from neucmds.problem.validation import as_labels
 from neucmds.spectrum.geometry import StressTerms
 
@@ -229,15 +245,21 @@ class Embedding:
         """
         xp = namespace(self.coordinates)
         roots = xp.sqrt(xp.astype(self.signs, xp.complex128))
-        product: npt.NDArray[np.complex128] = xp.astype(self.coordinates, xp.complex128) * roots
+        product: npt.NDArray[np.complex128] = (
+            xp.astype(self.coordinates, xp.complex128) * roots
+        )
         return product
 
     @property
     def floor(self) -> float:
         """The d below which "relative" divides errors by it instead of d; NaN for "squared"."""
-        if self.loss == "squared" or not isinstance(self.placement, LossPlacement):
+        if self.loss == "squared" or not isinstance(
+            self.placement, LossPlacement
+        ):
             return math.nan
-        return float(self.form.to_distance(np.array([self.placement.loss.floor]))[0])
+        return float(
+            self.form.to_distance(np.array([self.placement.loss.floor]))[0]
+        )
 
     @property
     def kappa(self) -> float:
@@ -259,13 +281,21 @@ class Embedding:
         """
         row_ids = self._indices(rows)
         col_ids = self._indices(cols)
-        d_hat: Floats = self.form.sq(self._taken(row_ids), self._taken(col_ids))
+        d_hat: Floats = self.form.sq(
+            self._taken(row_ids), self._taken(col_ids)
+        )
         xp = namespace(d_hat)
-        same = asarray_like(row_ids[:, None] == col_ids[None, :], d_hat, dtype=xp.bool)
-        return self._scaled(xp.where(same, xp.zeros_like(d_hat), d_hat), squared)
+        same = asarray_like(
+            row_ids[:, None] == col_ids[None, :], d_hat, dtype=xp.bool
+        )
+        return self._scaled(
+            xp.where(same, xp.zeros_like(d_hat), d_hat), squared
+        )
 
     @overload
-    def distance(self, i: Object, j: Object, *, squared: bool = ...) -> float: ...
+    def distance(
+        self, i: Object, j: Object, *, squared: bool = ...
+    ) -> float: ...
 
     @overload
     def distance(self, i: Any, j: Any, *, squared: bool = ...) -> Floats: ...
@@ -302,7 +332,9 @@ class Embedding:
             first = self._number(i)
             second = self._number(j)
             x = self.coordinates
-            sq = self.form.paired_sq(x[first : first + 1, :], x[second : second + 1, :])
+            sq = self.form.paired_sq(
+                x[first : first + 1, :], x[second : second + 1, :]
+            )
             return float(self._scaled(sq, squared)[0])
         left = self._numbers(i)
         right = self._numbers(j)
@@ -349,7 +381,12 @@ class Embedding:
         return fitted
 
     def neighbors(
-        self, k: int = 10, queries: Any = None, *, among: Any = None, squared: bool = False
+        self,
+        k: int = 10,
+        queries: Any = None,
+        *,
+        among: Any = None,
+        squared: bool = False,
     ) -> tuple[Ints, Floats]:
         """Find the nearest fitted objects by D̂, exactly.
 
@@ -391,13 +428,25 @@ class Embedding:
         if most < 1:
             least = "two objects" if queries is None else "one object"
             raise InputError(f"{option('among')} must hold at least {least}.")
-        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= most:
-            raise InputError(f"k={k!r} must be a whole number of neighbours from 1 to {most}.")
-        found, sq = nearest(self.form, points, self._taken(allowed), int(k), own)
-        indices = asarray_like(allowed[to_numpy(found)], points, dtype=namespace(points).int64)
+        if (
+            isinstance(k, bool)
+            or not isinstance(k, (int, np.integer))
+            or not 1 <= k <= most
+        ):
+            raise InputError(
+                f"k={k!r} must be a whole number of neighbours from 1 to {most}."
+            )
+        found, sq = nearest(
+            self.form, points, self._taken(allowed), int(k), own
+        )
+        indices = asarray_like(
+            allowed[to_numpy(found)], points, dtype=namespace(points).int64
+        )
         return indices, self._scaled(sq, squared)
 
-    def append(self, coordinates: Any, labels: Sequence[str] | None = None) -> Embedding:
+    def append(
+        self, coordinates: Any, labels: Sequence[str] | None = None
+    ) -> Embedding:
         """Return the embedding with objects that were placed later.
 
         Parameters
@@ -448,9 +497,13 @@ class Embedding:
             labels = tuple(self.labels[i] for i in ids)
             if len(set(labels)) < len(labels):
                 name, _ = Counter(labels).most_common(1)[0]
-                raise InputError(f"object {name!r} is chosen more than once; name it once.")
+                raise InputError(
+                    f"object {name!r} is chosen more than once; name it once."
+                )
         x = self._taken(ids)
-        return replace(self, coordinates=x, labels=labels, landmarks=None, placement=None)
+        return replace(
+            self, coordinates=x, labels=labels, landmarks=None, placement=None
+        )
 
     def to_inner_product(self, *, unit: bool = False) -> InnerProduct:
         """Vectors whose inner product ranks objects as D̂ does: for vector indexes and databases.
@@ -525,7 +578,9 @@ class Embedding:
 
         return plot_shepard(D, self, **options)
 
-    def report(self, path: str | PathLike[str], D: Any = None, **options: Any) -> Path:
+    def report(
+        self, path: str | PathLike[str], D: Any = None, **options: Any
+    ) -> Path:
         """Write one HTML page to look at; see `neucmds.tools.report.write_report`.
 
         Parameters
@@ -582,18 +637,30 @@ class Embedding:
             fitted = replace(self[self.landmarks], placement=self.placement)
             return fitted.transform(new, weights=weights)
         weights = rows_ordered_as(weights, new, "rows of weights")
-        new = ordered_by_name(new, self.labels, "columns of new objects", rows=False)
-        delta = asarray_like(as_real(new, "new dissimilarities"), self.coordinates)
+        new = ordered_by_name(
+            new, self.labels, "columns of new objects", rows=False
+        )
+        delta = asarray_like(
+            as_real(new, "new dissimilarities"), self.coordinates
+        )
         check_shape(delta, self.n)
         check_gaps(delta, self.k, self.missing)
         if weights is not None:
             known = ~np.isnan(to_numpy(delta))
-            weights = checked_weights(weights, known.shape, self.k, self.labels, known)
+            weights = checked_weights(
+                weights, known.shape, self.k, self.labels, known
+            )
         sq_new = sq_rows(
-            delta, self.coordinates, squared=self.squared, loss=self.loss, weights=weights
+            delta,
+            self.coordinates,
+            squared=self.squared,
+            loss=self.loss,
+            weights=weights,
         )
         placed = self.placement.place(sq_new, weights)
-        rounded: Floats = namespace(placed).astype(placed, self.coordinates.dtype, copy=False)
+        rounded: Floats = namespace(placed).astype(
+            placed, self.coordinates.dtype, copy=False
+        )
         return rounded
 
     def save(self, path: str | PathLike[str] | BinaryIO) -> None:
@@ -667,7 +734,9 @@ class Embedding:
         if ids.size == 0:
             return ids.astype(int)
         if ids.dtype.kind not in "iu":
-            raise InputError(f"objects are named by whole numbers or by name, not {ids.dtype}.")
+            raise InputError(
+                f"objects are named by whole numbers or by name, not {ids.dtype}."
+            )
         self._number(ids.min())
         self._number(ids.max())
         return ids % self.n
@@ -702,11 +771,15 @@ class Embedding:
             return np.flatnonzero(chosen)
         ids = np.atleast_1d(self._numbers(chosen))
         if ids.ndim != 1:
-            raise InputError(f"objects have shape {ids.shape}; pass one flat list of them.")
+            raise InputError(
+                f"objects have shape {ids.shape}; pass one flat list of them."
+            )
         return ids
 
 
-def procrustes(a: Embedding, b: Embedding, *, scaling: bool = True) -> Alignment:
+def procrustes(
+    a: Embedding, b: Embedding, *, scaling: bool = True
+) -> Alignment:
     """Lay one embedding over another of the same objects, up to the isometries of the form.
 
     Coordinates are determined only up to O(p, q): rotations, reflections and, where signs differ,

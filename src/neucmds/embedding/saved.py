@@ -26,7 +26,12 @@ WHAT = "an embedding saved by neucmds"
 FORMAT_VERSION = 5
 OLDEST_VERSION = 4
 # Types of the fields that the header holds, as they are annotated.
-SCALARS: dict[Any, type] = {"float": float, "int": int, "str": str, "bool": bool}
+SCALARS: dict[Any, type] = {
+    "float": float,
+    "int": int,
+    "str": str,
+    "bool": bool,
+}
 PLACEMENT_ARRAYS = ("mean", "projector", "offsets", "ridge", "shrinkage")
 
 
@@ -79,14 +84,18 @@ def read(kind: type[Embedding], path: Path) -> Embedding:
         return _embedding(kind, header, arrays)
 
 
-def _embedding(kind: type[Embedding], header: dict[str, Any], arrays: dict[str, Any]) -> Embedding:
+def _embedding(
+    kind: type[Embedding], header: dict[str, Any], arrays: dict[str, Any]
+) -> Embedding:
     """Make an embedding of the members of a file; errors say what is wrong with it."""
     x = arrays["coordinates"]
     n, k = x.shape
     labels = None
     if "labels" in arrays:
         labels = tuple(json.loads(arrays.pop("labels").tobytes()))
-        if len(set(labels)) != n or not all(isinstance(name, str) for name in labels):
+        if len(set(labels)) != n or not all(
+            isinstance(name, str) for name in labels
+        ):
             raise ValueError(f"labels are not the names of {n} objects")
     landmarks = arrays.pop("landmarks", None)
     if landmarks is not None:
@@ -96,7 +105,9 @@ def _embedding(kind: type[Embedding], header: dict[str, Any], arrays: dict[str, 
     for part, parts in values.items():
         for field in fields(part):
             if field.type in SCALARS:
-                parts[field.name] = _scalar(header, field.name, SCALARS[field.type])
+                parts[field.name] = _scalar(
+                    header, field.name, SCALARS[field.type]
+                )
             elif field.name in arrays:
                 parts[field.name] = arrays[field.name]
     if header["loss"] not in LOSSES:
@@ -122,7 +133,9 @@ def _placement(
     if name == "NoneType":
         return None
     if name == "LinearPlacement":
-        return LinearPlacement(arrays["placement_mean"], arrays["placement_projector"])
+        return LinearPlacement(
+            arrays["placement_mean"], arrays["placement_projector"]
+        )
     if name not in ("LossPlacement", "LeastSquaresPlacement"):
         raise ValueError("its placement is unknown")
     loss = PairLoss(header["loss"], float(header.get("loss_floor", 0.0)))

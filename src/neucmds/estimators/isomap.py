@@ -19,7 +19,12 @@ from neucmds.fitting import warn_of_surprises
 from neucmds.options import DEFAULT_METHOD, Loss, Method
 from neucmds.problem.calls import Called
 from neucmds.problem.components import N_COMPONENTS, NComponents
-from neucmds.problem.graph import as_graph, joined_paths, neighbor_graph, shortest_path_rows
+from neucmds.problem.graph import (
+    as_graph,
+    joined_paths,
+    neighbor_graph,
+    shortest_path_rows,
+)
 from neucmds.problem.metrics import refuse_calls
 
 # Path lengths held at once while new objects are placed: 256 MB.
@@ -166,7 +171,9 @@ class NeucIsomap(SignedTransformer):
         return self._transform(X)
 
     def _transform(self, X: Any) -> Array:
-        return np.concatenate([self.result_.transform(rows) for rows in self._paths(X)])
+        return np.concatenate(
+            [self.result_.transform(rows) for rows in self._paths(X)]
+        )
 
     def _measured(self, X: Any) -> Any:
         return np.concatenate(list(self._paths(X))) ** 2
@@ -177,7 +184,9 @@ class NeucIsomap(SignedTransformer):
         near = self._neighbors.kneighbors_graph(new, mode="distance")
         width = self._neighbors.n_neighbors * self.graph_.shape[0]
         for block in row_blocks(near.shape[0], width, PATHS_AT_ONCE):
-            yield joined_paths(near[block], partial(shortest_path_rows, self.graph_))
+            yield joined_paths(
+                near[block], partial(shortest_path_rows, self.graph_)
+            )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

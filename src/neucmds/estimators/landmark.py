@@ -24,11 +24,21 @@ from neucmds.backend.arrays import (
 from neucmds.backend.progress import ProgressBar
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
-from neucmds.estimators.transformer import SignedTransformer, in_one_line, is_other_library
+from neucmds.estimators.transformer import (
+    SignedTransformer,
+    in_one_line,
+    is_other_library,
+)
 from neucmds.fitting import warn_of_surprises
 from neucmds.large.landmarks import fit_landmarks
 from neucmds.large.placing import LandmarkFit
-from neucmds.options import DEFAULT_METHOD, Loss, Method, Options, check_support
+from neucmds.options import (
+    DEFAULT_METHOD,
+    Loss,
+    Method,
+    Options,
+    check_support,
+)
 from neucmds.place.new_rows import checked_weights
 from neucmds.place.recipe import Recipe
 from neucmds.problem.components import N_COMPONENTS, NComponents
@@ -164,7 +174,9 @@ class LandmarkNeucMDS(SignedTransformer):
     callback: Any = None
     verbose: int = 0
 
-    def fit(self, X: Any, y: Any = None, *, weights: Any = None) -> LandmarkNeucMDS:
+    def fit(
+        self, X: Any, y: Any = None, *, weights: Any = None
+    ) -> LandmarkNeucMDS:
         """Choose and embed the landmarks, and learn how to place objects among them.
 
         Parameters
@@ -200,7 +212,9 @@ class LandmarkNeucMDS(SignedTransformer):
                 rows, metric = metric.numbered(items)
             elif self._of_graph:
                 stored, like = sparse_in_memory(X)
-                rows, self._names = named_graph(stored, None, self.metric_params)
+                rows, self._names = named_graph(
+                    stored, None, self.metric_params
+                )
                 self.n_features_in_ = int(rows.shape[0])
                 self._graph = _digest(rows)
             else:
@@ -229,7 +243,9 @@ class LandmarkNeucMDS(SignedTransformer):
                 n_landmarks=self.n_landmarks,
                 n_near=self.n_near,
                 placement=self.placement,
-                columns=getattr(self, "feature_names_in_", None) if self._precomputed else None,
+                columns=getattr(self, "feature_names_in_", None)
+                if self._precomputed
+                else None,
                 index=row_names(X),
                 n_jobs=self.n_jobs,
                 like=like,
@@ -239,7 +255,9 @@ class LandmarkNeucMDS(SignedTransformer):
             self.landmark_result_: Embedding = fitted.embedding
             self.recipe_: Recipe | None = fitted.recipe
             rows = np.arange(fitted.n) if self._of_graph else rows
-            self._coordinates = self._placed(rows, X, out, checkpoint=checkpoint, fitted=True)
+            self._coordinates = self._placed(
+                rows, X, out, checkpoint=checkpoint, fitted=True
+            )
         warn_of_surprises(self.landmark_result_)
         return self
 
@@ -255,8 +273,14 @@ class LandmarkNeucMDS(SignedTransformer):
         """Place rows, and return their coordinates in the library of X."""
         callback = ProgressBar() if self.verbose else None
         fitted = self._fitted if places is None else places
-        placed = fitted.place_all(rows, out, n_jobs=self.n_jobs, callback=callback, **how)
-        return asarray_like(placed, X) if out is None and is_other_library(X) else placed
+        placed = fitted.place_all(
+            rows, out, n_jobs=self.n_jobs, callback=callback, **how
+        )
+        return (
+            asarray_like(placed, X)
+            if out is None and is_other_library(X)
+            else placed
+        )
 
     def fit_transform(
         self,
@@ -333,26 +357,50 @@ class LandmarkNeucMDS(SignedTransformer):
         fitted: bool = False,
     ) -> Array:
         if self._of_graph:
-            for name, value in (("weights", weights), ("checkpoint", checkpoint)):
+            for name, value in (
+                ("weights", weights),
+                ("checkpoint", checkpoint),
+            ):
                 if value is not None:
-                    raise InputError(f"{option(name)} is not for nodes of a graph; leave it out.")
+                    raise InputError(
+                        f"{option(name)} is not for nodes of a graph; leave it out."
+                    )
             return self._transform_nodes(X, out)
         places, rows = self._taking(X)
         if weights is not None and places.n_near:
-            raise InputError("weights cannot be given in two levels; leave them out.")
+            raise InputError(
+                "weights cannot be given in two levels; leave them out."
+            )
         if weights is not None and is_numpy(rows):
             weights = rows_ordered_as(weights, X, "rows of weights")
             shape = (rows.shape[0], places.width)
             weights = checked_weights(
-                weights, shape, self.landmark_result_.k, self.landmark_result_.labels
+                weights,
+                shape,
+                self.landmark_result_.k,
+                self.landmark_result_.labels,
             )
         with self._calling():
-            return self._placed(rows, X, out, places=places, weights=weights, checkpoint=checkpoint)
+            return self._placed(
+                rows,
+                X,
+                out,
+                places=places,
+                weights=weights,
+                checkpoint=checkpoint,
+            )
 
-    def _transform_nodes(self, X: Any, out: str | PathLike[str] | None) -> Array:
+    def _transform_nodes(
+        self, X: Any, out: str | PathLike[str] | None
+    ) -> Array:
         """Return where fitted nodes are, or place new ones by their edges to these."""
-        if hasattr(X, "tocoo") and X.shape[0] != X.shape[1] == self.n_features_in_:
-            placed = self.landmark_result_.transform(joined_paths(X, self._lengths))
+        if (
+            hasattr(X, "tocoo")
+            and X.shape[0] != X.shape[1] == self.n_features_in_
+        ):
+            placed = self.landmark_result_.transform(
+                joined_paths(X, self._lengths)
+            )
         else:
             xp = namespace(self._coordinates)
             nodes = asarray_like(self._nodes(X), self._coordinates, xp.int64)
@@ -444,7 +492,10 @@ class LandmarkNeucMDS(SignedTransformer):
         n = self.n_features_in_
         X, _ = sparse_in_memory(X)
         if hasattr(X, "tocoo") or hasattr(X, "adj") or hasattr(X, "iloc"):
-            if _digest(named_graph(X, None, self.metric_params)[0]) != self._graph:
+            if (
+                _digest(named_graph(X, None, self.metric_params)[0])
+                != self._graph
+            ):
                 raise InputError(
                     "the nodes, edges or lengths of the graph are not those that were fitted; pass "
                     "the fitted graph, or numbers of its nodes."
@@ -465,7 +516,11 @@ class LandmarkNeucMDS(SignedTransformer):
         precomputed = self._precomputed
         if isinstance(X, (str, PathLike)):
             n = None if reset else int(self.n_features_in_)
-            X = read_square(X)[0] if n is None else read_new_objects(str(X), n)[0]
+            X = (
+                read_square(X)[0]
+                if n is None
+                else read_new_objects(str(X), n)[0]
+            )
         if hasattr(X, "tocoo"):
             raise InputError(
                 "X is a sparse array, which is taken as a graph with metric='shortest_path' alone; "
@@ -473,7 +528,9 @@ class LandmarkNeucMDS(SignedTransformer):
             )
         if is_other_library(X):
             refuse_sparse_tensor(X, "X")
-            if not on_cpu(X) and (precomputed or known_everywhere(self.metric)):
+            if not on_cpu(X) and (
+                precomputed or known_everywhere(self.metric)
+            ):
                 return self._checked_elsewhere(X, reset)
             # In main memory NumPy and SciPy are quicker, and on a GPU they know more metrics.
             X = to_numpy(X)
@@ -485,10 +542,15 @@ class LandmarkNeucMDS(SignedTransformer):
                 self.n_features_in_ = int(X.shape[1])
             return X
         to_landmarks = precomputed and not reset
-        if to_landmarks and getattr(X, "shape", ())[1:] == (self._fitted.width,):
+        if to_landmarks and getattr(X, "shape", ())[1:] == (
+            self._fitted.width,
+        ):
             # Later arrivals need no dissimilarities but those to the landmarks.
             X = ordered_by_name(
-                X, self.landmark_result_.labels, "columns of new objects", rows=False
+                X,
+                self.landmark_result_.labels,
+                "columns of new objects",
+                rows=False,
             )
             with in_one_line():
                 return check_array(X, dtype=("float64", "float32"))
@@ -497,18 +559,24 @@ class LandmarkNeucMDS(SignedTransformer):
     def _checked_elsewhere(self, X: Array, reset: bool) -> Array:
         """Check an array of another library where it is, as scikit-learn does one of NumPy."""
         if len(X.shape) != 2:
-            raise InputError(f"X has {len(X.shape)} dimensions; pass a matrix, one row per object.")
+            raise InputError(
+                f"X has {len(X.shape)} dimensions; pass a matrix, one row per object."
+            )
         width = int(X.shape[1])
         if reset:
             self.n_features_in_ = width
         elif width != self.n_features_in_ and not (
             self._fitted.metric is None and width == self._fitted.width
         ):
-            raise InputError(f"X has {width} columns, but {self.n_features_in_} were fitted.")
+            raise InputError(
+                f"X has {width} columns, but {self.n_features_in_} were fitted."
+            )
         xp = namespace(X)
         X = xp.astype(X, working_dtype(X), copy=False)
         if not bool(xp.all(xp.isfinite(X))):
-            raise InputError("Input X contains NaN or infinity; drop or repair these rows.")
+            raise InputError(
+                "Input X contains NaN or infinity; drop or repair these rows."
+            )
         return X
 
 

@@ -76,13 +76,19 @@ class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         scipy.sparse.csr_matrix of shape (n, n)
         """
         self.fit(X)
-        graph = self.estimator_.kneighbors_graph(None, self.n_neighbors, mode="distance")
+        graph = self.estimator_.kneighbors_graph(
+            None, self.n_neighbors, mode="distance"
+        )
         n = graph.shape[0]
         k = self.n_neighbors
         values = np.hstack([np.zeros((n, 1)), graph.data.reshape(n, k)])
-        columns = np.hstack([np.arange(n)[:, None], graph.indices.reshape(n, k)])
+        columns = np.hstack(
+            [np.arange(n)[:, None], graph.indices.reshape(n, k)]
+        )
         starts = np.arange(0, values.size + 1, k + 1)
-        return csr_matrix((values.ravel(), columns.ravel(), starts), shape=(n, n))
+        return csr_matrix(
+            (values.ravel(), columns.ravel(), starts), shape=(n, n)
+        )
 
     def transform(self, X: Any) -> Any:
         """Graph from new objects to the fitted ones.
@@ -96,9 +102,13 @@ class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         scipy.sparse.csr_matrix of shape (m, n)
         """
         check_is_fitted(self)
-        return self.estimator_.kneighbors_graph(X, self.n_neighbors, mode="distance")
+        return self.estimator_.kneighbors_graph(
+            X, self.n_neighbors, mode="distance"
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.estimator.__sklearn_tags__().input_tags.pairwise
+        tags.input_tags.pairwise = (
+            self.estimator.__sklearn_tags__().input_tags.pairwise
+        )
         return tags

@@ -10,7 +10,14 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from neucmds.backend.arrays import Array, is_array, is_dask, is_numpy, namespace, to_numpy
+from neucmds.backend.arrays import (
+    Array,
+    is_array,
+    is_dask,
+    is_numpy,
+    namespace,
+    to_numpy,
+)
 from neucmds.errors import InputError
 from neucmds.estimators.transformer import SignedTransformer
 from neucmds.fit import embed
@@ -18,10 +25,19 @@ from neucmds.fitting import warn_of_surprises
 from neucmds.options import DEFAULT_METHOD, Loss, Method
 from neucmds.problem.chunked_rows import ChunkedRows
 from neucmds.problem.components import N_COMPONENTS, NComponents
-from neucmds.problem.containers import as_objects, refuse_networkx, refuse_sparse_tensor
+from neucmds.problem.containers import (
+    as_objects,
+    refuse_networkx,
+    refuse_sparse_tensor,
+)
 from neucmds.problem.graph import joined_paths, named_graph, shortest_path_rows
 from neucmds.problem.metrics import BoundMetric
-from neucmds.problem.names import is_frame, ordered_by_name, pairs_ordered_as, rows_ordered_as
+from neucmds.problem.names import (
+    is_frame,
+    ordered_by_name,
+    pairs_ordered_as,
+    rows_ordered_as,
+)
 from neucmds.spectrum.operators.choose import lazy_if_large
 from neucmds.spectrum.operators.gram import Gram
 
@@ -128,7 +144,9 @@ class NeucMDS(SignedTransformer):
         self
         """
         with self._fitting() as callback:
-            weights = pairs_ordered_as(weights, X, "weights", square=self._precomputed)
+            weights = pairs_ordered_as(
+                weights, X, "weights", square=self._precomputed
+            )
             labels = None
             self._graph = None
             if self._of_graph:
@@ -141,7 +159,10 @@ class NeucMDS(SignedTransformer):
             if self._has_names(X) or isinstance(data, list):
                 data = X
             options = self._options(
-                metric=self._bound_metric(), metric_params=None, weights=weights, callback=callback
+                metric=self._bound_metric(),
+                metric_params=None,
+                weights=weights,
+                callback=callback,
             )
             self.result_ = embed(data, options, labels)
         warn_of_surprises(self.result_)
@@ -198,7 +219,9 @@ class NeucMDS(SignedTransformer):
         weights = rows_ordered_as(weights, X, "rows of weights")
         if self._space is None and self.result_.labels is None:
             names = getattr(self, "feature_names_in_", None)
-            weights = ordered_by_name(weights, names, "columns of weights", rows=False)
+            weights = ordered_by_name(
+                weights, names, "columns of weights", rows=False
+            )
         return self.result_.transform(self._to_fitted(X), weights=weights)
 
     def _measured(self, X: Any) -> Any:
@@ -223,7 +246,9 @@ class NeucMDS(SignedTransformer):
             X = X.data  # scikit-bio's DistanceMatrix
         if hasattr(X, "tocoo"):
             if self._of_graph and X.shape[1] == self.n_features_in_:
-                return joined_paths(X, partial(shortest_path_rows, self._graph))
+                return joined_paths(
+                    X, partial(shortest_path_rows, self._graph)
+                )
             if not (reset and self._precomputed):
                 raise InputError(
                     "X is a sparse array: known pairs of a D to be fitted, or a graph with "

@@ -89,7 +89,9 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             names.append(f"{prefix}{number}{ending}")
         return np.asarray(names, dtype=object)
 
-    def fit_transform(self, X: Any, y: Any = None, *, weights: Any = None) -> Array:
+    def fit_transform(
+        self, X: Any, y: Any = None, *, weights: Any = None
+    ) -> Array:
         """Fit, and return the coordinates of the fitted objects.
 
         Parameters
@@ -108,7 +110,9 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return self.fit(X).embedding_
         return self.fit(X, weights=weights).embedding_
 
-    def kneighbors(self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True) -> Any:
+    def kneighbors(
+        self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True
+    ) -> Any:
         """Find the nearest objects by D̂, exactly.
 
         Parameters
@@ -158,7 +162,9 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         scipy.sparse.csr_matrix of shape (m, n)
         """
         if symmetric and X is not None:
-            raise InputError(f"{option('symmetric', True)} needs fitted objects; leave X out.")
+            raise InputError(
+                f"{option('symmetric', True)} needs fitted objects; leave X out."
+            )
         if mode not in ("connectivity", "distance"):
             raise InputError(
                 f"{option('mode', mode)} is unknown; choose 'connectivity' or 'distance'."
@@ -172,12 +178,16 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         # A matrix, not an array: what scikit-learn's estimators take in every release.
         if not symmetric:
             starts = np.arange(0, m * k + 1, k)
-            return csr_matrix((values, columns, starts), shape=(m, self.result_.n))
+            return csr_matrix(
+                (values, columns, starts), shape=(m, self.result_.n)
+            )
         rows = np.arange(m).repeat(k)
         # An entry of D̂ ≤ 0 is an explicit zero, which `maximum` of both orders would drop.
         keys = np.concatenate([rows * m + columns, columns * m + rows])
         keys, first = np.unique(keys, return_index=True)
-        return csr_matrix((np.tile(values, 2)[first], (keys // m, keys % m)), shape=(m, m))
+        return csr_matrix(
+            (np.tile(values, 2)[first], (keys // m, keys % m)), shape=(m, m)
+        )
 
     def score(self, X: Any, y: Any = None) -> float:
         """R² of the dissimilarities between new and fitted objects: higher is better.
@@ -198,8 +208,12 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         model = self._model
         sq_dissimilarity = self._measured(X)
-        missed = model.form.residuals(self._transform(X), model.coordinates, sq_dissimilarity)
-        total = np.nansum((sq_dissimilarity - np.nanmean(sq_dissimilarity)) ** 2)
+        missed = model.form.residuals(
+            self._transform(X), model.coordinates, sq_dissimilarity
+        )
+        total = np.nansum(
+            (sq_dissimilarity - np.nanmean(sq_dissimilarity)) ** 2
+        )
         if not total:
             return 0.0
         return 1.0 - float(np.nansum(to_numpy(missed) ** 2) / total)
@@ -254,8 +268,14 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _options(self, **others: Any) -> Options:
         """Return the parameters that `neuc_mds` has as well, and others, as its options."""
-        names = [field.name for field in fields(Options) if hasattr(self, field.name)]
-        return Options(**({name: getattr(self, name) for name in names} | others))
+        names = [
+            field.name
+            for field in fields(Options)
+            if hasattr(self, field.name)
+        ]
+        return Options(
+            **({name: getattr(self, name) for name in names} | others)
+        )
 
     def _bound_metric(self) -> Any:
         """Return the metric with its arguments, if X holds features or objects."""
@@ -263,7 +283,9 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             refuse_params(self.metric)
         if self._precomputed or self._of_graph:
             return self.metric
-        return BoundMetric.of(self.metric, self.metric_params, symmetrize=self.symmetrize)
+        return BoundMetric.of(
+            self.metric, self.metric_params, symmetrize=self.symmetrize
+        )
 
     def _validated(self, X: Any, reset: bool, gaps: bool = False) -> Any:
         """Check rows as scikit-learn does; with `gaps` entries may be NaN."""
@@ -304,8 +326,12 @@ def in_one_line(pairs: bool = False) -> Iterator[None]:
         if "contains NaN" in text:
             text = "Input X contains NaN; drop or repair these rows."
             if pairs:
-                text = f"{text[:-1]}, or fit with {option('missing', 'ignore')}."
-        elif not text.startswith("The feature names"):  # `check_estimator` expects these lines
+                text = (
+                    f"{text[:-1]}, or fit with {option('missing', 'ignore')}."
+                )
+        elif not text.startswith(
+            "The feature names"
+        ):  # `check_estimator` expects these lines
             text = f"X cannot be used: {' '.join(lines[:1] + lines[1:][-1:]).rstrip('.')}."
         raise InputError(text) from problem
 

@@ -1,8 +1,18 @@
 """Compare methods, diagnose D, measure quality, resample."""
 
-from neucmds.explore.comparison import COMPARED, ComparedMethod, Comparison, compare
+from neucmds.explore.comparison import (
+    COMPARED,
+    ComparedMethod,
+    Comparison,
+    compare,
+)
 from neucmds.explore.curves import StressCurves, stress_curve
-from neucmds.explore.diagnosis import Diagnosis, Triangles, diagnose, triangle_violations
+from neucmds.explore.diagnosis import (
+    Diagnosis,
+    Triangles,
+    diagnose,
+    triangle_violations,
+)
 from neucmds.explore.quality import PairErrors, Quality, evaluate, pair_errors
 from neucmds.explore.resampling import Bootstrap, bootstrap, stress_test
 

@@ -30,7 +30,10 @@ from neucmds.spectrum.solve import solve_for
 from neucmds.spectrum.spectrum import Spectrum
 
 # Other losses and other common methods.
-REFINED_LOSSES = {"refined/distance": "distance", "refined/relative": "relative"}
+REFINED_LOSSES = {
+    "refined/distance": "distance",
+    "refined/relative": "relative",
+}
 CORRECTIONS = {"cailliez": cailliez, "lingoes": lingoes}
 COMPARED = (*ALL_METHODS, *REFINED_LOSSES, *CORRECTIONS, "smacof")
 # Most objects of those that take longest: about half a minute on one core.
@@ -191,7 +194,9 @@ def compare(
         notify(callback, method)
         start = time.perf_counter()
         try:
-            embedding = _embedded(problem, spectrum, components, method, curvature, seed)
+            embedding = _embedded(
+                problem, spectrum, components, method, curvature, seed
+            )
         except InputError as error:
             if method in ALL_METHODS:
                 raise
@@ -200,10 +205,14 @@ def compare(
         seconds = time.perf_counter() - start
         quality = measure(problem, embedding.coordinates, embedding.form)
         rows.append(ComparedMethod(method, embedding, quality, seconds))
-    return Comparison(problem.n, components.total, tuple(rows), spectrum_seconds, left_out)
+    return Comparison(
+        problem.n, components.total, tuple(rows), spectrum_seconds, left_out
+    )
 
 
-def _chosen_for_all(problem: Dense, goal: float | str, seed: Any) -> Components:
+def _chosen_for_all(
+    problem: Dense, goal: float | str, seed: Any
+) -> Components:
     """Choose one number of coordinates for several methods: as "neuc+" would."""
     options = Options(goal, "neuc+", random_state=seed)
     return Components(fit(problem, options).requested)
@@ -220,13 +229,17 @@ def _left_out(problem: Dense, methods: Sequence[str]) -> dict[str, str]:
         elif method not in ALL_METHODS:
             most = MOST_OBJECTS
         if n > most:
-            reasons[method] = f"{n:,} objects take too long; at most {most:,} are compared."
+            reasons[method] = (
+                f"{n:,} objects take too long; at most {most:,} are compared."
+            )
     if problem.weights is None:
         return reasons
     known = np.count_nonzero(to_numpy(problem.weights))
     for method in methods:
         if known < n * (n - 1) and not method.startswith("refined"):
-            reasons[method] = "It needs every pair, and some pairs have weight zero."
+            reasons[method] = (
+                "It needs every pair, and some pairs have weight zero."
+            )
     return reasons
 
 
@@ -254,7 +267,9 @@ def _embedded(
     seed: Any,
 ) -> Embedding:
     """Embed by one of `COMPARED`."""
-    if method in REFINED_LOSSES or (method == "refined" and problem.weights is not None):
+    if method in REFINED_LOSSES or (
+        method == "refined" and problem.weights is not None
+    ):
         return embed_by_loss(problem, components, method, curvature, seed)
     if spectrum is not None and method in ALL_METHODS:
         return embed_spectrum(problem, spectrum, components, method)
@@ -274,9 +289,13 @@ def _smacof(problem: Dense, k: int, seed: Any) -> Embedding:
     """Run scikit-learn's SMACOF on √D."""
     from sklearn.manifold import smacof
 
-    d = to_numpy(dense_gram(problem, "smacof").sq_dissimilarity).astype(np.float64)
+    d = to_numpy(dense_gram(problem, "smacof").sq_dissimilarity).astype(
+        np.float64
+    )
     if float(d.min()) < 0 or not d.any():
-        raise InputError("SMACOF needs dissimilarities that are not negative, and not all zero.")
+        raise InputError(
+            "SMACOF needs dissimilarities that are not negative, and not all zero."
+        )
     with warnings.catch_warnings():
         # Of new defaults, which are not used here.
         warnings.simplefilter("ignore", FutureWarning)
@@ -312,5 +331,7 @@ def embed_by_loss(
     n_components = components.signature or components.total
     options = Options(n_components, random_state=seed)
     if method in REFINED_LOSSES:
-        options = replace(options, loss=REFINED_LOSSES[method], curvature=curvature)
+        options = replace(
+            options, loss=REFINED_LOSSES[method], curvature=curvature
+        )
     return fit(problem, options)

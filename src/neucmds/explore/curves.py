@@ -75,7 +75,10 @@ class StressCurves:
     def paradox(self) -> bool:
         """Whether more coordinates begin to make classical MDS worse before they run out."""
         rounding = 1e-9 * self.best_stress
-        return self.best_k < self.last_k and self.last_stress > self.best_stress + rounding
+        return (
+            self.best_k < self.last_k
+            and self.last_stress > self.best_stress + rounding
+        )
 
     def normalized(self, method: str) -> tuple[float, ...]:
         """STRESS as a share of ‖D‖²_F."""
@@ -84,11 +87,20 @@ class StressCurves:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything but the eigenvalues by name."""
-        facts = ("paradox", "best_k", "best_stress", "last_k", "last_stress", "complete")
+        facts = (
+            "paradox",
+            "best_k",
+            "best_stress",
+            "last_k",
+            "last_stress",
+            "complete",
+        )
         return {
             "k": self.ks,
             "stress": self.stress,
-            "normalized_stress": {method: self.normalized(method) for method in self.stress},
+            "normalized_stress": {
+                method: self.normalized(method) for method in self.stress
+            },
             "sq_norm": self.sq_norm,
             "classical": {name: getattr(self, name) for name in facts},
         }
@@ -139,7 +151,9 @@ def stress_curve(
 
     Paper: fig:dim-paradox, fig:dim-para-all.
     """
-    problem = prepare(D, squared=squared, symmetrize=symmetrize, callback=callback)
+    problem = prepare(
+        D, squared=squared, symmetrize=symmetrize, callback=callback
+    )
     refuse_weights(problem, "stress_curve")
     if ks is None:
         ks = spaced_ks(min(MOST_CHOSEN, problem.n - 1))
@@ -149,7 +163,9 @@ def stress_curve(
         raise InputError(
             f"{option('ks', grid)} must be whole numbers of coordinates, at least one."
         )
-    from_spectrum = [method for method in methods if method not in REFINED_LOSSES]
+    from_spectrum = [
+        method for method in methods if method not in REFINED_LOSSES
+    ]
     for name in from_spectrum:
         check_parameters({"method": name})
     notify(callback, f"computing the spectrum of {problem.n:,} objects")
@@ -159,9 +175,13 @@ def stress_curve(
         notify(callback, f"k = {components.total}")
         for method in methods:
             if method in from_spectrum:
-                embedding = embed_spectrum(problem, spectrum, components, method)
+                embedding = embed_spectrum(
+                    problem, spectrum, components, method
+                )
             else:
-                embedding = embed_by_loss(problem, components, method, curvature)
+                embedding = embed_by_loss(
+                    problem, components, method, curvature
+                )
             stress[method] += (embedding.stress,)
     return StressCurves(
         grid,
@@ -181,7 +201,9 @@ def _spectrum(
     """Compute all eigenpairs, or of many objects those that the methods select from."""
     if takes_all(gram.n, max(size.total for size in sizes)):
         return full_spectrum(gram)
-    return solve_for(gram, sizes, methods, solver="krylov", tol=1e-6, random_state=0)
+    return solve_for(
+        gram, sizes, methods, solver="krylov", tol=1e-6, random_state=0
+    )
 
 
 def _classical_stress(gram: Gram, spectrum: Spectrum) -> tuple[float, ...]:

@@ -12,7 +12,12 @@ from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import eps, to_numpy
 from neucmds.options import Callback, as_seed, notify
-from neucmds.place.dimension import LEAST_OBJECTS, DimensionScan, among, scan_dimensions
+from neucmds.place.dimension import (
+    LEAST_OBJECTS,
+    DimensionScan,
+    among,
+    scan_dimensions,
+)
 from neucmds.prepared import prepare, refuse_weights
 from neucmds.spectrum.krylov import solve
 from neucmds.spectrum.operators.dense import DenseGram
@@ -193,7 +198,9 @@ def diagnose(
     (False, 1)
     """
     random_state = as_seed(random_state)
-    problem = prepare(D, squared=squared, symmetrize=symmetrize, callback=callback)
+    problem = prepare(
+        D, squared=squared, symmetrize=symmetrize, callback=callback
+    )
     refuse_weights(problem, "diagnose")
     gram = problem.gram
     notify(callback, f"computing the spectrum of {gram.n:,} objects")
@@ -213,7 +220,9 @@ def diagnose(
         notify(callback, "predicting objects held out, to suggest k")
         scan = scan_dimensions(gram, check_random_state(random_state))
     notify(callback, "examining pairs and triples")
-    smallest, largest, negative_entries, zero_pairs, duplicates = _entries(gram)
+    smallest, largest, negative_entries, zero_pairs, duplicates = _entries(
+        gram
+    )
     triangles = None
     if not negative_entries:
         triangles = triangle_violations(problem, random_state=random_state)
@@ -318,7 +327,9 @@ def takes_all(n: int, n_eigenpairs: int) -> bool:
     return n <= FULL_UP_TO or 8 * n_eigenpairs >= n
 
 
-def _negative_share(ends: Spectrum, unknown: int) -> tuple[float, tuple[float, float]]:
+def _negative_share(
+    ends: Spectrum, unknown: int
+) -> tuple[float, tuple[float, float]]:
     """Σ|negative λ| / Σ|λ|, and its bounds where some λ are known by their sums alone.
 
     The negative part of m unknown λ with sum s and sum of squares q is at least −s, and at most
@@ -377,7 +388,13 @@ def _entries(gram: Gram) -> tuple[float, float, int, int, int]:
     summaries = gram.on_each(summary)
     lows, highs, negative, zeros, twins = zip(*summaries, strict=True)
     duplicates = int(np.any(twins, axis=0).sum())
-    return float(min(lows)), float(max(highs)), sum(negative), sum(zeros), duplicates
+    return (
+        float(min(lows)),
+        float(max(highs)),
+        sum(negative),
+        sum(zeros),
+        duplicates,
+    )
 
 
 def _all_triples(gram: Gram, ids: Ids) -> Triangles:
@@ -412,7 +429,9 @@ def _worst(side: Floats, detour: Floats) -> float:
     return float(np.max(ratios, initial=0.0))
 
 
-def _distinct_triples(n: int, samples: int, rng: np.random.RandomState) -> tuple[Ids, Ids, Ids]:
+def _distinct_triples(
+    n: int, samples: int, rng: np.random.RandomState
+) -> tuple[Ids, Ids, Ids]:
     """Draw triples of three different objects, uniformly."""
     i = rng.randint(0, n, size=samples)
     j = rng.randint(0, n - 1, size=samples)

@@ -264,8 +264,14 @@ def _problem_of(
     if squared is None:
         squared = embedding.squared
     if embedding.labels is not None:  # D itself may have no names
-        weights = ordered_by_name(weights, embedding.labels, "weights", rows=True)
-    reading: Any = {"symmetrize": symmetrize, "weights": weights, "missing": missing}
+        weights = ordered_by_name(
+            weights, embedding.labels, "weights", rows=True
+        )
+    reading: Any = {
+        "symmetrize": symmetrize,
+        "weights": weights,
+        "missing": missing,
+    }
     problem = prepare(D, 1, squared=squared, **reading)
     if problem.n != embedding.n:
         raise InputError(
@@ -307,15 +313,25 @@ def measure(problem: Dense, coordinates: Array, form: Form) -> Quality:
         d_hat = d_hat[counted]
         sums += _weighted_sums(d, d_hat, weights[counted], center)
         positive = d > 0
-        block_errors = _relative_errors(gram.xp.sqrt(d[positive]), d_hat[positive])
+        block_errors = _relative_errors(
+            gram.xp.sqrt(d[positive]), d_hat[positive]
+        )
         block_ratios = _log_ratios(d, d_hat, positive & (d_hat > level))
         errors.append(_sampled(block_errors, share, error_draws))
         ratios.append(_sampled(block_ratios, share, ratio_draws))
         error_sum += float(block_errors.sum())
         negative = (_number(d < 0), _number(d_hat < -level))
         near = _near(problem, x, form, neighbor_ids, rows, part)
-        counts += (d.shape[0], block_errors.size, block_ratios.size, *negative, *near)
-    pairs, n_errors, n_ratios, below_zero, hat_below_zero, kept, possible = counts.tolist()
+        counts += (
+            d.shape[0],
+            block_errors.size,
+            block_ratios.size,
+            *negative,
+            *near,
+        )
+    pairs, n_errors, n_ratios, below_zero, hat_below_zero, kept, possible = (
+        counts.tolist()
+    )
     median, p95, p99 = _quantiles(errors, (0.5, 0.95, 0.99))
     return Quality(
         **_measures_of_sums(sums, has_roots=not below_zero),
@@ -367,7 +383,9 @@ def _row_blocks(
         yield rows, part, d, form.to_sq_distance(sq_fitted), weights
 
 
-def _weighted_sums(d: Array, d_hat: Array, weights: Array, center: float) -> Floats:
+def _weighted_sums(
+    d: Array, d_hat: Array, weights: Array, center: float
+) -> Floats:
     """Add up over pairs what the measures made of sums need.
 
     ‖D̂ − D‖², ‖D‖², ‖D̂‖², ⟨D̂ − D, D̂⟩ and the weight; the sum and the squares of D less a number
@@ -412,7 +430,9 @@ def _measures_of_sums(sums: Floats, *, has_roots: bool) -> dict[str, float]:
     if not has_roots:
         raw_stress = math.nan
     elif root_hat_sq:
-        scaled_stress = _at_best_scale(raw_stress, root_gap_dot_hat, root_hat_sq)
+        scaled_stress = _at_best_scale(
+            raw_stress, root_gap_dot_hat, root_hat_sq
+        )
     return {
         "stress": stress,
         "normalized_stress": stress / (sq_norm or 1.0),
@@ -424,7 +444,9 @@ def _measures_of_sums(sums: Floats, *, has_roots: bool) -> dict[str, float]:
     }
 
 
-def _at_best_scale(stress: float, residual_dot_hat: float, hat_sq: float) -> float:
+def _at_best_scale(
+    stress: float, residual_dot_hat: float, hat_sq: float
+) -> float:
     """Return min over α of ‖d − αd̂‖² from ‖d̂ − d‖², ⟨d̂ − d, d̂⟩ and ‖d̂‖².
 
     The projection is subtracted from the residual, not from d: no digits are lost on good fits.
@@ -464,7 +486,9 @@ def _sampled(values: Floats, share: float, rng: np.random.Generator) -> Floats:
     return values[rng.random(values.size, dtype=np.float32) < share]
 
 
-def _quantiles(parts: Sequence[Floats], shares: Sequence[float]) -> list[float]:
+def _quantiles(
+    parts: Sequence[Floats], shares: Sequence[float]
+) -> list[float]:
     values = np.concatenate(parts)
     if not values.size:
         return [math.nan] * len(shares)

@@ -110,7 +110,9 @@ def bootstrap(
     ((10, 20, 3), True)
     """
     problem, sq_d = _dense(D, "bootstrap", squared, symmetrize)
-    fit_options, whole = _fitted(problem, embedding, n_components, random_state, options)
+    fit_options, whole = _fitted(
+        problem, embedding, n_components, random_state, options
+    )
     total = None
     if not isinstance(resample, str):
         replicates = _given(problem, resample, squared, symmetrize)
@@ -127,7 +129,9 @@ def bootstrap(
         everyone = np.arange(total)
         replicates = ((np.delete(everyone, i), sq_d) for i in everyone)
     else:
-        raise InputError(f"{option('resample', resample)} must be 'bootstrap' or 'jackknife'.")
+        raise InputError(
+            f"{option('resample', resample)} must be 'bootstrap' or 'jackknife'."
+        )
     clouds = []
     for step, (ids, replicate) in enumerate(replicates):
         if callback is not None:
@@ -138,7 +142,9 @@ def bootstrap(
     return Bootstrap(whole, np.stack(clouds))
 
 
-def _drawn(sq_d: Floats, n_boot: int, k: int, seed: Any) -> Iterator[tuple[Ids, Floats]]:
+def _drawn(
+    sq_d: Floats, n_boot: int, k: int, seed: Any
+) -> Iterator[tuple[Ids, Floats]]:
     """Draw objects with replacement, enough different ones for k coordinates."""
     n = len(sq_d)
     rng = np.random.default_rng(seed)
@@ -156,20 +162,28 @@ def _given(
     for replicate in replicates:
         other, sq_d = _dense(replicate, "bootstrap", squared, symmetrize)
         if other.n != problem.n:
-            raise InputError(f"a replicate has {other.n} objects, but D has {problem.n}.")
+            raise InputError(
+                f"a replicate has {other.n} objects, but D has {problem.n}."
+            )
         if problem.labels is not None and other.labels is not None:
-            order = order_of(other.labels, problem.labels, "rows of a replicate")
+            order = order_of(
+                other.labels, problem.labels, "rows of a replicate"
+            )
             sq_d = sq_d[np.ix_(order, order)]
         yield np.arange(problem.n), sq_d
 
 
-def _aligned(whole: Embedding, options: Options, ids: Ids, sq_d: Floats) -> Floats:
+def _aligned(
+    whole: Embedding, options: Options, ids: Ids, sq_d: Floats
+) -> Floats:
     """Embed some objects of a replicate, place the others, and align all with the embedding."""
     x = to_numpy(whole.coordinates).astype(np.float64)
     start = None
     if whole.method == "refined":
         start = (x[ids], to_numpy(whole.signs))
-    options = replace(options, n_components=whole.signature, init=start, n_init=None)
+    options = replace(
+        options, n_components=whole.signature, init=start, n_init=None
+    )
     others = np.setdiff1d(np.arange(whole.n), ids)
     with warnings.catch_warnings():
         # Warnings about D were issued already.
@@ -222,7 +236,9 @@ def stress_test(
     """
     check_permutations(permutations)
     problem, sq_d = _dense(D, "stress_test", squared, symmetrize)
-    fit_options, whole = _fitted(problem, embedding, n_components, random_state, options)
+    fit_options, whole = _fitted(
+        problem, embedding, n_components, random_state, options
+    )
     fit_options = replace(fit_options, n_components=max(1, whole.k))
     rng = np.random.default_rng(fit_options.random_state)
     upper = np.triu_indices(problem.n, 1)
@@ -253,7 +269,10 @@ def _fitted(
         fit_options = Options(k, random_state=seed, **options)
         return fit_options, embed(problem, fit_options)
     fit_options = Options(
-        embedding.signature, embedding.method, loss=embedding.loss, random_state=seed
+        embedding.signature,
+        embedding.method,
+        loss=embedding.loss,
+        random_state=seed,
     )
     if embedding.curvature:
         fit_options = replace(fit_options, curvature=embedding.curvature)
@@ -265,7 +284,9 @@ def _fit_squares(sq_d: Floats, options: Options) -> Embedding:
     return fit(Dense(DenseGram(sq_d), squared=True), options)
 
 
-def _dense(D: Any, what: str, squared: bool, symmetrize: bool) -> tuple[Dense, Floats]:
+def _dense(
+    D: Any, what: str, squared: bool, symmetrize: bool
+) -> tuple[Dense, Floats]:
     """Return D prepared, and its squared entries."""
     problem = prepare(D, squared=squared, symmetrize=symmetrize)
     refuse_weights(problem, what)

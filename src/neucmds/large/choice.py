@@ -48,7 +48,9 @@ def choose_landmarks(
     candidates = np.arange(n)
     if CANDIDATES * count < n:
         candidates = random_sample(n, CANDIDATES * count, rng)
-    return np.sort(candidates[maxmin(candidates.size, count, comparing(candidates), rng)])
+    return np.sort(
+        candidates[maxmin(candidates.size, count, comparing(candidates), rng)]
+    )
 
 
 def landmark_count(n_landmarks: int | float | None, n: int, k: int) -> int:
@@ -57,14 +59,18 @@ def landmark_count(n_landmarks: int | float | None, n: int, k: int) -> int:
         count = min(n, max(DEFAULT_LANDMARKS, 4 * k))
     elif isinstance(n_landmarks, float) and 0 < n_landmarks <= 1:
         count = max(1, round(n_landmarks * n))
-    elif isinstance(n_landmarks, (int, np.integer)) and not isinstance(n_landmarks, bool):
+    elif isinstance(n_landmarks, (int, np.integer)) and not isinstance(
+        n_landmarks, bool
+    ):
         count = int(n_landmarks)
     else:
         raise InputError(
             f"{option('n_landmarks', n_landmarks)} must be a whole number or a share in (0, 1]."
         )
     if count > n:
-        raise InputError(f"{option('n_landmarks', n_landmarks)} of {n} objects: there are fewer.")
+        raise InputError(
+            f"{option('n_landmarks', n_landmarks)} of {n} objects: there are fewer."
+        )
     _check_count(count, k)
     return count
 
@@ -86,11 +92,15 @@ def named(landmarks: Any, n: int, k: int) -> Indices:
         )
     outside = ids[(ids < -n) | (ids >= n)]
     if outside.size:
-        raise InputError(f"landmarks hold row {outside[0]}, but there are {n} objects.")
+        raise InputError(
+            f"landmarks hold row {outside[0]}, but there are {n} objects."
+        )
     ids = np.where(ids < 0, ids + n, ids).astype(np.intp)
     values, counts = np.unique(ids, return_counts=True)
     if np.any(counts > 1):
-        raise InputError(f"landmarks hold row {values[counts > 1][0]} twice; name each one once.")
+        raise InputError(
+            f"landmarks hold row {values[counts > 1][0]} twice; name each one once."
+        )
     _check_count(ids.size, k)
     return ids
 

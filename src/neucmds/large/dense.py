@@ -12,7 +12,12 @@ from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.fitting import fit
 from neucmds.options import Options
-from neucmds.place.recipe import Recipe, cross_validated, least_squares_rule, linear_rule
+from neucmds.place.recipe import (
+    Recipe,
+    cross_validated,
+    least_squares_rule,
+    linear_rule,
+)
 from neucmds.place.rules import SHRINKAGE, LossPlacement
 from neucmds.prepared import prepare
 from neucmds.problem.components import Components, NComponents
@@ -59,25 +64,39 @@ def embed_landmarks(
         weights: Array | None = None,
     ) -> Embedding:
         if weights is None:
-            problem = Dense(DenseGram(np.ascontiguousarray(part)), squared=options.squared)
+            problem = Dense(
+                DenseGram(np.ascontiguousarray(part)), squared=options.squared
+            )
         else:
-            problem = prepare(part, n_components, squared=True, weights=weights)
+            problem = prepare(
+                part, n_components, squared=True, weights=weights
+            )
             problem = replace(problem, squared=options.squared)
-        return fit(problem, replace(asked, n_components=n_components, method=method))
+        return fit(
+            problem, replace(asked, n_components=n_components, method=method)
+        )
 
-    components = Components.parse(options.n_components, sq_dissimilarity.shape[0])
+    components = Components.parse(
+        options.n_components, sq_dissimilarity.shape[0]
+    )
     if components.goal is not None:
         # The landmarks are few, and chosen for all: what they need is what all need.
-        components = Components(embed(sq_dissimilarity, components.goal, method).requested)
+        components = Components(
+            embed(sq_dissimilarity, components.goal, method).requested
+        )
     wanted = components.signature or components.total
     if placement == "linear":
         embedding = embed(sq_dissimilarity, wanted, method, options)
-        return replace(embedding, placement=linear_rule(sq_dissimilarity, embedding)), None
+        return replace(
+            embedding, placement=linear_rule(sq_dissimilarity, embedding)
+        ), None
     if weights is not None or options.loss != "squared":
         embedding = embed(sq_dissimilarity, wanted, method, options, weights)
         rule = embedding.placement
         if placement == "auto" and isinstance(rule, LossPlacement):
-            embedding = replace(embedding, placement=replace(rule, shrinkage=SHRINKAGE))
+            embedding = replace(
+                embedding, placement=replace(rule, shrinkage=SHRINKAGE)
+            )
         return embedding, None
     recipe = Recipe(0.0, False, wanted)
     if placement == "auto":

@@ -30,7 +30,11 @@ from neucmds.options import PRECOMPUTED, SHORTEST_PATH, Options, notify
 from neucmds.place.recipe import PLACEMENTS
 from neucmds.problem.containers import as_real, to_square, unwrap
 from neucmds.problem.dense import Dense, as_squares
-from neucmds.problem.graph import as_graph, nearest_landmarks, shortest_path_rows
+from neucmds.problem.graph import (
+    as_graph,
+    nearest_landmarks,
+    shortest_path_rows,
+)
 from neucmds.problem.metrics import BoundMetric, FittedMetric, refuse_undefined
 from neucmds.problem.names import ordered_by_name
 from neucmds.problem.validation import as_labels, working_dtype
@@ -90,7 +94,11 @@ def fit_landmarks(
     options = replace(options, init=_start_among(options.init, ids, n))
     if near:
         sources = draw_global(n, ids.size, near, k, options)
-        options = replace(options, tol=TOL, init=_start_among(options.init, sources, ids.size))
+        options = replace(
+            options,
+            tol=TOL,
+            init=_start_among(options.init, sources, ids.size),
+        )
     names = _landmark_names(X, columns, ids)
     weights = None
     if options.weights is not None:
@@ -119,7 +127,17 @@ def fit_landmarks(
     notify(options.callback, f"embedding {sources.size} landmarks")
     embedding, recipe = embed_landmarks(sq_among, options, placement, weights)
     embedding = replace(embedding, labels=names)
-    fit = LandmarkFit(ids, embedding, recipe, n, sources, GLOBAL * k, near, fitted_metric, nodes)
+    fit = LandmarkFit(
+        ids,
+        embedding,
+        recipe,
+        n,
+        sources,
+        GLOBAL * k,
+        near,
+        fitted_metric,
+        nodes,
+    )
     if not near:
         return fit
     fit = replace(fit, recipe=None)
@@ -156,7 +174,9 @@ def _chosen_landmarks(
         )
     rng = options.random_state
     comparing = partial(_comparing, X, options, metric)
-    ids = choose_landmarks(n, options.landmarks, n_landmarks, k, rng, comparing)
+    ids = choose_landmarks(
+        n, options.landmarks, n_landmarks, k, rng, comparing
+    )
     if is_block and width != ids.size:
         raise InputError(
             f"X has {width} columns, but {ids.size} landmarks are named; pass one column per "
@@ -182,7 +202,9 @@ def _comparing(
     return lambda i: to_numpy(X[:, ids[i]])[ids]
 
 
-def _landmark_names(X: Any, columns: Sequence[str] | None, ids: Indices) -> tuple[str, ...] | None:
+def _landmark_names(
+    X: Any, columns: Sequence[str] | None, ids: Indices
+) -> tuple[str, ...] | None:
     """Return the names of the landmarks, from those of the columns of X."""
     if columns is None:
         return None
@@ -191,17 +213,23 @@ def _landmark_names(X: Any, columns: Sequence[str] | None, ids: Indices) -> tupl
     return tuple(map(str, columns))
 
 
-def embed_by_landmarks(data: Any, options: Options, labels: Any = None) -> Embedding:
+def embed_by_landmarks(
+    data: Any, options: Options, labels: Any = None
+) -> Embedding:
     """Embed landmarks and place all other objects: what `neuc_mds` does with `landmarks`."""
     metric = options.metric
     count: Any = None
     wanted = options.landmarks
-    if isinstance(wanted, (int, float, np.number)) and not isinstance(wanted, bool):
+    if isinstance(wanted, (int, float, np.number)) and not isinstance(
+        wanted, bool
+    ):
         count = wanted
         options = replace(options, landmarks="random")
     if metric == PRECOMPUTED:
         if isinstance(data, (Gram, Dense)):
-            raise InputError(f"{option('landmarks')} takes D itself, not an operator of it.")
+            raise InputError(
+                f"{option('landmarks')} takes D itself, not an operator of it."
+            )
         if not is_dask(data):
             data, names = unwrap(data)
             labels = names if labels is None else labels
@@ -215,24 +243,32 @@ def embed_by_landmarks(data: Any, options: Options, labels: Any = None) -> Embed
     columns = None
     if metric == PRECOMPUTED and n == data.shape[1]:
         columns = labels
-    fit = fit_landmarks(data, options, n_landmarks=count, columns=columns, index=labels)
+    fit = fit_landmarks(
+        data, options, n_landmarks=count, columns=columns, index=labels
+    )
     rows = data
     if fit.nodes is not None:
         rows = np.arange(n)
     x = fit.place_all(rows, fitted=True)
     if is_dask(x):
         x = to_numpy(x)
-    return replace(fit.embedding, coordinates=x, labels=labels, landmarks=fit.landmarks)
+    return replace(
+        fit.embedding, coordinates=x, labels=labels, landmarks=fit.landmarks
+    )
 
 
-def metric_on(metric: BoundMetric, X: Any, ids: Indices, squared: bool) -> FittedMetric:
+def metric_on(
+    metric: BoundMetric, X: Any, ids: Indices, squared: bool
+) -> FittedMetric:
     """Fit a metric to all of X, and keep some rows; in double precision, for they are few."""
     rows = take(X, ids)
     rows = namespace(rows).astype(rows, namespace(rows).float64, copy=False)
     return metric.fitted_to(X, squared, some=rows)
 
 
-def _features_among(metric: FittedMetric, ids: Indices, sources: Indices) -> npt.NDArray[Any]:
+def _features_among(
+    metric: FittedMetric, ids: Indices, sources: Indices
+) -> npt.NDArray[Any]:
     """Dissimilarities among some of the landmarks, by their features."""
     points = metric.points[index_like(sources, metric.points.left)]
     among = to_numpy(replace(metric, points=points).among())
@@ -270,11 +306,16 @@ def _search_paths(
     """Search from the embedded landmarks to all nodes, and from all landmarks to nodes near."""
     n = int(graph.shape[0])
     notify(options.callback, f"searching from {sources.size} landmarks")
-    paths = shortest_path_rows(graph, ids[sources], dtype=np.float32, n_jobs=n_jobs)
+    paths = shortest_path_rows(
+        graph, ids[sources], dtype=np.float32, n_jobs=n_jobs
+    )
     near = np.empty((n, 0), np.int32)
     lengths = np.empty((n, 0), np.float32)
     if n_near:
-        notify(options.callback, f"searching from {ids.size} landmarks to nodes near them")
+        notify(
+            options.callback,
+            f"searching from {ids.size} landmarks to nodes near them",
+        )
         near, lengths = nearest_landmarks(graph, ids, n_near, n_jobs=n_jobs)
         lengths[np.isinf(lengths)] = np.nan
     if like is None:
@@ -317,7 +358,9 @@ def _weights_among(
         rows = ids
         names = all_names
     weights = ordered_by_name(weights, names, "weights", rows=True)
-    given: npt.NDArray[np.float64] = to_numpy(as_real(weights, "weights")).astype(np.float64)
+    given: npt.NDArray[np.float64] = to_numpy(
+        as_real(weights, "weights")
+    ).astype(np.float64)
     return given[np.ix_(rows, rows)]
 
 

@@ -10,7 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds.backend.arrays import Array, asarray_like, namespace, on_cpu, to_numpy
+from neucmds.backend.arrays import (
+    Array,
+    asarray_like,
+    namespace,
+    on_cpu,
+    to_numpy,
+)
 from neucmds.backend.memory import require_memory
 from neucmds.embedding import Embedding
 from neucmds.embedding.build import from_pairs
@@ -53,7 +59,9 @@ def embed_pairs(pairs: Pairs, options: Options) -> Embedding:
     if start is None and options.loss == "squared" and pairs.n <= FEW_LISTED:
         start = from_all_pairs(pairs, components)
     if start is None:
-        landmarks, squares = to_landmarks(_start_size(pairs.n, components.total))
+        landmarks, squares = to_landmarks(
+            _start_size(pairs.n, components.total)
+        )
         start = landmark_start(landmarks, squares, components, form, options)
     elif start.form.is_flat:
         start = replace(start, form=replace(form, signs=start.signs))
@@ -90,7 +98,9 @@ def fit_pairs(
     counted = pairs
     if weight_power != 1 and pairs.weight is not None:
         power = pairs.weight**weight_power
-        counted = replace(pairs, weight=power * (pairs.weight.sum() / power.sum()))
+        counted = replace(
+            pairs, weight=power * (pairs.weight.sum() / power.sum())
+        )
     refined = refine_pairs(
         counted,
         start,
@@ -136,7 +146,11 @@ def landmark_start(
     squares = form.to_sq(sq_to_landmarks)
     among = (squares[landmarks] + squares[landmarks].T) / 2
     rng = check_random_state(options.random_state)
-    asked = Options(components.signature or components.total, squared=True, random_state=rng)
+    asked = Options(
+        components.signature or components.total,
+        squared=True,
+        random_state=rng,
+    )
     embedding, _ = embed_landmarks(among, asked)
     assert embedding.placement is not None
     if like is not None and not on_cpu(like):
@@ -152,10 +166,17 @@ def form_of_pairs(pairs: Pairs, curvature: float) -> Form:
 
 
 def _mean_distance(pairs: Pairs) -> float:
-    return float(np.average(np.sqrt(np.maximum(pairs.sq_dissimilarity, 0)), weights=pairs.weights))
+    return float(
+        np.average(
+            np.sqrt(np.maximum(pairs.sq_dissimilarity, 0)),
+            weights=pairs.weights,
+        )
+    )
 
 
-def require_pair_memory(size: int, n: int, k: int, advice: str = "pass fewer pairs") -> None:
+def require_pair_memory(
+    size: int, n: int, k: int, advice: str = "pass fewer pairs"
+) -> None:
     """Refuse pairs of n objects with k coordinates whose descent takes more memory than is free."""
     # Measured peaks: 230 bytes per pair, 12 per entry of the k × k block of each object.
     needed = 230 * size + 12 * n * k * k + 16 * n * _start_size(n, k)
@@ -180,5 +201,7 @@ def _known_or_bridged(
     column[landmarks] = np.arange(landmarks.size)
     for ends, partners in ((pairs.i, pairs.j), (pairs.j, pairs.i)):
         known = column[partners] >= 0
-        sq_to_landmarks[ends[known], column[partners[known]]] = pairs.sq_dissimilarity[known]
+        sq_to_landmarks[ends[known], column[partners[known]]] = (
+            pairs.sq_dissimilarity[known]
+        )
     return sq_to_landmarks

@@ -130,7 +130,9 @@ class LandmarkFit:
 
     # Comparing objects with landmarks
 
-    def squares(self, rows: Array, first: int = 0, weights: Array | None = None) -> Array:
+    def squares(
+        self, rows: Array, first: int = 0, weights: Array | None = None
+    ) -> Array:
         """Squared dissimilarities (m, L) of objects to all landmarks, NaN where one is not known.
 
         Parameters
@@ -142,21 +144,34 @@ class LandmarkFit:
             What has no weight may be negative.
         """
         if self.nodes is not None:
-            lengths = np.full((rows.size, self.width), np.nan, dtype=np.float32)
-            np.put_along_axis(lengths, self.nodes.near[rows], self.nodes.lengths[rows], axis=1)
+            lengths = np.full(
+                (rows.size, self.width), np.nan, dtype=np.float32
+            )
+            np.put_along_axis(
+                lengths,
+                self.nodes.near[rows],
+                self.nodes.lengths[rows],
+                axis=1,
+            )
             lengths[:, self.sources] = self.nodes.paths[:, rows].T
             return lengths**2
         block = rows
         if self.metric is not None:
             xp = namespace(rows)
-            block = self.metric.squares_to(xp.astype(rows, xp.float64, copy=False))
+            block = self.metric.squares_to(
+                xp.astype(rows, xp.float64, copy=False)
+            )
         elif int(rows.shape[1]) == self.n:
             block = take(rows, slice(None), self.landmarks)
         objects = np.arange(first, first + int(block.shape[0]))
         return self._checked(block, objects, self.landmarks, weights)
 
     def listed_squares(
-        self, rows: Array, ids: Sequence[Indices], objects: Indices, at: Indices | None = None
+        self,
+        rows: Array,
+        ids: Sequence[Indices],
+        objects: Indices,
+        at: Indices | None = None,
     ) -> Array:
         """Squared dissimilarities of objects to landmarks of their own, one after the other.
 
@@ -172,10 +187,16 @@ class LandmarkFit:
             block = self.metric.own_squares(features, ids)
         else:
             block = rows[at.repeat(sizes), landmarks]
-        return self._checked(block[:, None], objects.repeat(sizes), landmarks)[:, 0]
+        return self._checked(block[:, None], objects.repeat(sizes), landmarks)[
+            :, 0
+        ]
 
     def _checked(
-        self, block: Array, objects: Indices, landmarks: Indices, weights: Array | None = None
+        self,
+        block: Array,
+        objects: Indices,
+        landmarks: Indices,
+        weights: Array | None = None,
     ) -> Array:
         """Square dissimilarities, and refuse what cannot be; a column: each with its landmark."""
         xp = namespace(block)
@@ -201,23 +222,35 @@ class LandmarkFit:
 
     # Placing
 
-    def place(self, rows: Array, first: int = 0, weights: Array | None = None) -> Array:
+    def place(
+        self, rows: Array, first: int = 0, weights: Array | None = None
+    ) -> Array:
         """Coordinates (m, k) of some objects, in the precision of their rows."""
-        return self._place(rows, np.arange(first, first + int(rows.shape[0])), weights)
+        return self._place(
+            rows, np.arange(first, first + int(rows.shape[0])), weights
+        )
 
-    def place_fitted(self, rows: Array, first: int = 0, weights: Array | None = None) -> Array:
+    def place_fitted(
+        self, rows: Array, first: int = 0, weights: Array | None = None
+    ) -> Array:
         """Coordinates (m, k) of some objects that were fitted, of which landmarks stay."""
         objects = np.arange(first, first + int(rows.shape[0]))
-        _, own, numbers = np.intersect1d(objects, self.landmarks, return_indices=True)
+        _, own, numbers = np.intersect1d(
+            objects, self.landmarks, return_indices=True
+        )
         others = np.delete(np.arange(objects.size), own)
         x = np.empty((objects.size, self.embedding.k))
         x[own] = to_numpy(self.embedding.coordinates)[numbers]
         x = asarray_like(x, self._like(rows), self._dtype(rows))
         if others.size:
-            x[index_like(others, x)] = self._place(take(rows, others), objects[others])
+            x[index_like(others, x)] = self._place(
+                take(rows, others), objects[others]
+            )
         return x
 
-    def _place(self, rows: Array, objects: Indices, weights: Array | None = None) -> Array:
+    def _place(
+        self, rows: Array, objects: Indices, weights: Array | None = None
+    ) -> Array:
         """Place objects from their own landmarks, or from all of them."""
         ids = None
         if not self.n_near or self._has_landmark_columns(rows):
@@ -235,7 +268,11 @@ class LandmarkFit:
 
     def _has_landmark_columns(self, rows: Array) -> bool:
         """Tell whether rows hold dissimilarities to the landmarks alone."""
-        return self.metric is None and self.nodes is None and int(rows.shape[1]) != self.n
+        return (
+            self.metric is None
+            and self.nodes is None
+            and int(rows.shape[1]) != self.n
+        )
 
     def _like(self, rows: Array) -> Array:
         """Return an array of the library and on the device that objects are placed with."""
@@ -256,7 +293,9 @@ class LandmarkFit:
         first = np.asarray(keys, dtype=np.int64)[:, None]
         return (first + np.arange(self.n_global)) % self.sources.size
 
-    def _compared(self, rows: Array, objects: Indices) -> tuple[Indices, Array]:
+    def _compared(
+        self, rows: Array, objects: Indices
+    ) -> tuple[Indices, Array]:
         """Return the landmarks of each object, and the squared dissimilarities to these.
 
         Rows are compared with global landmarks, then twice with those near a provisional place.
@@ -270,14 +309,20 @@ class LandmarkFit:
 
         def compare(ids: Indices) -> Array:
             if all_squares is not None:
-                return all_squares[index_like(each, rows), index_like(ids, rows)]
-            return np.reshape(self.listed_squares(rows, list(ids), objects), ids.shape)
+                return all_squares[
+                    index_like(each, rows), index_like(ids, rows)
+                ]
+            return np.reshape(
+                self.listed_squares(rows, list(ids), objects), ids.shape
+            )
 
         ids = self.global_landmarks(self._keys(rows))
         squares = compare(ids)
         first = round(FIRST * self.n_near)
         for count in (first, self.n_near - first):
-            provisional = self.rule.place(squares, own=index_like(ids, squares))
+            provisional = self.rule.place(
+                squares, own=index_like(ids, squares)
+            )
             near = self.near_landmarks(provisional, ids, count)
             ids = np.concatenate([ids, near], axis=1)
             squares = xp.concat([squares, compare(near)], axis=1)
@@ -289,10 +334,14 @@ class LandmarkFit:
         turns = self._turns(nodes)
         far = self.nodes.paths[:, nodes][turns, np.arange(nodes.size)[:, None]]
         lengths = np.concatenate([far, self.nodes.lengths[nodes]], axis=1)
-        ids = np.concatenate([self.sources[turns], self.nodes.near[nodes]], axis=1)
+        ids = np.concatenate(
+            [self.sources[turns], self.nodes.near[nodes]], axis=1
+        )
         return ids, lengths.astype(np.float64) ** 2
 
-    def near_landmarks(self, places: Array, known: Indices, count: int) -> Indices:
+    def near_landmarks(
+        self, places: Array, known: Indices, count: int
+    ) -> Indices:
         """Landmarks (m, count) of least D̂ from some places, without those that are known.
 
         Of many landmarks those alone are compared that are about the nearest global one, so that
@@ -300,17 +349,27 @@ class LandmarkFit:
         """
         form = self.embedding.form
         if self._n_compared == self.width or not is_numpy(places):
-            return roughly_nearest(form, places, self._coordinates, known, count)
+            return roughly_nearest(
+                form, places, self._coordinates, known, count
+            )
         nearest = np.empty((len(places), count), dtype=np.intp)
         for rows in row_blocks(len(places), self._n_compared):
-            nearest[rows] = self._near_about(places[rows].astype(np.float32), known[rows], count)
+            nearest[rows] = self._near_about(
+                places[rows].astype(np.float32), known[rows], count
+            )
         return nearest
 
-    def _near_about(self, places: Array, known: Indices, count: int) -> Indices:
+    def _near_about(
+        self, places: Array, known: Indices, count: int
+    ) -> Indices:
         about, norms = self._cells
         signs = self._signs
-        ids = about[sq_ranks(places, self._coordinates[self.sources]).argmin(axis=1)]
-        inner = (self._coordinates[ids] @ (places * signs)[:, :, None])[:, :, 0]
+        ids = about[
+            sq_ranks(places, self._coordinates[self.sources]).argmin(axis=1)
+        ]
+        inner = (self._coordinates[ids] @ (places * signs)[:, :, None])[
+            :, :, 0
+        ]
         ranks, at = k_smallest(norms[ids] - 2 * inner, count + known.shape[1])
         ids = np.take_along_axis(ids, at, axis=1)
         ranks[(ids[:, :, None] == known[:, None, :]).any(axis=2)] = np.inf
@@ -347,7 +406,9 @@ class LandmarkFit:
         """Return a number for every row by what it holds, the same in either precision."""
         items = getattr(self._called, "items", None)
         if items is not None:
-            return [crc32(joblib.hash(items[int(i)]).encode()) for i in rows[:, 0]]
+            return [
+                crc32(joblib.hash(items[int(i)]).encode()) for i in rows[:, 0]
+            ]
         with np.errstate(over="ignore"):
             # Adding 0 makes −0 equal to 0.
             values = to_numpy(rows).astype(np.float32) + np.float32(0)
@@ -384,18 +445,27 @@ class LandmarkFit:
         like = self._like(rows)
         shape = (int(rows.shape[0]), self.embedding.k)
         if not is_numpy(like):
-            for name, value in (("weights", weights), ("checkpoint", checkpoint)):
+            for name, value in (
+                ("weights", weights),
+                ("checkpoint", checkpoint),
+            ):
                 if value is not None:
                     raise InputError(f"{option(name)} is for NumPy arrays.")
         if is_dask(like):
             from neucmds.backend.dask_arrays import map_rows
 
             if out is not None:
-                raise InputError("out= is for arrays in memory; store the dask array that returns.")
-            return map_rows(rows, place, self.embedding.k, self._row_width(rows))
+                raise InputError(
+                    "out= is for arrays in memory; store the dask array that returns."
+                )
+            return map_rows(
+                rows, place, self.embedding.k, self._row_width(rows)
+            )
         kept = None
         if checkpoint is not None:
-            kept = Checkpoint(checkpoint, *self._identity(), rows, weights, fitted)
+            kept = Checkpoint(
+                checkpoint, *self._identity(), rows, weights, fitted
+            )
         dtype = to_numpy(empty_like(like, (0,), self._dtype(rows))).dtype
         with npy_output(out, shape, dtype, kept) as target:
             done = shape[0] - target.shape[0]
@@ -411,7 +481,14 @@ class LandmarkFit:
             if out is None and not is_numpy(like):
                 target = empty_like(like, shape, self._dtype(rows))
             jobs, elements = self._block_sizes(like, n_jobs, kept or callback)
-            fill_rows(target, place_block, self._row_width(rows), jobs, callback, elements)
+            fill_rows(
+                target,
+                place_block,
+                self._row_width(rows),
+                jobs,
+                callback,
+                elements,
+            )
         return target if out is None else np.load(out, mmap_mode="r")
 
     def _identity(self) -> list[Any]:
@@ -419,11 +496,15 @@ class LandmarkFit:
         rule = [getattr(self.rule, field.name) for field in fields(self.rule)]
         return [rule, getattr(self._called, "items", None)]
 
-    def _block_sizes(self, like: Array, n_jobs: int | None, seen: Any) -> tuple[int, int]:
+    def _block_sizes(
+        self, like: Array, n_jobs: int | None, seen: Any
+    ) -> tuple[int, int]:
         """Return the number of threads, and the entries of a block."""
         if not is_numpy(like):
             # Some ten arrays of a block live at a time; beyond 2²⁷ entries nothing runs faster.
-            return 1, max(BLOCK_ELEMENTS, min(2**27, (free_memory(like) or 0) // 160))
+            return 1, max(
+                BLOCK_ELEMENTS, min(2**27, (free_memory(like) or 0) // 160)
+            )
         if self._called is None:
             return thread_count(n_jobs), BLOCK_ELEMENTS
         # It runs in processes, and is cut by time where that shows.
@@ -446,8 +527,14 @@ def take(X: Any, rows: Any, columns: Any = slice(None)) -> Any:
     """Rows and columns of X, in memory."""
     if is_dask(X):
         return np.asarray(X[rows][:, columns].compute())
-    if is_numpy(X) and not isinstance(rows, slice) and not isinstance(columns, slice):
-        return X[np.ix_(rows, columns)]  # a memory map gives no more than these entries
+    if (
+        is_numpy(X)
+        and not isinstance(rows, slice)
+        and not isinstance(columns, slice)
+    ):
+        return X[
+            np.ix_(rows, columns)
+        ]  # a memory map gives no more than these entries
     xp = namespace(X)
     for axis, which in enumerate((rows, columns)):
         if not isinstance(which, slice):

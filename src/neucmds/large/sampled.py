@@ -10,19 +10,36 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.backend.arrays import Array, is_dask, is_numpy, namespace, on_cpu, to_numpy
+from neucmds.backend.arrays import (
+    Array,
+    is_dask,
+    is_numpy,
+    namespace,
+    on_cpu,
+    to_numpy,
+)
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.fitting import scouted
 from neucmds.large.landmarks import fit_landmarks, metric_on
-from neucmds.large.listed import fit_pairs, form_of_pairs, landmark_start, require_pair_memory
+from neucmds.large.listed import (
+    fit_pairs,
+    form_of_pairs,
+    landmark_start,
+    require_pair_memory,
+)
 from neucmds.large.two_levels import MANY, least_landmarks
 from neucmds.options import Options, notify
 from neucmds.problem.components import AUTO, Components
 from neucmds.problem.graph import graph_pairs, shortest_path_rows
 from neucmds.problem.metrics import BoundMetric
 from neucmds.problem.pairs import check_pairs
-from neucmds.problem.sampled_pairs import PairSample, Sizes, called_pairs, feature_pairs
+from neucmds.problem.sampled_pairs import (
+    PairSample,
+    Sizes,
+    called_pairs,
+    feature_pairs,
+)
 from neucmds.refine.descent import Start
 from neucmds.refine.scouting import SCOUTS
 
@@ -43,8 +60,16 @@ def embed_features(features: Array, options: Options) -> Embedding:
         require_pair_memory(n * sizes.n_far, n, components.total, advice)
     # Calls of a user's function, and chunks of workers, are fetched for the curvature alone.
     costly = callable(metric.metric) or is_dask(features)
-    many = n >= max(MANY, least_landmarks(components.total)) and options.init is None
-    if many and options.loss == "relative" and options.n_init is None and not costly:
+    many = (
+        n >= max(MANY, least_landmarks(components.total))
+        and options.init is None
+    )
+    if (
+        many
+        and options.loss == "relative"
+        and options.n_init is None
+        and not costly
+    ):
         options = _started_by_two_levels(features, options)
     called = callable(metric.metric) and is_numpy(features)
     seed = options.random_state
@@ -52,7 +77,13 @@ def embed_features(features: Array, options: Options) -> Embedding:
         assert n_pairs is not None
         near = options.loss != "squared"
         space = metric.fitted_to(features)
-        sample = called_pairs(space, n_pairs, n_landmarks=n_landmarks, near=near, random_state=seed)
+        sample = called_pairs(
+            space,
+            n_pairs,
+            n_landmarks=n_landmarks,
+            near=near,
+            random_state=seed,
+        )
     else:
         sample = feature_pairs(
             features,
@@ -68,7 +99,12 @@ def embed_features(features: Array, options: Options) -> Embedding:
         most = SCOUTS
         if called:
             most = isqrt(n * (n_pairs or 0) // 25)
-        return to_numpy(metric_on(metric, features, _scouts(n, most), False).among()) ** 2
+        return (
+            to_numpy(
+                metric_on(metric, features, _scouts(n, most), False).among()
+            )
+            ** 2
+        )
 
     power = 1.0
     if options.loss == "relative":
@@ -76,12 +112,16 @@ def embed_features(features: Array, options: Options) -> Embedding:
     scouts: Callable[[], Any] | None = among_scouts
     if costly and options.curvature != AUTO:
         scouts = None
-    return _embed_sample(sample, options, scouts, weight_power=power, like=features)
+    return _embed_sample(
+        sample, options, scouts, weight_power=power, like=features
+    )
 
 
 def _started_by_two_levels(features: Array, options: Options) -> Options:
     """Place all rows by two levels of landmarks, and return options to start there."""
-    asked = replace(options, landmarks="random", max_iter=None, checkpoint=None)
+    asked = replace(
+        options, landmarks="random", max_iter=None, checkpoint=None
+    )
     fit = fit_landmarks(features, asked, n_near=None)
     notify(options.callback, f"placing {features.shape[0]} objects")
     x = fit.place_all(features, fitted=True)
@@ -96,7 +136,9 @@ def embed_graph(graph: Any, options: Options) -> Embedding:
     components = Components.parse(options.n_components, n)
     sizes, n_landmarks = _sizes(options.n_pairs, n, components, options.loss)
     seed = options.random_state
-    sample = graph_pairs(graph, sizes, n_landmarks=n_landmarks, random_state=seed)
+    sample = graph_pairs(
+        graph, sizes, n_landmarks=n_landmarks, random_state=seed
+    )
 
     def among_scouts() -> Any:
         ids = _scouts(n)
@@ -120,10 +162,14 @@ def _embed_sample(
     check_pairs(pairs, components.total)
     start = options.init
     if start is None:
-        components, curvature = scouted(among_scouts, pairs.n, components, options)
+        components, curvature = scouted(
+            among_scouts, pairs.n, components, options
+        )
         form = form_of_pairs(pairs, curvature)
         squares = sample.to_landmarks**2
-        start = landmark_start(sample.landmarks, squares, components, form, options, like)
+        start = landmark_start(
+            sample.landmarks, squares, components, form, options, like
+        )
     embedding = fit_pairs(
         pairs,
         start,
@@ -137,10 +183,14 @@ def _embed_sample(
 
 def _scouts(n: int, most: int = SCOUTS) -> npt.NDArray[np.intp]:
     """Draw objects that choose curvature and signature."""
-    return np.sort(np.random.default_rng(0).choice(n, min(n, SCOUTS, most), replace=False))
+    return np.sort(
+        np.random.default_rng(0).choice(n, min(n, SCOUTS, most), replace=False)
+    )
 
 
-def _sizes(n_pairs: int | None, n: int, components: Components, loss: str) -> tuple[Sizes, int]:
+def _sizes(
+    n_pairs: int | None, n: int, components: Components, loss: str
+) -> tuple[Sizes, int]:
     """Split a number of pairs, refusing too few; also return how many landmarks to start from."""
     k = components.total
     usual = 16 * k

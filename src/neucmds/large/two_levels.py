@@ -15,7 +15,14 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds.backend.arrays import Array, asarray_like, is_dask, namespace, on_cpu, to_numpy
+from neucmds.backend.arrays import (
+    Array,
+    asarray_like,
+    is_dask,
+    namespace,
+    on_cpu,
+    to_numpy,
+)
 from neucmds.errors import InputError, option
 from neucmds.large.choice import DEFAULT_LANDMARKS
 from neucmds.large.listed import fit_pairs
@@ -63,7 +70,9 @@ def default_count(n: int, k: int, options: Options) -> int:
     return min(n, max(fewest, share, least_landmarks(k)))
 
 
-def draw_global(n: int, n_landmarks: int, n_near: int, k: int, options: Options) -> Indices:
+def draw_global(
+    n: int, n_landmarks: int, n_near: int, k: int, options: Options
+) -> Indices:
     """Draw the global landmarks: twice as many as an object has.
 
     Where they are compared with each other, up to 10 pairs per object: with 1,400 instead of 200
@@ -76,7 +85,10 @@ def draw_global(n: int, n_landmarks: int, n_near: int, k: int, options: Options)
             f"{count + n_near} landmarks, not {n_landmarks}; leave {option('n_near')} "
             "out, or have more landmarks."
         )
-    if options.init is not None and int(options.init.coordinates.shape[0]) != n_landmarks:
+    if (
+        options.init is not None
+        and int(options.init.coordinates.shape[0]) != n_landmarks
+    ):
         raise InputError(
             f"{option('init')} has coordinates of {int(options.init.coordinates.shape[0])} "
             f"objects; pass those of all {n}, or of the {n_landmarks} landmarks."
@@ -84,25 +96,37 @@ def draw_global(n: int, n_landmarks: int, n_near: int, k: int, options: Options)
     if options.metric != SHORTEST_PATH:
         most = min(2 * DEFAULT_LANDMARKS, isqrt(20 * n))
         count = max(count, min(most, n_landmarks // 2))
-    drawn: Indices = options.random_state.permutation(n_landmarks)[:count].astype(np.intp)
+    drawn: Indices = options.random_state.permutation(n_landmarks)[
+        :count
+    ].astype(np.intp)
     return drawn
 
 
-def check_two_levels(X: Any, options: Options, n_near: int | None, placement: str) -> None:
+def check_two_levels(
+    X: Any, options: Options, n_near: int | None, placement: str
+) -> None:
     """Refuse what two levels do not go with."""
     two = f"two levels ({option('n_near', n_near)})"
     if n_near is not None:
         check_count(n_near=n_near)
     if options.method != "refined" or isinstance(options.n_components, GOALS):
-        raise InputError(f"{two} need {option('method', 'refined')} and a number of coordinates.")
+        raise InputError(
+            f"{two} need {option('method', 'refined')} and a number of coordinates."
+        )
     if options.weights is not None:
-        raise InputError(f"{two} do not take weights of pairs, most of which are never asked for.")
+        raise InputError(
+            f"{two} do not take weights of pairs, most of which are never asked for."
+        )
     if placement != "auto":
-        raise InputError(f"{two} place objects by the loss; leave {option('placement')} out.")
+        raise InputError(
+            f"{two} place objects by the loss; leave {option('placement')} out."
+        )
     if options.metric != PRECOMPUTED:
         return
     if is_dask(X):
-        raise InputError(f"{two} take D in memory, or features of dask with a metric.")
+        raise InputError(
+            f"{two} take D in memory, or features of dask with a metric."
+        )
     if X.shape[0] != X.shape[1]:
         raise InputError(
             f"X is {X.shape[0]} × {X.shape[1]}, but {two} take all columns of D; leave "
@@ -110,7 +134,9 @@ def check_two_levels(X: Any, options: Options, n_near: int | None, placement: st
         )
 
 
-def fit_rows(fit: LandmarkFit, rows: Array, at: Indices, options: Options) -> LandmarkFit:
+def fit_rows(
+    fit: LandmarkFit, rows: Array, at: Indices, options: Options
+) -> LandmarkFit:
     """Embed all landmarks, rows `at` some numbers; of `fit` the global ones are embedded."""
     everyone = np.arange(fit.width)
 
@@ -125,10 +151,14 @@ def fit_rows(fit: LandmarkFit, rows: Array, at: Indices, options: Options) -> La
 
     others = np.setdiff1d(everyone, fit.sources)
     far = fit.global_landmarks(others)[:, : round(FIRST * fit.n_global)]
-    squares = fit.listed_squares(rows, list(far), fit.landmarks[others], at[others])
+    squares = fit.listed_squares(
+        rows, list(far), fit.landmarks[others], at[others]
+    )
     squares = np.reshape(to_numpy(squares), far.shape)
     fit = _start_others(fit, others, far, squares)
-    pairs = _join_pairs(fit.width, others.repeat(far.shape[1]), far.ravel(), squares.ravel())
+    pairs = _join_pairs(
+        fit.width, others.repeat(far.shape[1]), far.ravel(), squares.ravel()
+    )
     rng = check_random_state(options.random_state)
     # So that D̂ of two landmarks is held.
     n_drawn = fit.n_global // GLOBAL
@@ -153,7 +183,9 @@ def fit_nodes(fit: LandmarkFit, options: Options) -> LandmarkFit:
     lengths = [nodes.paths[:, fit.landmarks].T, nodes.lengths[fit.landmarks]]
     squares = np.concatenate(lengths, axis=1).astype(np.float64) ** 2
     others = np.setdiff1d(np.arange(fit.width), fit.sources)
-    global_squares = asarray_like(squares[others, : fit.sources.size], nodes.like, np.float64)
+    global_squares = asarray_like(
+        squares[others, : fit.sources.size], nodes.like, np.float64
+    )
     fit = _start_others(fit, others, far[others], global_squares)
     i, j = np.nonzero(np.isfinite(squares))
     pairs = _join_pairs(fit.width, i, ids[i, j], squares[i, j])
@@ -161,11 +193,15 @@ def fit_nodes(fit: LandmarkFit, options: Options) -> LandmarkFit:
     if many and options.max_iter is None:
         options = replace(options, max_iter=2 * BRIEF)
     fit = _fit_from(fit, pairs, options, nodes.like)
-    info = replace(fit.embedding.info, converged=fit.embedding.info.converged or many)
+    info = replace(
+        fit.embedding.info, converged=fit.embedding.info.converged or many
+    )
     return replace(fit, embedding=replace(fit.embedding, info=info))
 
 
-def _start_others(fit: LandmarkFit, others: Indices, far: Indices, squares: Array) -> LandmarkFit:
+def _start_others(
+    fit: LandmarkFit, others: Indices, far: Indices, squares: Array
+) -> LandmarkFit:
     """Place other landmarks among the global ones, which alone are embedded."""
     embedding = fit.embedding
     if not embedding.k:
@@ -179,10 +215,14 @@ def _start_others(fit: LandmarkFit, others: Indices, far: Indices, squares: Arra
     rule = LossPlacement(x, embedding.form.in_numpy(), rule.loss)
     own = asarray_like(far, squares, namespace(squares).int64)
     x[others] = to_numpy(rule.place(squares, own=own))
-    return replace(fit, embedding=replace(embedding, coordinates=x, placement=rule))
+    return replace(
+        fit, embedding=replace(embedding, coordinates=x, placement=rule)
+    )
 
 
-def _fit_from(fit: LandmarkFit, pairs: Pairs, options: Options, like: Array) -> LandmarkFit:
+def _fit_from(
+    fit: LandmarkFit, pairs: Pairs, options: Options, like: Array
+) -> LandmarkFit:
     """Descend on pairs of landmarks from where they are, on the device of an array."""
     embedding = fit.embedding
     notify(options.callback, f"embedding {fit.width} landmarks")
@@ -215,7 +255,9 @@ def _join_pairs(
     return Pairs(n, low[first], high[first], squares[first])
 
 
-def _new_pairs(known: Pairs, i: Indices, j: Indices) -> tuple[Indices, Indices]:
+def _new_pairs(
+    known: Pairs, i: Indices, j: Indices
+) -> tuple[Indices, Indices]:
     """Return pairs of two objects that are not known yet, each once, in ascending order."""
     low = np.minimum(i, j)
     high = np.maximum(i, j)

@@ -73,7 +73,11 @@ class DimensionScan:
         """The fewest coordinates within one standard error of the least error."""
         at = int(np.argmin(self.errors))
         limit = self.errors[at] + self.standard_errors[at]
-        return next(k for k, error in zip(self.ks, self.errors, strict=True) if error <= limit)
+        return next(
+            k
+            for k, error in zip(self.ks, self.errors, strict=True)
+            if error <= limit
+        )
 
     @property
     def open_ended(self) -> bool:
@@ -106,17 +110,24 @@ def scan_dimensions(gram: Gram, rng: np.random.RandomState) -> DimensionScan:
     n_splits = math.ceil(2 * HELD_OUT_PAIRS / (held * (held - 1)))
     n_splits = min(max(n_splits, FEWEST_SPLITS), MOST_SPLITS)
     orders = [rng.permutation(n) for _ in range(n_splits)]
-    error_functions = [_error_function(d, order[:held], order[held:], most) for order in orders]
+    error_functions = [
+        _error_function(d, order[:held], order[held:], most)
+        for order in orders
+    ]
     variance = float(d[np.triu_indices(n, 1)].var()) or 1.0
     table: dict[int, Floats] = {}
 
     def scan(ks: Iterable[int]) -> DimensionScan:
         for k in ks:
             if k not in table:
-                table[k] = np.array([error(k) / variance for error in error_functions])
+                table[k] = np.array(
+                    [error(k) / variance for error in error_functions]
+                )
         tried = sorted(table)
         means = [float(table[k].mean()) for k in tried]
-        spreads = [float(table[k].std(ddof=1) / math.sqrt(n_splits)) for k in tried]
+        spreads = [
+            float(table[k].std(ddof=1) / math.sqrt(n_splits)) for k in tried
+        ]
         return DimensionScan(tuple(tried), tuple(means), tuple(spreads), n)
 
     far = np.geomspace(EVERY_UP_TO, max(most, EVERY_UP_TO), 12)
@@ -129,7 +140,9 @@ def scan_dimensions(gram: Gram, rng: np.random.RandomState) -> DimensionScan:
     return scan(range(around[0], around[-1] + 1))
 
 
-def _error_function(d: Floats, held: Ids, kept: Ids, most: int) -> Callable[[int], float]:
+def _error_function(
+    d: Floats, held: Ids, kept: Ids, most: int
+) -> Callable[[int], float]:
     """Fit some objects; return the mean squared error of pairs of the others, by k.
 
     These are placed as `transform` places new objects.
@@ -157,11 +170,15 @@ def among(gram: Gram, ids: npt.NDArray[np.intp]) -> Floats:
     for rows, part in gram.walk():
         inside = ids[(ids >= rows.start) & (ids < rows.stop)] - rows.start
         if inside.size:
-            parts.append(to_numpy(part)[np.ix_(inside, ids)].astype(np.float64))
+            parts.append(
+                to_numpy(part)[np.ix_(inside, ids)].astype(np.float64)
+            )
     return np.concatenate(parts)
 
 
-def fewest(reaches: Callable[[int], bool], start: int, most: int) -> int | None:
+def fewest(
+    reaches: Callable[[int], bool], start: int, most: int
+) -> int | None:
     """Find the fewest coordinates that reach a goal, from a guess; None if not even `most` do."""
     low = 0
     high = max(1, min(start, most))

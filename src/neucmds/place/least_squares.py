@@ -55,7 +55,9 @@ class NewObjects:
     products: Array | None = None
 
     @classmethod
-    def sharing(cls, sq: Array, counts: Array | None, x: Array, form: Form) -> NewObjects:
+    def sharing(
+        cls, sq: Array, counts: Array | None, x: Array, form: Form
+    ) -> NewObjects:
         """Compare all new objects with the same fitted ones."""
         return cls(sq, counts, x, form, moments(x))
 
@@ -64,7 +66,10 @@ class NewObjects:
         xp = namespace(self.x)
         if which.shape[0] == self.sq_dissimilarity.shape[0]:
             return self
-        part = replace(self, sq_dissimilarity=xp.take(self.sq_dissimilarity, which, axis=0))
+        part = replace(
+            self,
+            sq_dissimilarity=xp.take(self.sq_dissimilarity, which, axis=0),
+        )
         if self.counts is not None:
             part = replace(part, counts=xp.take(self.counts, which, axis=0))
         if self.products is None:
@@ -81,7 +86,9 @@ class NewObjects:
         """Return x_j of one column j for each new object."""
         if self.products is not None:
             return namespace(self.x).take(self.x, columns, axis=0)
-        return self.x[asarray_like(np.arange(columns.shape[0]), columns), columns]
+        return self.x[
+            asarray_like(np.arange(columns.shape[0]), columns), columns
+        ]
 
     def sums(self, w: Array) -> Array:
         """Σ_j w_ij x_j for every row of weights."""
@@ -141,7 +148,10 @@ def least_squares(
     others = xp.asarray(w, copy=True)
     others[rows, first] = 0.0
     mean = new.sums(others) - xp.sum(others, axis=1, keepdims=True) * origin
-    second = new.second_moments(origin, others) - mean[:, :, None] * mean[:, None, :]
+    second = (
+        new.second_moments(origin, others)
+        - mean[:, :, None] * mean[:, None, :]
+    )
     # c_j = y_jᵀAy_j − D_j, with y_j from the mean
     center = origin + mean
     c = (new.x * new.x) @ signs - d
@@ -152,7 +162,9 @@ def least_squares(
     level = xp.sum(weighted, axis=1)
     squares = xp.vecdot(weighted, c)
     weighted[rows, first] = 0.0
-    from_origin = new.sums(weighted) - xp.sum(weighted, axis=1, keepdims=True) * origin
+    from_origin = (
+        new.sums(weighted) - xp.sum(weighted, axis=1, keepdims=True) * origin
+    )
     pull = from_origin - level[:, None] * mean
     count = 1 / xp.clip(xp.vecdot(w, w), min=TINY)
     if ridge is not None:
@@ -226,7 +238,9 @@ def shrunk_minimum(
     return secular_minimum(p / root, t, m / longer, start=e)[0] / root
 
 
-def _both_diagonal(second: Array, signs: Array, least: Array) -> tuple[Array, Array]:
+def _both_diagonal(
+    second: Array, signs: Array, least: Array
+) -> tuple[Array, Array]:
     """Return W with WᵀSW = I and WᵀAW diagonal, and that diagonal."""
     xp = namespace(second)
     trace = xp.sum(xp.linalg.diagonal(second), axis=1)
@@ -245,7 +259,9 @@ def _both_diagonal(second: Array, signs: Array, least: Array) -> tuple[Array, Ar
 
 def _eye_like(matrices: Array) -> Array:
     xp = namespace(matrices)
-    return xp.eye(int(matrices.shape[-1]), dtype=matrices.dtype, device=device(matrices))
+    return xp.eye(
+        int(matrices.shape[-1]), dtype=matrices.dtype, device=device(matrices)
+    )
 
 
 def secular_minimum(
@@ -289,7 +305,9 @@ def secular_minimum(
         low = xp.where(h > 0, e, low)
         high = xp.where(h > 0, high, e)
         moved = e + h / fall
-        moved = xp.where((moved >= low) & (moved <= high), moved, 0.5 * (low + high))
+        moved = xp.where(
+            (moved >= low) & (moved <= high), moved, 0.5 * (low + high)
+        )
         # Relative to the step's end and to the pole, not to h(0): a root may be 1e-9 of h(0), or
         # 1e-9 of itself from the pole.
         to_pole = xp.minimum(highest - moved, moved - lowest)
@@ -311,9 +329,14 @@ def _lifted(z: Array, missing: Array, m: Array) -> Array:
     """Lengthen z along the extreme m until Σmz² has grown by `missing`."""
     xp = namespace(z)
     columns = asarray_like(np.arange(z.shape[1]), z, dtype=xp.int64)
-    for sign, extreme in ((1.0, xp.argmax(m, axis=1)), (-1.0, xp.argmin(m, axis=1))):
+    for sign, extreme in (
+        (1.0, xp.argmax(m, axis=1)),
+        (-1.0, xp.argmin(m, axis=1)),
+    ):
         along = (columns[None, :] == extreme[:, None]) & (sign * m > 0)
         strength = xp.where(along, sign * m, xp.full_like(z, np.inf))
-        longer = xp.sqrt(z * z + xp.clip(sign * missing, min=0.0)[:, None] / strength)
+        longer = xp.sqrt(
+            z * z + xp.clip(sign * missing, min=0.0)[:, None] / strength
+        )
         z = xp.where(z < 0, -longer, longer)
     return z

@@ -42,7 +42,11 @@ def map_blocks(
 
 
 def nearest(
-    form: Form, queries: Array, points: Array, k: int, own: Indices | None = None
+    form: Form,
+    queries: Array,
+    points: Array,
+    k: int,
+    own: Indices | None = None,
 ) -> tuple[Array, Array]:
     """Find the k points of least D̂ from every query; equal ones in the order of their index.
 
@@ -68,8 +72,12 @@ def nearest(
         x = queries[rows, :]
         ranking = norms[None, :] - 2 * (x @ xp.matrix_transpose(weighted))
         slack = rounding * (xp.sum(x * x, axis=1) + farthest)
-        at, columns = xp.nonzero(ranking <= (_bound(ranking, wanted) + 2 * slack)[:, None])
-        sq = form.paired_sq(xp.take(x, at, axis=0), xp.take(points, columns, axis=0))
+        at, columns = xp.nonzero(
+            ranking <= (_bound(ranking, wanted) + 2 * slack)[:, None]
+        )
+        sq = form.paired_sq(
+            xp.take(x, at, axis=0), xp.take(points, columns, axis=0)
+        )
         at, columns, sq = to_numpy(at), to_numpy(columns), to_numpy(sq)
         if own is not None:
             sq[own[rows][at] == columns] = np.inf
@@ -80,8 +88,12 @@ def nearest(
 
     if not queries.shape[0]:
         empty = np.empty((0, k))
-        return asarray_like(empty, points, xp.int64), asarray_like(empty, points)
-    ids, sq = zip(*map_blocks(find, points, int(queries.shape[0]), n), strict=True)
+        return asarray_like(empty, points, xp.int64), asarray_like(
+            empty, points
+        )
+    ids, sq = zip(
+        *map_blocks(find, points, int(queries.shape[0]), n), strict=True
+    )
     return (
         asarray_like(np.concatenate(ids), points, dtype=xp.int64),
         asarray_like(np.concatenate(sq), points),
@@ -124,5 +136,7 @@ def _bound(ranking: Array, k: int) -> Array:
     m, n = ranking.shape
     size = max(1, min(GROUP, n // (4 * k)))
     groups = n // size
-    minima = xp.min(xp.reshape(ranking[:, : groups * size], (m, size, groups)), axis=1)
+    minima = xp.min(
+        xp.reshape(ranking[:, : groups * size], (m, size, groups)), axis=1
+    )
     return xp.sort(minima, axis=1)[:, k - 1]

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.backend.arrays import Array, asarray_like, eps, min_and_max, namespace, to_numpy
+from neucmds.backend.arrays import (
+    Array,
+    asarray_like,
+    eps,
+    min_and_max,
+    namespace,
+    to_numpy,
+)
 from neucmds.errors import InputError, option
 from neucmds.problem.containers import as_real
 from neucmds.problem.names import ordered_by_name
@@ -28,7 +35,9 @@ def check_shape(delta: Array, n: int) -> None:
             f"new dissimilarities have shape {tuple(delta.shape)}; expected (m, {n}) for m objects."
         )
     if bool(xp.any(xp.isinf(delta))):
-        raise InputError("new dissimilarities contain infinity; every entry must be finite.")
+        raise InputError(
+            "new dissimilarities contain infinity; every entry must be finite."
+        )
 
 
 def check_gaps(delta: Array, k: int, missing: str) -> None:
@@ -69,7 +78,9 @@ def sq_rows(
     xp = namespace(delta)
     lowest, highest = min_and_max(delta)
     if math.isnan(lowest):
-        lowest, highest = min_and_max(xp.where(xp.isnan(delta), xp.zeros_like(delta), delta))
+        lowest, highest = min_and_max(
+            xp.where(xp.isnan(delta), xp.zeros_like(delta), delta)
+        )
     if lowest < 0 and not squared:
         raise InputError(
             f"new dissimilarities have a negative entry ({lowest:.3g}), but the fit was on "
@@ -86,13 +97,19 @@ def sq_rows(
             "must be on the scale of the fit."
         )
     # Fourth powers are taken.
-    if not all(2.0**-24 < size < 2.0**24 for size in (length, distance) if size > 0):
+    if not all(
+        2.0**-24 < size < 2.0**24 for size in (length, distance) if size > 0
+    ):
         delta = xp.astype(delta, xp.float64, copy=False)
     return delta if squared else xp.square(delta)
 
 
 def _without_negative(
-    sq_new: Array, largest: float, loss: str, weights: Floats | None, first: int
+    sq_new: Array,
+    largest: float,
+    loss: str,
+    weights: Floats | None,
+    first: int,
 ) -> Array:
     """Replace negative dissimilarities by zero if they are rounding, or have no weight."""
     xp = namespace(sq_new)
@@ -120,14 +137,18 @@ def checked_weights(
 
     Named columns are matched with `labels`; dissimilarities that are not `known` get weight zero.
     """
-    weights = ordered_by_name(weights, labels, "columns of weights", rows=False)
+    weights = ordered_by_name(
+        weights, labels, "columns of weights", rows=False
+    )
     w: Floats = to_numpy(as_real(weights, "weights")).astype(np.float64)
     if w.shape != shape:
         raise InputError(
             f"{option('weights')} has shape {w.shape}; expected {shape}, as the dissimilarities."
         )
     if not np.all(np.isfinite(w)) or w.min(initial=0.0) < 0:
-        raise InputError(f"{option('weights')} must be finite and not negative.")
+        raise InputError(
+            f"{option('weights')} must be finite and not negative."
+        )
     if known is not None:
         w = np.where(known, w, 0.0)
     counted = np.sum(w > 0, axis=1)

@@ -25,7 +25,9 @@ MAX_ITER = 60
 TOL = 1e-9
 
 
-def descended(new: NewObjects, loss: PairLoss, start: Array | None = None) -> Array:
+def descended(
+    new: NewObjects, loss: PairLoss, start: Array | None = None
+) -> Array:
     """Return the coordinates at which descents from the best of several starts end."""
     d = new.sq_dissimilarity
     xp = namespace(d)
@@ -54,7 +56,9 @@ def loss_values(new: NewObjects, loss: PairLoss, x: Array) -> Array:
     return namespace(q).vecdot(new.counted(q), q)
 
 
-def newton_model(new: NewObjects, loss: PairLoss, x: Array) -> tuple[Array, Array]:
+def newton_model(
+    new: NewObjects, loss: PairLoss, x: Array
+) -> tuple[Array, Array]:
     """Gradient g and Hessian of half the loss of every object.
 
     g = 4A[(Σc)x − cY] with c = u q q′, and the Hessian is 8 A[Σ w (x − y)(x − y)ᵀ]A + 4(Σc)A
@@ -62,7 +66,9 @@ def newton_model(new: NewObjects, loss: PairLoss, x: Array) -> tuple[Array, Arra
     """
     xp = namespace(x)
     signs = new.form.signs
-    q, slope, bend = loss.terms(new.form, new.sq_dissimilarity, new.d_hat(x), bend=True)
+    q, slope, bend = loss.terms(
+        new.form, new.sq_dissimilarity, new.d_hat(x), bend=True
+    )
     if slope is None:
         slope = xp.ones_like(q)
     counted = new.counted(slope)
@@ -72,7 +78,9 @@ def newton_model(new: NewObjects, loss: PairLoss, x: Array) -> tuple[Array, Arra
         w = w * bend
     pull = xp.sum(c, axis=1)[:, None]
     hessian = 8 * new.second_moments(x, w) * (signs[:, None] * signs[None, :])
-    bilinear = xp.eye(int(signs.shape[0]), dtype=xp.float64, device=device(x)) * signs
+    bilinear = (
+        xp.eye(int(signs.shape[0]), dtype=xp.float64, device=device(x)) * signs
+    )
     hessian += (4 * pull)[:, :, None] * bilinear
     return 4 * signs * (pull * x - new.sums(c)), hessian
 
@@ -87,11 +95,15 @@ def _upwards(hessian: Array) -> Array:
         if not int(bent.shape[0]):
             return hessian
     curvatures, axes = stacked_eigh(hessian[bent])
-    hessian[bent] = (axes * xp.abs(curvatures)[:, None, :]) @ xp.matrix_transpose(axes)
+    hessian[bent] = (
+        axes * xp.abs(curvatures)[:, None, :]
+    ) @ xp.matrix_transpose(axes)
     return hessian
 
 
-def _newton_step(gradient: Array, hessian: Array, damping: Array) -> tuple[Array, Array]:
+def _newton_step(
+    gradient: Array, hessian: Array, damping: Array
+) -> tuple[Array, Array]:
     """Return the steps of damped Hessians, which are overwritten, and their promised gain."""
     xp = namespace(damping)
     k = int(gradient.shape[1])
@@ -114,14 +126,18 @@ def descend(new: NewObjects, loss: PairLoss, x: Array) -> Array:
     damping = xp.full_like(value, 1e-3)
     left = asarray_like(np.arange(value.shape[0]), value, dtype=xp.int64)
     for _ in range(MAX_ITER):
-        step, promised = _newton_step(gradient[left], hessian[left], damping[left] + TOL)
+        step, promised = _newton_step(
+            gradient[left], hessian[left], damping[left] + TOL
+        )
         start = x[left]
         before = value[left]
         trial = start + step
         reached = loss_values(new.take(left), loss, trial)
         better = reached < before
         arrived = promised <= TOL * before
-        change = xp.where(better, xp.full_like(before, 0.2), xp.full_like(before, 8.0))
+        change = xp.where(
+            better, xp.full_like(before, 0.2), xp.full_like(before, 8.0)
+        )
         damping[left] = damping[left] * change
         x[left] = xp.where(better[:, None], trial, start)
         value[left] = xp.where(better, reached, before)
@@ -130,6 +146,8 @@ def descend(new: NewObjects, loss: PairLoss, x: Array) -> Array:
         if not int(left.shape[0]):
             break
         if int(moved.shape[0]):
-            gradient[moved], bent = newton_model(new.take(moved), loss, x[moved])
+            gradient[moved], bent = newton_model(
+                new.take(moved), loss, x[moved]
+            )
             hessian[moved] = _upwards(bent)
     return x

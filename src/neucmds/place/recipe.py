@@ -19,7 +19,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.place.rules import SHRINKAGE, SQUARED, LinearPlacement, LossPlacement
+from neucmds.place.rules import (
+    SHRINKAGE,
+    SQUARED,
+    LinearPlacement,
+    LossPlacement,
+)
 from neucmds.refine.signatures import best_negatives
 
 Floats = npt.NDArray[Any]
@@ -52,7 +57,9 @@ class Recipe:
     n_components: NComponents
 
 
-def least_squares_rule(sq_dissimilarity: Floats, embedding: Any, recipe: Recipe) -> LossPlacement:
+def least_squares_rule(
+    sq_dissimilarity: Floats, embedding: Any, recipe: Recipe
+) -> LossPlacement:
     """Make the placement rule of a recipe from the landmarks' own misfit."""
     x = np.asarray(embedding.coordinates, dtype=np.float64)
     n, k = x.shape
@@ -66,7 +73,14 @@ def least_squares_rule(sq_dissimilarity: Floats, embedding: Any, recipe: Recipe)
     noise = float(np.mean((errors - offsets[None, :]) ** 2)) / freedom
     lengths = np.maximum(np.sum(x * x, axis=0), np.finfo(np.float64).tiny)
     ridge = recipe.ridge * (noise / 4) * (n / lengths)
-    return LossPlacement(embedding.coordinates, embedding.form, SQUARED, SHRINKAGE, offsets, ridge)
+    return LossPlacement(
+        embedding.coordinates,
+        embedding.form,
+        SQUARED,
+        SHRINKAGE,
+        offsets,
+        ridge,
+    )
 
 
 def linear_rule(sq_dissimilarity: Floats, embedding: Any) -> LinearPlacement:
@@ -75,7 +89,9 @@ def linear_rule(sq_dissimilarity: Floats, embedding: Any) -> LinearPlacement:
         return embedding.placement
     x = np.asarray(embedding.coordinates, dtype=np.float64)
     projector = np.linalg.pinv(x * np.asarray(embedding.signs), rcond=1e-6).T
-    return LinearPlacement(np.asarray(sq_dissimilarity).mean(axis=0), projector)
+    return LinearPlacement(
+        np.asarray(sq_dissimilarity).mean(axis=0), projector
+    )
 
 
 def misfit(errors: Floats) -> Floats:
@@ -103,7 +119,9 @@ def cross_validated(
 
     def error_of(negatives: int) -> float:
         recipes = _recipes((total - negatives, negatives), method)
-        return float(np.min(_held_out_stress(d, folds[0], recipes, method, fit)))
+        return float(
+            np.min(_held_out_stress(d, folds[0], recipes, method, fit))
+        )
 
     if isinstance(n_components, int) and method in ("neuc", "refined"):
         # Few objects have a wider spectrum than many, and keep too many negatives then.
@@ -112,7 +130,9 @@ def cross_validated(
         if negatives != first:
             n_components = (total - negatives, negatives)
     recipes = _recipes(n_components, method)
-    stress = sum(_held_out_stress(d, held, recipes, method, fit) for held in folds)
+    stress = sum(
+        _held_out_stress(d, held, recipes, method, fit) for held in folds
+    )
     return recipes[int(np.argmin(stress))]
 
 
@@ -120,11 +140,19 @@ def _recipes(n_components: NComponents, method: str) -> list[Recipe]:
     """All recipes of a signature; the first is used if nothing can be held out."""
     # The misfit of refined landmarks is noise.
     subtracted = (False, True) if method == "refined" else (True, False)
-    return [Recipe(g, subtract, n_components) for subtract in subtracted for g in RIDGES]
+    return [
+        Recipe(g, subtract, n_components)
+        for subtract in subtracted
+        for g in RIDGES
+    ]
 
 
 def _held_out_stress(
-    d: Floats, held: npt.NDArray[np.intp], recipes: list[Recipe], method: str, fit: Fit
+    d: Floats,
+    held: npt.NDArray[np.intp],
+    recipes: list[Recipe],
+    method: str,
+    fit: Fit,
 ) -> Floats:
     """Fit the other landmarks; return the STRESS of pairs held out by recipes of one signature."""
     kept = np.setdiff1d(np.arange(len(d)), held)
@@ -132,7 +160,9 @@ def _held_out_stress(
     fitted = fit(among_kept, recipes[0].n_components, method)
     stress = []
     for recipe in recipes:
-        placed = least_squares_rule(among_kept, fitted, recipe).place(d[np.ix_(held, kept)])
+        placed = least_squares_rule(among_kept, fitted, recipe).place(
+            d[np.ix_(held, kept)]
+        )
         errors = fitted.form.residuals(placed, placed, d[np.ix_(held, held)])
         stress.append(float(np.sum(errors**2)))
     return np.asarray(stress)

@@ -53,7 +53,10 @@ class LinearPlacement:
     projector: Array
 
     def place(
-        self, sq_dissimilarity: Array, weights: Array | None = None, own: Array | None = None
+        self,
+        sq_dissimilarity: Array,
+        weights: Array | None = None,
+        own: Array | None = None,
     ) -> Array:
         """−½(δ − mean) · C · U_W · Λ_W⁻¹ · V√|μ|."""
         if weights is not None:
@@ -72,7 +75,9 @@ class LinearPlacement:
         elsewhere = is_numpy(mean) and not is_numpy(sq_dissimilarity)
         if sq_dissimilarity.dtype == xp.float64 or elsewhere:
             mean = asarray_like(mean, sq_dissimilarity, dtype=xp.float64)
-            projector = asarray_like(projector, sq_dissimilarity, dtype=xp.float64)
+            projector = asarray_like(
+                projector, sq_dissimilarity, dtype=xp.float64
+            )
         return -0.5 * ((sq_dissimilarity - mean[None, :]) @ projector)
 
 
@@ -106,7 +111,10 @@ class LossPlacement:
     ridge: Array | None = None
 
     def place(
-        self, sq_dissimilarity: Array, weights: Array | None = None, own: Array | None = None
+        self,
+        sq_dissimilarity: Array,
+        weights: Array | None = None,
+        own: Array | None = None,
     ) -> Array:
         """Return coordinates (m, k) of m objects, with the library and on the device of the rows.
 
@@ -123,7 +131,9 @@ class LossPlacement:
         if self.loss.name == "squared" and weights is None and own is None:
             # A sum that is NaN shows gaps, or an overflow.
             total = xp.sum(sq_dissimilarity, axis=1, dtype=xp.float64)
-            gaps = bool(xp.any(xp.isnan(total))) and bool(xp.any(xp.isnan(sq_dissimilarity)))
+            gaps = bool(xp.any(xp.isnan(total))) and bool(
+                xp.any(xp.isnan(sq_dissimilarity))
+            )
             if not gaps:
                 placed = self._place_alike(sq_dissimilarity, total)
                 return xp.astype(placed, sq_dissimilarity.dtype, copy=False)
@@ -132,8 +142,12 @@ class LossPlacement:
         if not m or not k:
             return empty_like(sq_dissimilarity, (m, k))
         sq_dissimilarity = self.form.to_sq(sq_dissimilarity)
-        x = asarray_like(to_numpy(self.coordinates), sq_dissimilarity, xp.float64)
-        signs = asarray_like(to_numpy(self.form.signs), sq_dissimilarity, xp.float64)
+        x = asarray_like(
+            to_numpy(self.coordinates), sq_dissimilarity, xp.float64
+        )
+        signs = asarray_like(
+            to_numpy(self.form.signs), sq_dissimilarity, xp.float64
+        )
         form = replace(self.form, signs=signs)
         products = None
         width = n * k  # every object has a copy of its own fitted ones
@@ -154,7 +168,9 @@ class LossPlacement:
             if self.offsets is not None:
                 d = d - asarray_like(self.offsets, d)
             if own is None:
-                return self._place_block(NewObjects(d, counts, x, form, products))
+                return self._place_block(
+                    NewObjects(d, counts, x, form, products)
+                )
             ids = own[rows, :]
             own_x = xp.take(x, xp.reshape(ids, (-1,)), axis=0)
             return self._place_block(
@@ -201,12 +217,16 @@ class LossPlacement:
         to_z, m, shift, back = self._frame
         n = int(sq_dissimilarity.shape[1])
         p = sq_dissimilarity @ asarray_like(to_z, sq_dissimilarity)
-        p = xp.astype(p, xp.float64, copy=False) - asarray_like(shift @ to_z, p, xp.float64)
+        p = xp.astype(p, xp.float64, copy=False) - asarray_like(
+            shift @ to_z, p, xp.float64
+        )
         squares = xp.zeros_like(total)
         if self.shrinkage:
             norms = xp.vecdot(sq_dissimilarity, sq_dissimilarity)
             cross = sq_dissimilarity @ asarray_like(shift, sq_dissimilarity)
-            squares = xp.astype(norms, xp.float64) - 2 * xp.astype(cross, xp.float64)
+            squares = xp.astype(norms, xp.float64) - 2 * xp.astype(
+                cross, xp.float64
+            )
             squares = (squares + float(shift @ shift)) / n
         m = asarray_like(m, p)[None, :]
         z = shrunk_minimum(
@@ -259,4 +279,7 @@ def _away(new: NewObjects, w: Array, x: Array) -> Array:
     gradient = 4 * (xp.sum(pull, axis=1, keepdims=True) * x - new.sums(pull))
     # A step of g/h gains g²/2h, and h is about 8 Σ w |x − y|² at most.
     curvature = 8 * xp.vecdot(w, xp.sum(new.x**2, axis=-1))
-    return xp.vecdot(gradient, gradient) > TOL * xp.vecdot(pull, residual) * curvature
+    return (
+        xp.vecdot(gradient, gradient)
+        > TOL * xp.vecdot(pull, residual) * curvature
+    )

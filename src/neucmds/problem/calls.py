@@ -58,7 +58,9 @@ _watching: ContextVar[tuple[Callback | None, Tape | None]] = ContextVar(
 
 
 @contextmanager
-def watched(callback: Callback | None, tape: Tape | None = None) -> Iterator[None]:
+def watched(
+    callback: Callback | None, tape: Tape | None = None
+) -> Iterator[None]:
     """Tell a callback of the calls in this context; a tape keeps their results."""
     token = _watching.set((callback, tape))
     try:
@@ -137,13 +139,18 @@ class Called:
             objects = [self.items[int(item)] for item in rows[unique, 0]]
         return [objects[at] for at in position.tolist()]
 
-    def _results(self, left: list[Any], right: list[Any], workers: int) -> Floats:
+    def _results(
+        self, left: list[Any], right: list[Any], workers: int
+    ) -> Floats:
         """Call for pairs of objects, and check that each result is a number."""
         blocks = row_blocks(len(left), 1, -(-len(left) // workers))
         parts = (
-            delayed(_call)(self.metric, self.params, left[block], right[block]) for block in blocks
+            delayed(_call)(self.metric, self.params, left[block], right[block])
+            for block in blocks
         )
-        values = [value for part in Parallel(n_jobs=workers)(parts) for value in part]
+        values = [
+            value for part in Parallel(n_jobs=workers)(parts) for value in part
+        ]
         results = np.array(values)
         if results.ndim != 1 or results.dtype.kind not in "biuf":
             kind = type(values[0]).__name__
@@ -153,5 +160,7 @@ class Called:
         return results.astype(np.float64)
 
 
-def _call(metric: Any, params: dict[str, Any], left: list[Any], right: list[Any]) -> list[Any]:
+def _call(
+    metric: Any, params: dict[str, Any], left: list[Any], right: list[Any]
+) -> list[Any]:
     return [metric(a, b, **params) for a, b in zip(left, right, strict=True)]

@@ -38,14 +38,20 @@ class ChunkedRows:
     params: dict[str, Any]
 
     @classmethod
-    def of(cls, features: Array, metric: Any, params: dict[str, Any] | None = None) -> Self:
+    def of(
+        cls, features: Array, metric: Any, params: dict[str, Any] | None = None
+    ) -> Self:
         """Check shape and chunks, and fit the metric to the rows."""
         rows = check_rows(features)
         n, d = rows.shape
         if n < 2 or d < 1:
-            raise InputError(f"X has {n} rows and {d} columns; pass 2 rows or more of features.")
+            raise InputError(
+                f"X has {n} rows and {d} columns; pass 2 rows or more of features."
+            )
         fitted = fitted_params(metric, rows, params or {})
-        neighbor_index(np.full((2, d), 0.5 / d), metric, fitted)  # refuses unknown metrics
+        neighbor_index(
+            np.full((2, d), 0.5 / d), metric, fitted
+        )  # refuses unknown metrics
         return cls(rows, metric, fitted)
 
     def persisted(self) -> Self:
@@ -72,9 +78,13 @@ class ChunkedRows:
             lengths: Floats = space.between(rows)
             if numbers is None:
                 return lengths
-            return np.take_along_axis(lengths, numbers[first : first + len(rows)], axis=1)
+            return np.take_along_axis(
+                lengths, numbers[first : first + len(rows)], axis=1
+            )
 
-        return np.asarray(map_rows(self.features, compare, n_chosen, width).compute())
+        return np.asarray(
+            map_rows(self.features, compare, n_chosen, width).compute()
+        )
 
     def between(self, new: Floats) -> Floats:
         """Return the dissimilarities of new rows to the fitted ones."""
@@ -104,20 +114,33 @@ class ChunkedRows:
         merge = dask.delayed(_merged)
         tasks = []
         for rows in asked.to_delayed()[:, 0]:
-            parts = [find(rows, *part, count, metric) for part in zip(chunks, starts, strict=True)]
+            parts = [
+                find(rows, *part, count, metric)
+                for part in zip(chunks, starts, strict=True)
+            ]
             tasks.append(merge(parts, count))
-        lengths, ids = map(np.concatenate, zip(*dask.compute(*tasks), strict=True))
+        lengths, ids = map(
+            np.concatenate, zip(*dask.compute(*tasks), strict=True)
+        )
         return np.repeat(objects, count), ids.ravel(), lengths.ravel()
 
 
-def _nearest_in(rows: Floats, chunk: Floats, start: int, count: int, metric: Any) -> Nearest:
+def _nearest_in(
+    rows: Floats, chunk: Floats, start: int, count: int, metric: Any
+) -> Nearest:
     """Find the nearest of some rows in one chunk, all of it if it has no more than `count`."""
-    lengths, ids = neighbor_index(chunk, *metric).kneighbors(rows, min(count, len(chunk)))
+    lengths, ids = neighbor_index(chunk, *metric).kneighbors(
+        rows, min(count, len(chunk))
+    )
     return lengths, ids + start
 
 
 def _merged(parts: list[Nearest], count: int) -> Nearest:
     """Keep the `count` nearest of those found in several chunks."""
-    lengths, ids = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
+    lengths, ids = (
+        np.concatenate(part, axis=1) for part in zip(*parts, strict=True)
+    )
     kept = np.argpartition(lengths, count - 1, axis=1)[:, :count]
-    return np.take_along_axis(lengths, kept, axis=1), np.take_along_axis(ids, kept, axis=1)
+    return np.take_along_axis(lengths, kept, axis=1), np.take_along_axis(
+        ids, kept, axis=1
+    )

@@ -35,11 +35,15 @@ def lazy_dissimilarity(
     """
     _check_shape(data)
     n = len(data)
-    rules = Rules(squared, False, False, validation.as_labels(labels, n), in_memory=False)
+    rules = Rules(
+        squared, False, False, validation.as_labels(labels, n), in_memory=False
+    )
     dtype = np.dtype(validation.working_dtype(data))
     given = lazy.kept(data.astype(dtype))
     extent, gap_at = _survey(given)
-    validation.validate(extent, partial(_strips, given), rules, n, dtype, gap_at=gap_at)
+    validation.validate(
+        extent, partial(_strips, given), rules, n, dtype, gap_at=gap_at
+    )
 
     def finish(chunk: Floats, block_info: Any = None) -> Floats:
         (top, bottom), (left, right) = block_info[0]["array-location"]
@@ -52,14 +56,18 @@ def lazy_dissimilarity(
         square[own - top, own - left] = 0
         return square
 
-    return lazy.kept(given.map_blocks(finish, dtype=dtype, meta=np.empty((0, 0), dtype)))
+    return lazy.kept(
+        given.map_blocks(finish, dtype=dtype, meta=np.empty((0, 0), dtype))
+    )
 
 
 def _check_shape(data: Array) -> None:
     lazy.require_known_chunks(data, "D")
     if data.ndim != 2 or data.shape[0] != data.shape[1]:
         size = " × ".join(str(size) for size in data.shape)
-        raise InputError(f"D is not square: {size}; a dask array must be n × n.")
+        raise InputError(
+            f"D is not square: {size}; a dask array must be n × n."
+        )
     if len(data) < 2:
         raise InputError(f"D has {len(data)} objects; at least 2 are needed.")
 
@@ -77,11 +85,16 @@ def _survey(data: Array) -> tuple[Extent, tuple[int, int]]:
     tiles = [(rows, columns) for rows in tops for columns in lefts]
     chunks = data.to_delayed().ravel()
     reached = lazy.compute(
-        *(reach(chunk, *tile, shared) for chunk, tile in zip(chunks, tiles, strict=True))
+        *(
+            reach(chunk, *tile, shared)
+            for chunk, tile in zip(chunks, tiles, strict=True)
+        )
     )
     extent = Extent()
     apart = np.zeros(n)
-    for (rows, columns), (part, along_rows, along_columns) in zip(tiles, reached, strict=True):
+    for (rows, columns), (part, along_rows, along_columns) in zip(
+        tiles, reached, strict=True
+    ):
         extent = extent.merged(part)
         apart[rows] += along_rows
         apart[columns] -= along_columns
@@ -96,16 +109,22 @@ def _survey(data: Array) -> tuple[Extent, tuple[int, int]]:
     return extent, (i, j)
 
 
-def _reach(chunk: Floats, rows: slice, columns: slice, v: Floats) -> tuple[Extent, Floats, Floats]:
+def _reach(
+    chunk: Floats, rows: slice, columns: slice, v: Floats
+) -> tuple[Extent, Floats, Floats]:
     """Return how far the entries of a chunk reach, and its parts of D v and vᵀ D."""
     if not chunk.size:
         return Extent(), np.zeros(chunk.shape[0]), np.zeros(chunk.shape[1])
     low = float(chunk.min())
     high = float(chunk.max())
     size = max(high, -low)
-    own = float(np.abs(np.diagonal(chunk, rows.start - columns.start)).max(initial=0.0))
+    own = float(
+        np.abs(np.diagonal(chunk, rows.start - columns.start)).max(initial=0.0)
+    )
     extent = Extent(-low, high, 0.0, size, size, own)
-    with np.errstate(invalid="ignore", over="ignore"):  # decided when the walk is over
+    with np.errstate(
+        invalid="ignore", over="ignore"
+    ):  # decided when the walk is over
         return extent, chunk @ v[columns], v[rows] @ chunk
 
 

@@ -35,11 +35,17 @@ class Components:
         chosen = max(1, min(MOST_CHOSEN, n - 1))
         if isinstance(n_components, str) and n_components == AUTO:
             return cls(chosen, goal=AUTO)
-        if isinstance(n_components, (float, np.floating)) and 0 < n_components < 1:
+        if (
+            isinstance(n_components, (float, np.floating))
+            and 0 < n_components < 1
+        ):
             return cls(chosen, goal=float(n_components))
         pair = isinstance(n_components, (tuple, list))
         counts: list[Any] = [*n_components] if pair else [n_components]  # type: ignore[misc]
-        whole = all(isinstance(c, (int, np.integer)) and not isinstance(c, bool) for c in counts)
+        whole = all(
+            isinstance(c, (int, np.integer)) and not isinstance(c, bool)
+            for c in counts
+        )
         if not whole or min(counts, default=-1) < 0 or len(counts) != 1 + pair:
             raise InputError(
                 f"{option('n_components', n_components)} must be a whole number k from 1 to "
@@ -57,7 +63,9 @@ class Components:
         return cls(total, signature)
 
 
-def spaced_ks(k_max: int, dense_up_to: int = 20, points: int = 20) -> tuple[int, ...]:
+def spaced_ks(
+    k_max: int, dense_up_to: int = 20, points: int = 20
+) -> tuple[int, ...]:
     """Return a grid that shows the whole shape of a curve: every k at first, then evenly in log k.
 
     Parameters

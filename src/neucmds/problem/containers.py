@@ -29,14 +29,18 @@ def unwrap(data: Any) -> tuple[Array, Sequence[object] | None]:
     if isinstance(data, (str, os.PathLike)):
         # Read, not mapped: squared in place it takes the memory of D once, not twice.
         return read_table(data)
-    if hasattr(data, "ids") and hasattr(data, "data"):  # scikit-bio's DistanceMatrix
+    if hasattr(data, "ids") and hasattr(
+        data, "data"
+    ):  # scikit-bio's DistanceMatrix
         return np.asarray(data.data), tuple(data.ids)
     if is_frame(data):
         # pandas' nullable columns come as objects; NA becomes NaN and is judged like any other.
         values = data.to_numpy()
         if values.dtype == object:
             _refuse_shape(values)
-            values = as_real(data.to_numpy(dtype=object, na_value=np.nan), "entries of D")
+            values = as_real(
+                data.to_numpy(dtype=object, na_value=np.nan), "entries of D"
+            )
         return values, _frame_labels(data)
     if hasattr(data, "tocsr"):
         raise InputError(
@@ -45,7 +49,9 @@ def unwrap(data: Any) -> tuple[Array, Sequence[object] | None]:
             "evaluate; compare, stress_curve and diagnose need every pair."
         )
     if arrays.is_dask(data):
-        raise InputError("D is a dask array; hand it to neuc_mds or NeucMDS, or pass D.compute().")
+        raise InputError(
+            "D is a dask array; hand it to neuc_mds or NeucMDS, or pass D.compute()."
+        )
     refuse_networkx(data)
     return as_real(data, "entries of D"), None
 
@@ -56,7 +62,9 @@ def as_real(data: Any, what: str) -> Array:
     `what` names them in messages, in the plural.
     """
     if isinstance(data, (str, os.PathLike)):
-        raise InputError(f"{what} are given as a path ({os.fspath(data)!r}); read the file first.")
+        raise InputError(
+            f"{what} are given as a path ({os.fspath(data)!r}); read the file first."
+        )
     if hasattr(data, "tocoo"):
         raise InputError(f"{what} are a sparse array; pass its toarray().")
     if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
@@ -67,10 +75,16 @@ def as_real(data: Any, what: str) -> Array:
             if data.dtype == object:
                 data = data.astype(np.float64)
         except (ValueError, TypeError) as problem:
-            raise InputError(f"{what} are not numbers ({one_line(problem)}).") from problem
+            raise InputError(
+                f"{what} are not numbers ({one_line(problem)})."
+            ) from problem
     refuse_sparse_tensor(data, what)
-    if not arrays.namespace(data).isdtype(data.dtype, ("bool", "integral", "real floating")):
-        raise InputError(f"{what} have dtype {data.dtype}, not a real number; convert it.")
+    if not arrays.namespace(data).isdtype(
+        data.dtype, ("bool", "integral", "real floating")
+    ):
+        raise InputError(
+            f"{what} have dtype {data.dtype}, not a real number; convert it."
+        )
     return data
 
 
@@ -99,7 +113,9 @@ def to_square(array: Array, dtype: Any) -> Array:
         array = _spread(array, dtype)
     _refuse_shape(array)
     if array.shape[0] < 2:
-        raise InputError(f"D has {array.shape[0]} objects; at least 2 are needed.")
+        raise InputError(
+            f"D has {array.shape[0]} objects; at least 2 are needed."
+        )
     return array
 
 
@@ -108,10 +124,14 @@ def _refuse_shape(array: Array) -> None:
     if len(shape) != 2 or shape[0] != shape[1]:
         size = " × ".join(map(str, shape)) or "a single number"
         edges = ask_for_edges(shape[-1]) if len(shape) == 2 else ""
-        raise InputError(f"D is not square: {size}; pass n × n, or n(n-1)/2 condensed{edges}.")
+        raise InputError(
+            f"D is not square: {size}; pass n × n, or n(n-1)/2 condensed{edges}."
+        )
 
 
-def read_square(path: str | os.PathLike[str]) -> tuple[Array, tuple[str, ...] | None]:
+def read_square(
+    path: str | os.PathLike[str],
+) -> tuple[Array, tuple[str, ...] | None]:
     """Read a square or condensed matrix and its labels, unchecked."""
     values, labels = read_table(path, mmap=True)
     square = to_square(np.asarray(values), working_dtype(values))
@@ -132,7 +152,9 @@ def named_features(data: Any, labels: Any) -> tuple[Any, Any]:
     refuse_networkx(data, "X")
     if not is_frame(data):
         return data, labels
-    return as_real(data, "features"), row_names(data) if labels is None else labels
+    return as_real(data, "features"), row_names(
+        data
+    ) if labels is None else labels
 
 
 def as_objects(data: Any) -> list[Any] | None:
@@ -148,22 +170,30 @@ def as_objects(data: Any) -> list[Any] | None:
                 array = None
         except (ValueError, TypeError):
             array = None
-    elif arrays.is_numpy(data) or (hasattr(data, "iloc") and not is_frame(data)):
+    elif arrays.is_numpy(data) or (
+        hasattr(data, "iloc") and not is_frame(data)
+    ):
         array = np.asarray(data)
     else:
         refuse_networkx(data, "X")
         if not hasattr(data, "shape"):
             kind = type(data).__name__
-            raise InputError(f"X is of type {kind}; pass a list of objects, or rows of numbers.")
+            raise InputError(
+                f"X is of type {kind}; pass a list of objects, or rows of numbers."
+            )
         return None
-    numbers = array is not None and array.ndim == 2 and array.dtype.kind in "fiub"
+    numbers = (
+        array is not None and array.ndim == 2 and array.dtype.kind in "fiub"
+    )
     if numbers:
         return None
     return list(data)
 
 
 def _frame_labels(frame: Any) -> Sequence[object] | None:
-    rows, cols = ([str(label) for label in axis] for axis in (frame.index, frame.columns))
+    rows, cols = (
+        [str(label) for label in axis] for axis in (frame.index, frame.columns)
+    )
     if len(rows) == len(cols):
         return agreed(rows, cols, "D")
     return None
@@ -184,5 +214,7 @@ def _spread(condensed: Array, dtype: Any) -> Array:
             f"D of {n} objects, spread from its condensed triangle,",
             "pass it as float32, or a square npy file, which is read in blocks",
         )
-    square = squareform(arrays.to_numpy(xp.astype(condensed, dtype)), checks=False)
+    square = squareform(
+        arrays.to_numpy(xp.astype(condensed, dtype)), checks=False
+    )
     return arrays.asarray_like(square, condensed, dtype=dtype)

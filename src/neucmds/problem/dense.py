@@ -20,7 +20,14 @@ from neucmds.errors import InputError
 from neucmds.problem import validation
 from neucmds.problem.containers import to_square, unwrap
 from neucmds.problem.names import Labels
-from neucmds.problem.validation import Extent, Half, Rules, Strips, validate, working_dtype
+from neucmds.problem.validation import (
+    Extent,
+    Half,
+    Rules,
+    Strips,
+    validate,
+    working_dtype,
+)
 
 if TYPE_CHECKING:
     from neucmds.spectrum.operators.gram import Gram
@@ -97,14 +104,22 @@ def as_squares(
     else:
         dtype = working_dtype(array)
     source = to_square(array, dtype)
-    names = validation.as_labels(own_labels if labels is None else labels, source.shape[0])
+    names = validation.as_labels(
+        own_labels if labels is None else labels, source.shape[0]
+    )
     read_here = isinstance(data, (str, os.PathLike, list, tuple))
-    overwrite = source is not array or read_here or (not copy and arrays.is_array(data))
+    overwrite = (
+        source is not array
+        or read_here
+        or (not copy and arrays.is_array(data))
+    )
     rules = Rules(squared, symmetrize, missing == "ignore", names)
     return _checked_values(source, dtype, rules, overwrite), names
 
 
-def _checked_values(source: Array, dtype: Any, rules: Rules, overwrite: bool) -> Array:
+def _checked_values(
+    source: Array, dtype: Any, rules: Rules, overwrite: bool
+) -> Array:
     """Validate a square matrix and return it on the squared scale.
 
     A new target is written in the walk that checks; the source itself only once all has passed, so
@@ -113,14 +128,20 @@ def _checked_values(source: Array, dtype: Any, rules: Rules, overwrite: bool) ->
     n = int(source.shape[0])
     xp = arrays.namespace(source)
     target = _target(source, dtype, rules, overwrite)
-    at_once = target is not None and target is not source and not rules.symmetrize
+    at_once = (
+        target is not None and target is not source and not rules.symmetrize
+    )
     extent = _extent_on_gpu(source, dtype)
     if extent is None:
         extent = _walk(source, dtype, rules, target if at_once else None)
     else:
         at_once = False
-    size, triangle = validate(extent, partial(_strips, source), rules, n, dtype, xp)
-    if dtype == xp.float32 and validation.exceeds_range(size, rules.squared, 32, n):
+    size, triangle = validate(
+        extent, partial(_strips, source), rules, n, dtype, xp
+    )
+    if dtype == xp.float32 and validation.exceeds_range(
+        size, rules.squared, 32, n
+    ):
         # float32 squares of 1e-25 are zero, and those of 1e20 infinite.
         target = _target(source, xp.float64, rules, False)
         at_once = False
@@ -131,7 +152,9 @@ def _checked_values(source: Array, dtype: Any, rules: Rules, overwrite: bool) ->
     return target
 
 
-def _target(source: Array, dtype: Any, rules: Rules, overwrite: bool) -> Array | None:
+def _target(
+    source: Array, dtype: Any, rules: Rules, overwrite: bool
+) -> Array | None:
     """Where the result is written: nowhere (the source will do), over the source, or anew."""
     xp = arrays.namespace(source)
     same_dtype = source.dtype == dtype
@@ -150,7 +173,9 @@ def _target(source: Array, dtype: Any, rules: Rules, overwrite: bool) -> Array |
         )
     target = arrays.empty_like(source, source.shape, dtype)
     if not arrays.is_writable(target):
-        raise InputError(f"arrays of {xp.__name__} cannot be written to; pass numpy.asarray(D).")
+        raise InputError(
+            f"arrays of {xp.__name__} cannot be written to; pass numpy.asarray(D)."
+        )
     return target
 
 
@@ -183,12 +208,16 @@ def _walk(
                 upper = xp.astype(source[rows, cols], dtype, copy=False)
                 lower = xp.astype(source[cols, rows], dtype, copy=False)
                 if look:
-                    extent = extent.merged(pair_extent(upper, lower, rows == cols))
+                    extent = extent.merged(
+                        pair_extent(upper, lower, rows == cols)
+                    )
                 if target is not None:
                     _write(target, upper, lower, rows, cols, rules, triangle)
         return extent
 
-    strips = (parallel_map if in_numpy else map)(walk_strip, range(len(blocks)))
+    strips = (parallel_map if in_numpy else map)(
+        walk_strip, range(len(blocks))
+    )
     return reduce(Extent.merged, strips, Extent())
 
 
@@ -277,10 +306,14 @@ def finished(tile: Array, rules: Rules, diagonal: bool) -> Array:
         return tile
     xp = arrays.namespace(tile)
     index = arrays.asarray_like(np.arange(tile.shape[0]), tile, dtype=xp.int64)
-    return xp.where(index[:, None] == index[None, :], xp.zeros_like(tile), tile)
+    return xp.where(
+        index[:, None] == index[None, :], xp.zeros_like(tile), tile
+    )
 
 
-def averaged(upper: Array, mirror: Array, diagonal: bool, triangle: Half | None) -> Array:
+def averaged(
+    upper: Array, mirror: Array, diagonal: bool, triangle: Half | None
+) -> Array:
     """Mean of a tile and its mirror image; the half that holds D, where the other holds nothing."""
     xp = arrays.namespace(upper)
     if triangle is not None:
@@ -293,4 +326,6 @@ def averaged(upper: Array, mirror: Array, diagonal: bool, triangle: Half | None)
         half = xp.triu(half, k=1)
         return half + half.T
     mean = 0.5 * upper + 0.5 * mirror
-    return xp.where(xp.isnan(upper), mirror, xp.where(xp.isnan(mirror), upper, mean))
+    return xp.where(
+        xp.isnan(upper), mirror, xp.where(xp.isnan(mirror), upper, mean)
+    )

@@ -30,13 +30,28 @@ Floats = npt.NDArray[np.float64]
 Table = tuple[npt.NDArray[Any], Labels]
 
 KINDS = {
-    **dict.fromkeys((".csv", ".tsv", ".txt", ".lsmat", ".phy", ".phylip", ".dist"), "text"),
+    **dict.fromkeys(
+        (".csv", ".tsv", ".txt", ".lsmat", ".phy", ".phylip", ".dist"), "text"
+    ),
     ".npy": "npy",
     ".npz": "npz",
     ".qza": "qza",
 }
 # Of numbers and of metadata alike.
-MISSING = ["", "NA", "na", "N/A", "n/a", "NaN", "nan", "-nan", "-NaN", "NULL", "null", "None"]
+MISSING = [
+    "",
+    "NA",
+    "na",
+    "N/A",
+    "n/a",
+    "NaN",
+    "nan",
+    "-nan",
+    "-NaN",
+    "NULL",
+    "null",
+    "None",
+]
 MISSING += ["none", "?"]
 # The first line of a PHYLIP file, the number of objects.
 COUNT = re.compile(r"\s*[0-9]{1,9}\s*")
@@ -47,13 +62,17 @@ def require_pandas(what: str) -> Any:
     try:
         import pandas
     except ImportError as error:
-        raise InputError(f"{what} needs pandas: pip install 'neucmds[cli]'.") from error
+        raise InputError(
+            f"{what} needs pandas: pip install 'neucmds[cli]'."
+        ) from error
     return pandas
 
 
 def one_line(error: Exception) -> str:
     """Return the message of another library for use inside our own."""
-    return " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
+    return (
+        " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
+    )
 
 
 def ask_for_edges(width: int) -> str:
@@ -68,7 +87,9 @@ def opened(path: str | PathLike[str]) -> Iterator[tuple[str, BinaryIO, str]]:
     """Open a file, or standard input for `-`: its format, its bytes, and its name for messages."""
     if str(path) == "-":
         if sys.stdin is None:
-            raise InputError("standard input is closed; pass the name of a file.")
+            raise InputError(
+                "standard input is closed; pass the name of a file."
+            )
         content = sys.stdin.buffer.read()
         kind = "text"
         if content.startswith(b"\x93NUMPY"):
@@ -79,13 +100,20 @@ def opened(path: str | PathLike[str]) -> Iterator[tuple[str, BinaryIO, str]]:
         return
     file = Path(path)
     if not file.is_file():
-        raise InputError(f"{file} does not exist, or is a directory; pass a file.")
+        raise InputError(
+            f"{file} does not exist, or is a directory; pass a file."
+        )
     kind = KINDS.get(file.suffix.lower(), "")
-    with format_errors(file.name, "a file that can be read"), file.open("rb") as stream:
+    with (
+        format_errors(file.name, "a file that can be read"),
+        file.open("rb") as stream,
+    ):
         yield kind, stream, file.name
 
 
-def read_table(path: str | PathLike[str], *, mmap: bool = False) -> tuple[Any, Labels]:
+def read_table(
+    path: str | PathLike[str], *, mmap: bool = False
+) -> tuple[Any, Labels]:
     """Read a square or condensed matrix of numbers, and the names of its objects if it has any.
 
     The suffix of the file decides on its format, for `-`, standard input, its first bytes. Numbers
@@ -98,16 +126,25 @@ def read_table(path: str | PathLike[str], *, mmap: bool = False) -> tuple[Any, L
         if kind == "npy":
             with format_errors(name, "an npy file"):
                 if mmap and str(path) != "-":
-                    return np.load(path, mmap_mode="r", allow_pickle=False), None
-                return np.lib.format.read_array(stream, allow_pickle=False), None
+                    return np.load(
+                        path, mmap_mode="r", allow_pickle=False
+                    ), None
+                return np.lib.format.read_array(
+                    stream, allow_pickle=False
+                ), None
         if kind == "npz":
-            with format_errors(name, "an npz file"), np.lib.npyio.NpzFile(stream) as archive:
+            with (
+                format_errors(name, "an npz file"),
+                np.lib.npyio.NpzFile(stream) as archive,
+            ):
                 return _from_npz(archive, name)
         if kind == "qza":
             return _from_qza(stream, name)
         if kind == "text":
             return _square(decoded(stream, name), name)
-        raise InputError(f"{name} has no suffix that is known; known are {', '.join(KINDS)}.")
+        raise InputError(
+            f"{name} has no suffix that is known; known are {', '.join(KINDS)}."
+        )
 
 
 def _from_npz(archive: Any, name: str) -> Table:
@@ -132,24 +169,36 @@ def _from_npz(archive: Any, name: str) -> Table:
             # `labels` are often classes, which name groups and not objects.
             if len(set(texts.tolist())) == n == len(texts):
                 labels = tuple(map(str, texts))
-                "".join(labels).casefold()  # raises where damaged bytes are no characters
+                "".join(
+                    labels
+                ).casefold()  # raises where damaged bytes are no characters
                 return values, labels
     return values, None
 
 
 def _from_qza(stream: BinaryIO, name: str) -> Table:
     """Read the distance matrix of an artifact of QIIME 2, a zip archive, and nothing else of it."""
-    with format_errors(name, "an artifact of QIIME 2"), zipfile.ZipFile(stream) as archive:
-        inside = {member.filename.partition("/")[2]: member for member in archive.infolist()}
+    with (
+        format_errors(name, "an artifact of QIIME 2"),
+        zipfile.ZipFile(stream) as archive,
+    ):
+        inside = {
+            member.filename.partition("/")[2]: member
+            for member in archive.infolist()
+        }
         matrix = inside.get("data/distance-matrix.tsv")
         if matrix is None:
-            data = ", ".join([path for path in inside if path.startswith("data/")][:3])
+            data = ", ".join(
+                [path for path in inside if path.startswith("data/")][:3]
+            )
             raise InputError(
                 f"{name} holds {data or 'no data'} and no data/distance-matrix.tsv; pass an "
                 "artifact of the type DistanceMatrix."
             )
         # No more is read than the archive says, whatever is packed into it.
-        require_memory(2 * matrix.file_size, f"the matrix of {name}", "use fewer samples")
+        require_memory(
+            2 * matrix.file_size, f"the matrix of {name}", "use fewer samples"
+        )
         with archive.open(matrix) as member:
             return _square(decoded(member, name), name)
 
@@ -197,12 +246,16 @@ def _lines(text: str, name: str) -> tuple[list[str], str | None]:
     delimiter = next((mark for mark in "\t;," if mark in lines[-1]), None)
     while lines and lines[0].lstrip().startswith("#"):
         # A header may begin with #, too.
-        if delimiter is not None and lines[0].count(delimiter) >= lines[-1].count(delimiter):
+        if delimiter is not None and lines[0].count(delimiter) >= lines[
+            -1
+        ].count(delimiter):
             break
         lines = lines[1:]
     if not lines:
         raise InputError(f"{name} is empty.")
-    if delimiter is not None and all(line.endswith(delimiter) for line in lines):
+    if delimiter is not None and all(
+        line.endswith(delimiter) for line in lines
+    ):
         lines = [line.removesuffix(delimiter) for line in lines]
     return lines, delimiter
 
@@ -211,11 +264,15 @@ def _cells(line: str, delimiter: str | None) -> list[str]:
     """Cut a line into cells without quotes and blanks around them."""
     if '"' not in line:
         return [cell.strip() for cell in line.split(delimiter)]
-    cut = csv.reader([line.strip(" ")], delimiter=delimiter or " ", skipinitialspace=True)
+    cut = csv.reader(
+        [line.strip(" ")], delimiter=delimiter or " ", skipinitialspace=True
+    )
     try:
         return [cell.strip() for cell in next(cut)]
     except csv.Error as error:
-        raise InputError(f"a line begins {line[:40]!r}: {one_line(error)}.") from error
+        raise InputError(
+            f"a line begins {line[:40]!r}: {one_line(error)}."
+        ) from error
 
 
 def _widths(lines: Sequence[str], delimiter: str | None) -> list[int]:
@@ -226,7 +283,11 @@ def _widths(lines: Sequence[str], delimiter: str | None) -> list[int]:
 
 
 def _frame(
-    lines: Sequence[str], delimiter: str | None, n_names: int, width: int, name: str
+    lines: Sequence[str],
+    delimiter: str | None,
+    n_names: int,
+    width: int,
+    name: str,
 ) -> tuple[list[list[str]], Floats]:
     """Read columns of names, and the numbers after them; cells that a line lacks are NaN."""
     pandas = require_pandas(f"reading {name}")
@@ -244,39 +305,59 @@ def _frame(
     try:
         frame = pandas.read_csv(
             io.StringIO(text),
-            dtype=dict.fromkeys(range(n_names), str) | dict.fromkeys(numbers, np.float64),
+            dtype=dict.fromkeys(range(n_names), str)
+            | dict.fromkeys(numbers, np.float64),
             na_values=dict.fromkeys(numbers, MISSING),
             **settings,
         )
     except (ValueError, OverflowError) as error:
         _refuse_cells(lines, delimiter, n_names, name)
-        raise InputError(f"{name} is not a table: {one_line(error)}.") from error
+        raise InputError(
+            f"{name} is not a table: {one_line(error)}."
+        ) from error
     if len(frame) != len(lines):
         raise InputError(f"{name} is not a table: a quotation mark is open.")
-    names = [[str(cell).strip() for cell in frame[column]] for column in range(n_names)]
+    names = [
+        [str(cell).strip() for cell in frame[column]]
+        for column in range(n_names)
+    ]
     return names, frame[list(numbers)].to_numpy(np.float64)
 
 
-def _refuse_cells(lines: Sequence[str], delimiter: str | None, n_names: int, name: str) -> None:
+def _refuse_cells(
+    lines: Sequence[str], delimiter: str | None, n_names: int, name: str
+) -> None:
     """Name the first cell that is not a number."""
     for line in lines:
         for cell in _cells(line, delimiter)[n_names:]:
             if _is_text(cell):
-                raise InputError(f"{name}: {cell[:40]!r} is not a number, in {line[:40]!r}.")
+                raise InputError(
+                    f"{name}: {cell[:40]!r} is not a number, in {line[:40]!r}."
+                )
 
 
-def _refuse_ragged(lines: Sequence[str], widths: Sequence[int], width: int, name: str) -> None:
+def _refuse_ragged(
+    lines: Sequence[str], widths: Sequence[int], width: int, name: str
+) -> None:
     """Refuse lines of different widths, unless each has a cell more than the one before."""
-    growing = len(widths) > 2 and widths == list(range(widths[0], widths[0] + len(widths)))
+    growing = len(widths) > 2 and widths == list(
+        range(widths[0], widths[0] + len(widths))
+    )
     for line, cells in zip(lines, widths, strict=True):
         if cells != width and not growing:
-            raise InputError(f"{name}: {cells} cells where others have {width}, in {line[:40]!r}.")
+            raise InputError(
+                f"{name}: {cells} cells where others have {width}, in {line[:40]!r}."
+            )
 
 
 def _square(text: str, name: str) -> Table:
     """Read a square matrix or a lower triangle, with or without names, or a condensed list."""
     lines, delimiter = _lines(text, name)
-    if len(lines) > 1 and COUNT.fullmatch(lines[0]) and _is_text(_cells(lines[1], delimiter)[0]):
+    if (
+        len(lines) > 1
+        and COUNT.fullmatch(lines[0])
+        and _is_text(_cells(lines[1], delimiter)[0])
+    ):
         # PHYLIP announces the number of objects, whose names have no blanks.
         if len(lines) - 1 != int(lines[0]):
             raise InputError(
@@ -286,7 +367,9 @@ def _square(text: str, name: str) -> Table:
     if len(lines) == 1:
         lines = _cells(lines[0], delimiter)
         if all(map(_is_text, filter(None, lines))):
-            raise InputError(f"{name} holds one line of names and no numbers below it.")
+            raise InputError(
+                f"{name} holds one line of names and no numbers below it."
+            )
         delimiter = "\t"
     first = _cells(lines[0], delimiter)
     widths = _widths(lines, delimiter)
@@ -300,7 +383,9 @@ def _square(text: str, name: str) -> Table:
         return _mirrored(values), tuple(names[0])
     # R leaves out the cell above the names, which may be numbers.
     corner = first[0] == "" or _is_text(first[0])
-    corner = corner or first == [_cells(line, delimiter)[0] for line in lines[1:]]
+    corner = corner or first == [
+        _cells(line, delimiter)[0] for line in lines[1:]
+    ]
     header = height == width + 1 or (height == width and corner)
     labelled = width == height + 1 or (height == width and corner)
     n = width - labelled
@@ -311,7 +396,9 @@ def _square(text: str, name: str) -> Table:
     if widths[0] < n:
         _refuse_ragged(lines, widths, width, name)
     _refuse_ragged(lines[header:], widths[header:], width, name)
-    names, values = _frame(lines[header:], delimiter, int(labelled), width, name)
+    names, values = _frame(
+        lines[header:], delimiter, int(labelled), width, name
+    )
     if header:
         above = tuple(first[-n:])
     else:
@@ -358,7 +445,9 @@ def read_columns(path: str | PathLike[str]) -> tuple[Any, Any, Floats]:
     if _is_text(first[2]):
         lines = lines[1:]
     if not lines:
-        raise InputError(f"{name} has one line, of names, and no edges below it.")
+        raise InputError(
+            f"{name} has one line, of names, and no edges below it."
+        )
     _refuse_ragged(lines, _widths(lines, delimiter), 3, name)
     (left, right), lengths = _frame(lines, delimiter, 2, 3, name)
     nodes = np.array([left, right])
@@ -386,11 +475,19 @@ def read_new_objects(
             columns = names
     if names is not None and len(names) != len(values):
         names = None
-    if columns is not None and fitted is not None and len(columns) == values.shape[1]:
-        order = order_of(columns, fitted, "columns of the new objects", others=True)
+    if (
+        columns is not None
+        and fitted is not None
+        and len(columns) == values.shape[1]
+    ):
+        order = order_of(
+            columns, fitted, "columns of the new objects", others=True
+        )
         values = values[:, order]
         if len(columns) > n and names is not None:
-            new = [i for i, label in enumerate(names) if label not in set(fitted)]
+            new = [
+                i for i, label in enumerate(names) if label not in set(fitted)
+            ]
             values = values[new]
             names = tuple(names[i] for i in new)
     if values.dtype.kind not in "fiub" or values.shape[1:] != (n,):
@@ -411,8 +508,17 @@ def _new_rows(text: str, name: str, n: int) -> tuple[Floats, Labels, Labels]:
     # R leaves out the cell above the row names, pandas leaves it empty.
     shorter = len(first) == width - 1
     labelled = shorter or first[0] == "" or _is_text(last[0]) or width == n + 1
-    header = shorter or (labelled and first[0] == "") or any(map(_is_text, first[1:]))
-    if labelled and not header and _is_text(first[0]) and not _is_text(last[0]):
+    header = (
+        shorter
+        or (labelled and first[0] == "")
+        or any(map(_is_text, first[1:]))
+    )
+    if (
+        labelled
+        and not header
+        and _is_text(first[0])
+        and not _is_text(last[0])
+    ):
         header = True  # a title above names that are numbers
     if header and len(lines) > 1:
         lines = lines[1:]

@@ -22,7 +22,12 @@ from neucmds.backend.memory import require_memory
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.problem.names import counts, is_frame, listed
 from neucmds.problem.pairs import TOLERANCE, edges_of, refuse_parts
-from neucmds.problem.sampled_pairs import PairSample, Sizes, Windows, drawn_pairs
+from neucmds.problem.sampled_pairs import (
+    PairSample,
+    Sizes,
+    Windows,
+    drawn_pairs,
+)
 from neucmds.problem.validation import entry_name
 
 Floats = npt.NDArray[Any]
@@ -63,13 +68,17 @@ class Graph(sparse.csr_array):  # type: ignore[misc]
         out = np.asarray(csgraph.dijkstra(self, indices=sources, limit=limit))
         if self.direction in (None, "out"):
             return out
-        back = np.asarray(csgraph.dijkstra(self.T, indices=sources, limit=limit))
+        back = np.asarray(
+            csgraph.dijkstra(self.T, indices=sources, limit=limit)
+        )
         return DIRECTIONS[self.direction](out, back)
 
     def to_nearest(self, nodes: Ints, **settings: Any) -> Any:
         """Search from the nearest of some nodes along edges in either direction."""
         directed = self.direction is None
-        return csgraph.dijkstra(self, directed=directed, indices=nodes, min_only=True, **settings)
+        return csgraph.dijkstra(
+            self, directed=directed, indices=nodes, min_only=True, **settings
+        )
 
     def search_around(self, nodes: Ints, limit: float) -> tuple[Ints, Floats]:
         """Return the nodes within a limit of some, in order, and lengths to them, a row for each.
@@ -112,7 +121,10 @@ def named_graph(
 
 
 def as_graph(
-    data: Any, labels: Any = None, direction: str | None = None, directed: bool = False
+    data: Any,
+    labels: Any = None,
+    direction: str | None = None,
+    directed: bool = False,
 ) -> Graph:
     """Check a sparse array of lengths, and make it a symmetric CSR array of float64, connected.
 
@@ -129,7 +141,9 @@ def as_graph(
         )
     n = int(data.shape[0])
     if data.shape != (n, n):
-        raise InputError(f"the graph is not square: {' × '.join(map(str, data.shape))}.")
+        raise InputError(
+            f"the graph is not square: {' × '.join(map(str, data.shape))}."
+        )
     i, j, length = _shortest_edges(data, labels)
     if direction is None:
         i, j, length = _both_orders(n, i, j, length, labels, directed)
@@ -137,7 +151,9 @@ def as_graph(
     ends = i.astype(np.int32), j.astype(np.int32)
     graph: Graph = Graph((length, ends), shape=(n, n))
     graph.direction = direction
-    refuse_parts(graph, labels, "edge", "weak" if direction is None else "strong")
+    refuse_parts(
+        graph, labels, "edge", "weak" if direction is None else "strong"
+    )
     return graph
 
 
@@ -164,10 +180,16 @@ def _grouped(key: Ints, length: Floats) -> tuple[Ints, Floats, Floats]:
     key = key[order]
     length = length[order]
     first = np.flatnonzero(np.diff(key, prepend=-1))
-    return key[first], np.minimum.reduceat(length, first), np.maximum.reduceat(length, first)
+    return (
+        key[first],
+        np.minimum.reduceat(length, first),
+        np.maximum.reduceat(length, first),
+    )
 
 
-def _both_orders(n: int, i: Ints, j: Ints, length: Floats, labels: Any, directed: bool) -> Edges:
+def _both_orders(
+    n: int, i: Ints, j: Ints, length: Floats, labels: Any, directed: bool
+) -> Edges:
     """Store every edge in both orders, and refuse those with another length back."""
     between = i != j
     keys = (np.minimum(i, j) * n + np.maximum(i, j))[between]
@@ -210,12 +232,19 @@ def _networkx_lengths(graph: Any, weight: str | None) -> Any:
     if weight is not None:
         edges = [attributes for *_, attributes in graph.edges(data=True)]
         _check_attributes(edges, weight)
-        values = [attributes.get(weight, attributes.get("length", 1)) for attributes in edges]
+        values = [
+            attributes.get(weight, attributes.get("length", 1))
+            for attributes in edges
+        ]
         try:
             lengths = np.array(values, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InputError(f"lengths of edges must be numbers ({error}).") from error
-    return sparse.coo_array((lengths, (i, j)), shape=(len(number), len(number)))
+            raise InputError(
+                f"lengths of edges must be numbers ({error})."
+            ) from error
+    return sparse.coo_array(
+        (lengths, (i, j)), shape=(len(number), len(number))
+    )
 
 
 def _check_attributes(edges: list[dict[str, Any]], weight: str) -> None:
@@ -253,10 +282,14 @@ def joined_paths(edges: Any, paths: Callable[[Ints], Floats]) -> Floats:
     i, j, length = _shortest_edges(edges)
     n_edges = np.bincount(i, minlength=edges.shape[0])
     if not n_edges.all():
-        raise InputError(f"new node {np.argmin(n_edges)} has no edge; give each at least one.")
+        raise InputError(
+            f"new node {np.argmin(n_edges)} has no edge; give each at least one."
+        )
     nodes, column = np.unique(j, return_inverse=True)
     lengths = length[:, None] + paths(nodes)[column]
-    return np.asarray(np.minimum.reduceat(lengths, np.cumsum(n_edges) - n_edges, axis=0))
+    return np.asarray(
+        np.minimum.reduceat(lengths, np.cumsum(n_edges) - n_edges, axis=0)
+    )
 
 
 def shortest_path_rows(
@@ -273,7 +306,11 @@ def shortest_path_rows(
     sources = np.asarray(nodes, dtype=np.int64)
     n = int(graph.shape[0])
     needed = sources.size * n * np.dtype(dtype).itemsize + BLOCK_BYTES
-    require_memory(needed, f"shortest paths from {sources.size} nodes to {n}", "ask for fewer")
+    require_memory(
+        needed,
+        f"shortest paths from {sources.size} nodes to {n}",
+        "ask for fewer",
+    )
     out = np.empty((sources.size, n), dtype=dtype)
     for block, rows in path_blocks(graph, sources, n_jobs):
         out[block] = rows
@@ -288,11 +325,19 @@ def path_blocks(
     blocks = list(row_blocks(sources.size, n, BLOCK_BYTES // 8))
     visits = sources.size * (graph.nnz + n)
     parts = [sources[block] for block in blocks]
-    yield from zip(blocks, _mapped(Graph.search, graph, parts, visits, n_jobs), strict=True)
+    yield from zip(
+        blocks,
+        _mapped(Graph.search, graph, parts, visits, n_jobs),
+        strict=True,
+    )
 
 
 def nearest_nodes(
-    graph: Graph, count: int, nodes: Ints | None = None, *, n_jobs: int | None = None
+    graph: Graph,
+    count: int,
+    nodes: Ints | None = None,
+    *,
+    n_jobs: int | None = None,
 ) -> Edges:
     """Find the `count` nearest nodes of some nodes (None: all): node, neighbour and length.
 
@@ -301,7 +346,9 @@ def nearest_nodes(
     n = int(graph.shape[0])
     count = min(count, n - 1)
     # Consecutive nodes of this order are near each other, so that they share a small subgraph.
-    order = csgraph.reverse_cuthill_mckee(graph, symmetric_mode=graph.direction is None)
+    order = csgraph.reverse_cuthill_mckee(
+        graph, symmetric_mode=graph.direction is None
+    )
     if nodes is not None:
         order = order[np.isin(order, nodes)]
     height = max(1, int(NEAR_BLOCK / sqrt(count)))
@@ -353,7 +400,11 @@ def nearest_landmarks(
     count = min(count, landmarks.size)
     reach = min(n - 1, count * n // landmarks.size + 1)
     sample = landmarks[:: max(1, landmarks.size // 40)]
-    farthest = nearest_nodes(graph, reach, sample, n_jobs=n_jobs)[2].reshape(-1, reach).max(axis=1)
+    farthest = (
+        nearest_nodes(graph, reach, sample, n_jobs=n_jobs)[2]
+        .reshape(-1, reach)
+        .max(axis=1)
+    )
     limit = float(np.median(farthest))
     wanted = np.arange(n)
     searched = np.arange(landmarks.size)
@@ -364,8 +415,12 @@ def nearest_landmarks(
         # Landmarks in one Voronoi cell of a few seeds are near each other: they share a subgraph.
         seeds = landmarks[searched[::SEARCHED]]
         cell = graph.to_nearest(seeds, return_predecessors=True)[2]
-        searched = searched[np.argsort(cell[landmarks[searched]], kind="stable")]
-        parts = [searched[block] for block in row_blocks(searched.size, 1, SEARCHED)]
+        searched = searched[
+            np.argsort(cell[landmarks[searched]], kind="stable")
+        ]
+        parts = [
+            searched[block] for block in row_blocks(searched.size, 1, SEARCHED)
+        ]
         sources = [landmarks[part] for part in parts]
         search = partial(Graph.search_around, limit=limit)
         results = _mapped(search, graph, sources, 8 * len(parts) * n, n_jobs)
@@ -376,7 +431,9 @@ def nearest_landmarks(
             new_ids = np.broadcast_to(part.astype(np.int32), new_lengths.shape)
             all_lengths = np.concatenate([lengths[nodes], new_lengths], axis=1)
             all_ids = np.concatenate([ids[nodes], new_ids], axis=1)
-            nearest = np.argpartition(all_lengths, count - 1, axis=1)[:, :count]
+            nearest = np.argpartition(all_lengths, count - 1, axis=1)[
+                :, :count
+            ]
             ids[nodes] = np.take_along_axis(all_ids, nearest, axis=1)
             lengths[nodes] = np.take_along_axis(all_lengths, nearest, axis=1)
         wanted = wanted[2 * np.isfinite(lengths[wanted]).sum(axis=1) < count]
@@ -404,10 +461,14 @@ def graph_pairs(
     for block, rows in path_blocks(graph, sources):
         for number, row in enumerate(rows, block.start):
             nodes = windows.having(number)
-            far.append((np.full(nodes.size, sources[number]), nodes, row[nodes]))
+            far.append(
+                (np.full(nodes.size, sources[number]), nodes, row[nodes])
+            )
             if number < n_landmarks:
                 to_landmarks[:, number] = row
-    pairs = drawn_pairs(n, sizes, windows, [_concatenated(far)], partial(nearest_nodes, graph))
+    pairs = drawn_pairs(
+        n, sizes, windows, [_concatenated(far)], partial(nearest_nodes, graph)
+    )
     chosen = rng.permutation(n)[:CHECKED_NODES]
     everyone = np.arange(n)
     checks = (
@@ -420,12 +481,18 @@ def graph_pairs(
 
 def _concatenated(parts: Iterable[Edges]) -> Edges:
     """Put lists of pairs together."""
-    i, j, length = (np.concatenate(column) for column in zip(*parts, strict=True))
+    i, j, length = (
+        np.concatenate(column) for column in zip(*parts, strict=True)
+    )
     return i, j, length
 
 
 def _mapped(
-    work: Callable[[Any, Any], Any], graph: Graph, parts: list[Any], visits: float, n_jobs: Any
+    work: Callable[[Any, Any], Any],
+    graph: Graph,
+    parts: list[Any],
+    visits: float,
+    n_jobs: Any,
 ) -> Iterator[Any]:
     """Do a piece of work on every part, in processes where that is worth it; in order.
 
@@ -468,5 +535,7 @@ def neighbor_graph(neighbors: NearestNeighbors, X: Any) -> tuple[Any, int]:
         part[inside] = part[partner]
     rows = np.concatenate([i, j])
     columns = np.concatenate([j, i])
-    edges = sparse.coo_array((np.concatenate([length, length]), (rows, columns)), shape=(n, n))
+    edges = sparse.coo_array(
+        (np.concatenate([length, length]), (rows, columns)), shape=(n, n)
+    )
     return edges, int(count)

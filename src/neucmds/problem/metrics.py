@@ -16,10 +16,20 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise_distances
-from sklearn.metrics.pairwise import PAIRWISE_BOOLEAN_FUNCTIONS, distance_metrics
+from sklearn.metrics.pairwise import (
+    PAIRWISE_BOOLEAN_FUNCTIONS,
+    distance_metrics,
+)
 
 from neucmds.backend import arrays
-from neucmds.backend.arrays import Array, asarray_like, in_place, is_numpy, namespace, to_numpy
+from neucmds.backend.arrays import (
+    Array,
+    asarray_like,
+    in_place,
+    is_numpy,
+    namespace,
+    to_numpy,
+)
 from neucmds.backend.cuda_kernels import between
 from neucmds.errors import InputError, option
 from neucmds.problem.calls import Called
@@ -57,7 +67,9 @@ class FeatureRows:
             vector = None
         else:
             vector = xp.astype(self.vector, dtype)
-        return FeatureRows(xp.astype(self.left, dtype), xp.astype(self.right, dtype), vector)
+        return FeatureRows(
+            xp.astype(self.left, dtype), xp.astype(self.right, dtype), vector
+        )
 
 
 @dataclass(frozen=True)
@@ -78,7 +90,11 @@ class FittedMetric:
 
     @classmethod
     def of(
-        cls, metric: Any, features: Array, squared: bool = False, params: Any = None
+        cls,
+        metric: Any,
+        features: Array,
+        squared: bool = False,
+        params: Any = None,
     ) -> FittedMetric:
         """Find a metric by its name, or take a function of two blocks of rows; keep the rows."""
         params = params or {}
@@ -86,13 +102,26 @@ class FittedMetric:
         rows = FeatureRows(features, features)
         if callable(metric):
             name = getattr(metric, "__name__", "the metric")
-            compute = partial(_on_blocks, partial(metric, **params) if params else metric)
-            return cls(name, rows, _plain_rows, compute, squared=squared, function=metric)
+            compute = partial(
+                _on_blocks, partial(metric, **params) if params else metric
+            )
+            return cls(
+                name,
+                rows,
+                _plain_rows,
+                compute,
+                squared=squared,
+                function=metric,
+            )
         if metric in INNER_METRICS:
             if squared:
-                raise InputError(f"{named} is squared inside; leave {option('squared', True)} out.")
+                raise InputError(
+                    f"{named} is squared inside; leave {option('squared', True)} out."
+                )
             setting = _setting(metric, features, params)
-            prepare = partial(PREPARED[metric], setting=setting, origin=_origin(features))
+            prepare = partial(
+                PREPARED[metric], setting=setting, origin=_origin(features)
+            )
             compute = partial(_inner_squares, metric, setting)
             return cls(named, prepare(features), prepare, compute, inner=True)
         if is_numpy(features) and metric in _named_elsewhere():
@@ -101,11 +130,15 @@ class FittedMetric:
             return cls(named, rows, _plain_rows, compute, squared=squared)
         if not is_numpy(features) and metric in SUM_METRICS:
             if params:
-                raise InputError(f"{named} takes no further arguments, but {', '.join(params)}.")
+                raise InputError(
+                    f"{named} takes no further arguments, but {', '.join(params)}."
+                )
             compute = partial(_on_blocks, partial(_summed, metric))
             return cls(named, rows, _plain_rows, compute, squared=squared)
         every = ", ".join(sorted({*INNER_METRICS, *SUM_METRICS}))
-        more = ", ".join(sorted(_named_elsewhere() - {*INNER_METRICS, *SUM_METRICS}))
+        more = ", ".join(
+            sorted(_named_elsewhere() - {*INNER_METRICS, *SUM_METRICS})
+        )
         raise InputError(
             f"{named} is unknown; known for every array library are {every}; for NumPy also "
             f"{more}; or pass a function of two blocks of rows."
@@ -128,7 +161,9 @@ class FittedMetric:
         if self.function is None:
             made *= made
             return made
-        return made * made  # what a user's function returns may be the user's own
+        return (
+            made * made
+        )  # what a user's function returns may be the user's own
 
     def dissimilarities(self, rows: FeatureRows, cols: FeatureRows) -> Array:
         """Dissimilarities between all rows and all cols, on the scale of the metric."""
@@ -160,10 +195,16 @@ class FittedMetric:
         """Return the metric with new objects of any kind, and the rows that number them."""
         called = self.called
         if called is None or called.items is None:
-            raise InputError("rows of numbers were fitted; pass new objects as numbers (m, d).")
+            raise InputError(
+                "rows of numbers were fitted; pass new objects as numbers (m, d)."
+            )
         known = replace(called, items=[*called.items, *new])
-        rows = np.arange(len(called.items), len(called.items) + len(new), dtype=np.float64)
-        return replace(self, compute=partial(_on_blocks, known), function=known), rows[:, None]
+        rows = np.arange(
+            len(called.items), len(called.items) + len(new), dtype=np.float64
+        )
+        return replace(
+            self, compute=partial(_on_blocks, known), function=known
+        ), rows[:, None]
 
     def squares_to(self, new: Array) -> Array:
         """Squared dissimilarities of new feature rows to the fitted ones."""
@@ -177,26 +218,36 @@ class FittedMetric:
         sizes = [len(some) for some in ids]
         if self.called is not None:
             rows = np.arange(len(ids)).repeat(sizes)
-            made = self.paired(self.prepare(new), self.points, rows, np.concatenate(ids))
+            made = self.paired(
+                self.prepare(new), self.points, rows, np.concatenate(ids)
+            )
             if self.squared:
                 return made
             return made * made
         if is_numpy(new):
             ready = self.prepare(new)
             blocks = [
-                self.squares(ready[i : i + 1], self.points[some])[0] for i, some in enumerate(ids)
+                self.squares(ready[i : i + 1], self.points[some])[0]
+                for i, some in enumerate(ids)
             ]
             return np.concatenate(blocks)
         xp = namespace(new)
         parts = []
-        for block in arrays.row_blocks(len(ids), int(self.points.left.shape[0]), DEVICE_BLOCK):
+        for block in arrays.row_blocks(
+            len(ids), int(self.points.left.shape[0]), DEVICE_BLOCK
+        ):
             rows = np.arange(len(sizes[block])).repeat(sizes[block])
             columns = np.concatenate(ids[block])
-            chosen = asarray_like(rows, new, xp.int64), asarray_like(columns, new, xp.int64)
+            chosen = (
+                asarray_like(rows, new, xp.int64),
+                asarray_like(columns, new, xp.int64),
+            )
             parts.append(self.squares_to(new[block, :])[chosen])
         return xp.concat(parts)
 
-    def paired(self, rows: FeatureRows, cols: FeatureRows, i: Any, j: Any) -> Array:
+    def paired(
+        self, rows: FeatureRows, cols: FeatureRows, i: Any, j: Any
+    ) -> Array:
         """Dissimilarities by a user's function of listed pairs: row i of some with col j."""
         assert self.called is not None
         made = self.called.listed(rows.left, cols.right, i, j)
@@ -217,7 +268,9 @@ class FittedMetric:
         # ‖x‖² + ‖x‖² − 2x·x is zero but for rounding, whose root is not small.
         xp = namespace(made)
         own = asarray_like(np.arange(made.shape[0]), made, dtype=xp.int64)
-        return xp.where(own[:, None] == own[None, :], xp.zeros_like(made), made)
+        return xp.where(
+            own[:, None] == own[None, :], xp.zeros_like(made), made
+        )
 
     def refuse_asymmetry(self) -> None:
         """Compare some pairs in both orders, since half of D is never computed."""
@@ -228,7 +281,9 @@ class FittedMetric:
         first = self.points[:some]
         second = self.points[some : 2 * some]
         there = self.dissimilarities(first, second)
-        refuse_undefined(there, "the metric", range(some), range(some, 2 * some))
+        refuse_undefined(
+            there, "the metric", range(some), range(some, 2 * some)
+        )
         refuse_asymmetry(there, self.dissimilarities(second, first))
 
     def kneighbors(self, new: Array, count: int) -> tuple[Array, Array]:
@@ -241,9 +296,16 @@ class FittedMetric:
             elements = arrays.BLOCK_ELEMENTS
         else:
             elements = 2 * DEVICE_BLOCK
-        parts = arrays.row_blocks(new.shape[0], self.points.left.shape[0], elements)
-        nearest = [arrays.k_smallest(self.squares_to(new[part, :]), count) for part in parts]
-        squares, ids = (xp.concat(list(column)) for column in zip(*nearest, strict=True))
+        parts = arrays.row_blocks(
+            new.shape[0], self.points.left.shape[0], elements
+        )
+        nearest = [
+            arrays.k_smallest(self.squares_to(new[part, :]), count)
+            for part in parts
+        ]
+        squares, ids = (
+            xp.concat(list(column)) for column in zip(*nearest, strict=True)
+        )
         return xp.sqrt(squares), ids
 
 
@@ -251,11 +313,15 @@ def _plain_rows(features: Array) -> FeatureRows:
     return FeatureRows(features, features)
 
 
-def _on_blocks(function: BlockFunction, rows: FeatureRows, cols: FeatureRows) -> Array:
+def _on_blocks(
+    function: BlockFunction, rows: FeatureRows, cols: FeatureRows
+) -> Array:
     return function(rows.left, cols.right)
 
 
-def _inner_squares(metric: str, setting: Any, rows: FeatureRows, cols: FeatureRows) -> Array:
+def _inner_squares(
+    metric: str, setting: Any, rows: FeatureRows, cols: FeatureRows
+) -> Array:
     """One product, then the function."""
     inner = rows.left @ namespace(rows.left).matrix_transpose(cols.right)
     return INNER_METRICS[metric](inner, setting, rows, cols)
@@ -264,7 +330,9 @@ def _inner_squares(metric: str, setting: Any, rows: FeatureRows, cols: FeatureRo
 def _origin(features: Array) -> Array:
     """Return the mean: it drops out of x − y, and norms that cancel are smallest there."""
     xp = namespace(features)
-    return xp.astype(xp.mean(xp.astype(features, xp.float64), axis=0), features.dtype)
+    return xp.astype(
+        xp.mean(xp.astype(features, xp.float64), axis=0), features.dtype
+    )
 
 
 def _setting(metric: str, features: Array, params: dict[str, Any]) -> Any:
@@ -272,16 +340,22 @@ def _setting(metric: str, features: Array, params: dict[str, Any]) -> Any:
     name, default = SETTINGS.get(metric, ("", None))
     for given in params:
         if given != name:
-            raise InputError(f"{option('metric', metric)} does not take {given!r}.")
+            raise InputError(
+                f"{option('metric', metric)} does not take {given!r}."
+            )
     value = params.get(name, default)
     if name == "gamma" and value is None:
         value = 1.0 / int(features.shape[1])
     if name == "model" and value not in ("poincare", "hyperboloid"):
-        raise InputError(f"{option(name, value)} is unknown; choose poincare or hyperboloid.")
+        raise InputError(
+            f"{option(name, value)} is unknown; choose poincare or hyperboloid."
+        )
     if name in ("gamma", "power"):
         number = isinstance(value, (int, float, np.integer, np.floating))
         if not (number and 0 < value < math.inf):
-            raise InputError(f"{option(name, value)} must be a positive number.")
+            raise InputError(
+                f"{option(name, value)} must be a positive number."
+            )
     return value
 
 
@@ -292,13 +366,17 @@ def _unit_rows(features: Array, *, setting: Any, origin: Array) -> FeatureRows:
     largest = xp.max(xp.abs(features), axis=1, keepdims=True)
     if float(xp.min(largest)) == 0:
         empty = int(xp.argmin(largest))
-        raise InputError(f"row {empty} of the features is zero: it has no direction; drop it.")
+        raise InputError(
+            f"row {empty} of the features is zero: it has no direction; drop it."
+        )
     scaled = features / largest
     unit = scaled / xp.sqrt(xp.sum(scaled * scaled, axis=1, keepdims=True))
     return FeatureRows(unit, unit)
 
 
-def _normed_rows(features: Array, *, setting: Any, origin: Array) -> FeatureRows:
+def _normed_rows(
+    features: Array, *, setting: Any, origin: Array
+) -> FeatureRows:
     """Let norms ride along as columns: (−2x, ‖x‖², 1) · (y, 1, ‖y‖²) = ‖x − y‖²."""
     xp = namespace(features)
     x = features - origin[: features.shape[1]]
@@ -313,7 +391,9 @@ def _ball_rows(features: Array, *, setting: Any, origin: Array) -> FeatureRows:
     xp = namespace(features)
     balls = option("metric", "balls")
     if int(features.shape[1]) < 2:
-        raise InputError(f"{balls} needs centres and, as the last column, radii.")
+        raise InputError(
+            f"{balls} needs centres and, as the last column, radii."
+        )
     radii = features[:, -1]
     if float(xp.min(radii)) < 0:
         worst = int(xp.argmin(radii))
@@ -326,7 +406,9 @@ def _ball_rows(features: Array, *, setting: Any, origin: Array) -> FeatureRows:
     return replace(rows, vector=xp.asarray(radii, copy=True))
 
 
-def _lifted_rows(features: Array, *, setting: Any, origin: Array) -> FeatureRows:
+def _lifted_rows(
+    features: Array, *, setting: Any, origin: Array
+) -> FeatureRows:
     """Lift to the hyperboloid x₀² − ‖x‖² = 1, where cosh of the distance is x₀y₀ − x·y.
 
     Of points given on it, only x, all columns but the first, is read.
@@ -346,7 +428,9 @@ def _lifted_rows(features: Array, *, setting: Any, origin: Array) -> FeatureRows
             )
         x = 2.0 * features / (1.0 - sq)
         time = (1.0 + sq) / (1.0 - sq)
-    return FeatureRows(xp.concat([time, -x], axis=1), xp.concat([time, x], axis=1))
+    return FeatureRows(
+        xp.concat([time, -x], axis=1), xp.concat([time, x], axis=1)
+    )
 
 
 def _kernel_distances(inner: Array, gamma: float, *_: FeatureRows) -> Array:
@@ -421,7 +505,9 @@ def _jaccard(x: Array, y: Array) -> Array:
     y = xp.astype(y != 0, y.dtype)
     both = x @ xp.matrix_transpose(y)
     either = xp.sum(x, axis=1)[:, None] + xp.sum(y, axis=1)[None, :] - both
-    return xp.where(either > 0, 1 - both / xp.where(either > 0, either, 1.0), 0.0)
+    return xp.where(
+        either > 0, 1 - both / xp.where(either > 0, either, 1.0), 0.0
+    )
 
 
 # For arrays of any library; NumPy's go to SciPy, which is faster and has more of them.
@@ -440,7 +526,9 @@ SUM_METRICS: dict[str, BlockFunction] = {
 
 def _summed(metric: str, x: Array, y: Array) -> Array:
     """Sum over features in one kernel on a GPU, else by the array library."""
-    made = between("cityblock" if metric in ("l1", "manhattan") else metric, x, y)
+    made = between(
+        "cityblock" if metric in ("l1", "manhattan") else metric, x, y
+    )
     if made is None:
         return SUM_METRICS[metric](x, y)
     return made
@@ -459,14 +547,18 @@ def refuse_undefined(made: Array, named: str, rows: Any, cols: Any) -> None:
 
 
 def refuse_asymmetry(
-    there: Array, back: Array, advice: str = f"pass {option('symmetrize', True)} to average"
+    there: Array,
+    back: Array,
+    advice: str = f"pass {option('symmetrize', True)} to average",
 ) -> None:
     """Raise for a metric whose dissimilarities of some pairs depend on the order of the two."""
     xp = namespace(there)
     if not there.shape[0]:
         return
     gap = float(xp.max(xp.abs(there - xp.matrix_transpose(back))))
-    if gap > tolerance(float(xp.max(xp.abs(there))), arrays.eps(there.dtype, xp)):
+    if gap > tolerance(
+        float(xp.max(xp.abs(there))), arrays.eps(there.dtype, xp)
+    ):
         raise InputError(
             f"the metric is not symmetric: the two orders of a pair differ by {gap:.2g}; {advice}."
         )
@@ -476,7 +568,9 @@ def refuse_own(among: Array) -> None:
     """Raise for a metric that does not give 0 to an object and itself."""
     xp = namespace(among)
     own = float(xp.max(xp.abs(xp.linalg.diagonal(among))))
-    if own > tolerance(float(xp.max(xp.abs(among))), arrays.eps(among.dtype, xp)):
+    if own > tolerance(
+        float(xp.max(xp.abs(among))), arrays.eps(among.dtype, xp)
+    ):
         raise InputError(
             f"the metric gives an object and itself {own:.4g}, not 0; subtract it, or convert "
             "similarities."
@@ -484,14 +578,19 @@ def refuse_own(among: Array) -> None:
 
 
 def refuse_calls(
-    called: Called, rows: Array, advice: str = f"pass {option('symmetrize', True)} to average"
+    called: Called,
+    rows: Array,
+    advice: str = f"pass {option('symmetrize', True)} to average",
 ) -> None:
     """Refuse a function that is no dissimilarity on some pairs, by at most n calls."""
     n = len(rows)
-    i = np.unique(np.linspace(0, n - 2, min(n // 3, CHECKED_PAIRS)).astype(int))
+    i = np.unique(
+        np.linspace(0, n - 2, min(n // 3, CHECKED_PAIRS)).astype(int)
+    )
     j = (i + n // 2) % n
     there, back, own = (
-        called.listed(rows, rows, *ends).astype(rows.dtype) for ends in ((i, j), (j, i), (i, i))
+        called.listed(rows, rows, *ends).astype(rows.dtype)
+        for ends in ((i, j), (j, i), (i, i))
     )
     if i.size:
         at = int(np.argmin(np.isfinite(there)))
@@ -515,17 +614,26 @@ def refuse_params(metric: Any) -> None:
 
 def known_everywhere(metric: Any) -> bool:
     """Tell whether a metric is computed with any array library, on its device."""
-    return isinstance(metric, str) and (metric in INNER_METRICS or metric in SUM_METRICS)
+    return isinstance(metric, str) and (
+        metric in INNER_METRICS or metric in SUM_METRICS
+    )
 
 
-def fitted_params(metric: Any, features: Array, params: dict[str, Any]) -> dict[str, Any]:
+def fitted_params(
+    metric: Any, features: Array, params: dict[str, Any]
+) -> dict[str, Any]:
     """Add parameters that a metric estimates from all features: variances or covariances."""
     if not (is_numpy(features) or arrays.is_dask(features)):
         return params
     if metric == "seuclidean" and "V" not in params:
-        return {**params, "V": to_numpy(features.var(axis=0, ddof=1, dtype=np.float64))}
+        return {
+            **params,
+            "V": to_numpy(features.var(axis=0, ddof=1, dtype=np.float64)),
+        }
     if metric == "mahalanobis" and not {"V", "VI"} & set(params):
-        centered = features.astype(np.float64) - features.mean(axis=0, dtype=np.float64)
+        centered = features.astype(np.float64) - features.mean(
+            axis=0, dtype=np.float64
+        )
         covariance = to_numpy(centered.T @ centered) / (features.shape[0] - 1)
         try:
             return {**params, "VI": np.linalg.inv(np.atleast_2d(covariance)).T}
@@ -537,7 +645,9 @@ def fitted_params(metric: Any, features: Array, params: dict[str, Any]) -> dict[
     return params
 
 
-def _pairwise(metric: Any, params: dict[str, Any], x: Array, y: Array) -> Array:
+def _pairwise(
+    metric: Any, params: dict[str, Any], x: Array, y: Array
+) -> Array:
     """Compute a metric of SciPy or scikit-learn on two blocks of rows of NumPy arrays."""
     try:
         # Half the time of scikit-learn's.
@@ -548,10 +658,14 @@ def _pairwise(metric: Any, params: dict[str, Any], x: Array, y: Array) -> Array:
         return pairwise_distances(x, y, metric=metric, **params)
     except (ValueError, TypeError) as problem:
         named = option("metric", metric)
-        raise InputError(f"{named} cannot be used here: {one_line(problem)}.") from problem
+        raise InputError(
+            f"{named} cannot be used here: {one_line(problem)}."
+        ) from problem
 
 
-def _averaged(metric: Callable[..., Any], x: Array, y: Array, **params: Any) -> Any:
+def _averaged(
+    metric: Callable[..., Any], x: Array, y: Array, **params: Any
+) -> Any:
     """Average a function of two rows, or of two blocks of rows, over both orders."""
     there = metric(x, y, **params)
     back = metric(y, x, **params)
@@ -573,7 +687,11 @@ class BoundMetric:
 
     @classmethod
     def of(
-        cls, metric: Any, params: dict[str, Any] | None = None, *, symmetrize: bool = False
+        cls,
+        metric: Any,
+        params: dict[str, Any] | None = None,
+        *,
+        symmetrize: bool = False,
     ) -> BoundMetric:
         """Bind further arguments to a metric, and average a function over both orders if asked to.
 
@@ -597,11 +715,19 @@ class BoundMetric:
     def numbered(self, items: Sequence[Any]) -> tuple[Array, BoundMetric]:
         """Return features that stand for objects of any kind, and the metric on them."""
         if len(items) < 2:
-            raise InputError(f"there are {len(items)} objects; at least 2 are needed.")
-        return np.arange(len(items), dtype=np.float64)[:, None], replace(self, items=items)
+            raise InputError(
+                f"there are {len(items)} objects; at least 2 are needed."
+            )
+        return np.arange(len(items), dtype=np.float64)[:, None], replace(
+            self, items=items
+        )
 
     def fitted_to(
-        self, features: Array, squared: bool = False, *, some: Array | None = None
+        self,
+        features: Array,
+        squared: bool = False,
+        *,
+        some: Array | None = None,
     ) -> FittedMetric:
         """Fit the metric to features, and keep these, or `some` of them, to compare others with."""
         if some is None:
@@ -610,14 +736,19 @@ class BoundMetric:
             kept = some
         kept = namespace(kept).astype(kept, working_dtype(kept), copy=False)
         metric, params = self.on_blocks(kept)
-        return FittedMetric.of(metric, kept, squared, fitted_params(metric, features, params))
+        return FittedMetric.of(
+            metric, kept, squared, fitted_params(metric, features, params)
+        )
 
 
 def _named_elsewhere() -> set[str]:
     """Names that scikit-learn knows itself, or hands to SciPy."""
     from sklearn.metrics.pairwise import _VALID_METRICS
 
-    return (set(distance_metrics()) | set(_VALID_METRICS)) - {"precomputed", "wminkowski"}
+    return (set(distance_metrics()) | set(_VALID_METRICS)) - {
+        "precomputed",
+        "wminkowski",
+    }
 
 
 def _square(array: Array) -> Array:

@@ -19,14 +19,21 @@ _EXAMPLES = 4
 
 
 def agreed(
-    rows: Sequence[str], cols: Sequence[str], what: str, error: type[InputError] = InputError
+    rows: Sequence[str],
+    cols: Sequence[str],
+    what: str,
+    error: type[InputError] = InputError,
 ) -> tuple[str, ...] | None:
     """Return the names of both sides of D; None if they only count the objects."""
     if sorted(rows) == sorted(cols) and list(rows) != list(cols):
-        raise error(f"{what} names its rows and its columns in another order; reorder one side.")
+        raise error(
+            f"{what} names its rows and its columns in another order; reorder one side."
+        )
     for i, (row, col) in enumerate(zip(rows, cols, strict=True), 1):
         if row != col:
-            raise error(f"{what} names column {i} {col!r} and row {i} {row!r}; make them agree.")
+            raise error(
+                f"{what} names column {i} {col!r} and row {i} {row!r}; make them agree."
+            )
     if counts(rows):
         return None
     return tuple(rows)
@@ -62,11 +69,17 @@ def order_of(
         return [at[label] for label in labels]
     said = []
     if lost:
-        said.append(f"{len(lost)} of {len(labels)} objects are not among them ({examples(lost)})")
+        said.append(
+            f"{len(lost)} of {len(labels)} objects are not among them ({examples(lost)})"
+        )
     if strange:
-        said.append(f"{len(strange)} of them name no object ({examples(strange)})")
+        said.append(
+            f"{len(strange)} of them name no object ({examples(strange)})"
+        )
     difference = ", and ".join(said)
-    raise InputError(f"{what} and the objects have different names: {difference}; {advice}.")
+    raise InputError(
+        f"{what} and the objects have different names: {difference}; {advice}."
+    )
 
 
 def common_objects(
@@ -81,7 +94,10 @@ def common_objects(
             )
         return np.arange(n_a), np.arange(n_b)
     at = {name: i for i, name in enumerate(b)}
-    pairs = np.array([(i, at[name]) for i, name in enumerate(a) if name in at], dtype=np.intp)
+    pairs = np.array(
+        [(i, at[name]) for i, name in enumerate(a) if name in at],
+        dtype=np.intp,
+    )
     if len(pairs) < 2:
         raise InputError(
             f"{len(pairs)} of {n_a} and {n_b} objects have the same name ({examples(a)}; "
@@ -100,12 +116,17 @@ def examples(names: Sequence[str]) -> str:
 
 def listed(texts: Sequence[str]) -> str:
     """Return the first of some texts, and say whether there are more."""
-    return ", ".join([*texts[:_EXAMPLES], *(["…"] if len(texts) > _EXAMPLES else [])])
+    return ", ".join(
+        [*texts[:_EXAMPLES], *(["…"] if len(texts) > _EXAMPLES else [])]
+    )
 
 
 def is_frame(data: Any) -> bool:
     """Tell whether something is a DataFrame, without pandas being imported."""
-    return all(hasattr(data, name) for name in ("index", "columns", "iloc", "to_numpy"))
+    return all(
+        hasattr(data, name)
+        for name in ("index", "columns", "iloc", "to_numpy")
+    )
 
 
 def row_names(data: Any) -> tuple[str, ...] | None:
@@ -115,7 +136,9 @@ def row_names(data: Any) -> tuple[str, ...] | None:
     else:
         named_by = ()
     names = tuple(data.index if hasattr(data, "iloc") else named_by)
-    named = all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+    named = all(isinstance(name, str) for name in names) and len(
+        set(names)
+    ) == len(names)
     if names and named:
         return names
     return None
@@ -128,7 +151,12 @@ def counts(names: Iterable[object], start: int = 0) -> bool:
 
 
 def ordered_by_name(
-    data: Any, labels: Sequence[object] | None, what: str, *, rows: bool = False, cols: bool = True
+    data: Any,
+    labels: Sequence[object] | None,
+    what: str,
+    *,
+    rows: bool = False,
+    cols: bool = True,
 ) -> Any:
     """Order rows or columns of a DataFrame by label; other input, and counted names, stay."""
     if labels is None or not is_frame(data):
@@ -149,9 +177,13 @@ def _uncounted(names: Any, labels: Sequence[str]) -> bool:
 def rows_ordered_as(data: Any, other: Any, what: str) -> Any:
     """Order the rows of a DataFrame as those of another; other input stays."""
     # Other numbers of rows are refused by their shape.
-    if not (is_frame(data) and is_frame(other)) or len(data.index) != len(other.index):
+    if not (is_frame(data) and is_frame(other)) or len(data.index) != len(
+        other.index
+    ):
         return data
-    if counts(other.index) and set(map(str, data.index)) != set(map(str, other.index)):
+    if counts(other.index) and set(map(str, data.index)) != set(
+        map(str, other.index)
+    ):
         return data
     return ordered_by_name(data, other.index, what, rows=True, cols=False)
 
@@ -167,7 +199,9 @@ def pairs_ordered_as(data: Any, other: Any, what: str, *, square: bool) -> Any:
         sides = [other.index, other.columns]
     else:
         sides = [other.index]
-    named = [[str(name) for name in side] for side in sides if not counts(side)]
+    named = [
+        [str(name) for name in side] for side in sides if not counts(side)
+    ]
     if not named:
         return data
     if named[0] != named[-1]:

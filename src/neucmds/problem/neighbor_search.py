@@ -61,24 +61,36 @@ def nearest_rows(
         if objects is None:
             objects = np.arange(n)
         rows = asarray_like(objects, features, dtype=xp.int64)
-        lengths, ids = index.kneighbors(xp.take(features, rows, axis=0), min(count + 1, n))
+        lengths, ids = index.kneighbors(
+            xp.take(features, rows, axis=0), min(count + 1, n)
+        )
         rows = xp.reshape(xp.broadcast_to(rows[:, None], ids.shape), (-1,))
         lengths = xp.astype(xp.reshape(lengths, (-1,)), xp.float64, copy=False)
-        return rows, xp.astype(xp.reshape(ids, (-1,)), xp.int64, copy=False), lengths
+        return (
+            rows,
+            xp.astype(xp.reshape(ids, (-1,)), xp.int64, copy=False),
+            lengths,
+        )
 
     return nearest
 
 
-def neighbor_index(features: Any, metric: Any, params: dict[str, Any], n_jobs: int = 1) -> Any:
+def neighbor_index(
+    features: Any, metric: Any, params: dict[str, Any], n_jobs: int = 1
+) -> Any:
     """Return an exact search among rows with scikit-learn's `kneighbors`.
 
     It is scikit-learn's for metrics that it knows, by a tree where that is the quicker.
     """
-    ours = not callable(metric) and metric in set(INNER_METRICS) - set(VALID_METRICS["brute"])
+    ours = not callable(metric) and metric in set(INNER_METRICS) - set(
+        VALID_METRICS["brute"]
+    )
     if ours or not is_numpy(features):
         return FittedMetric.of(metric, features, params=params)
     try:
-        search = NearestNeighbors(metric=metric, metric_params=params or None, n_jobs=n_jobs)
+        search = NearestNeighbors(
+            metric=metric, metric_params=params or None, n_jobs=n_jobs
+        )
         return search.fit(features)
     except (ValueError, TypeError) as problem:
         raise InputError(

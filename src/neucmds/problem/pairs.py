@@ -63,13 +63,20 @@ class Pairs:
     @property
     def degrees(self) -> Ints:
         """Number of pairs that each object is in."""
-        return np.bincount(self.i, minlength=self.n) + np.bincount(self.j, minlength=self.n)
+        return np.bincount(self.i, minlength=self.n) + np.bincount(
+            self.j, minlength=self.n
+        )
 
     def graph(self) -> Any:
         """Return pairs as edges of length d = √D in a symmetric CSR array; D < 0 count as zero."""
         d = np.sqrt(np.maximum(self.sq_dissimilarity, 0))
-        ends = np.concatenate([self.i, self.j]), np.concatenate([self.j, self.i])
-        return sparse.csr_array((np.concatenate([d, d]), ends), shape=(self.n, self.n))
+        ends = (
+            np.concatenate([self.i, self.j]),
+            np.concatenate([self.j, self.i]),
+        )
+        return sparse.csr_array(
+            (np.concatenate([d, d]), ends), shape=(self.n, self.n)
+        )
 
 
 def as_pairs(
@@ -98,7 +105,9 @@ def as_pairs(
         i = i[known]
         j = j[known]
         d = d[known]
-    pairs = make_pairs(int(data.shape[0]), i, j, d, squared=squared, symmetrize=symmetrize)
+    pairs = make_pairs(
+        int(data.shape[0]), i, j, d, squared=squared, symmetrize=symmetrize
+    )
     _warn_of_edges(pairs)
     return pairs
 
@@ -256,22 +265,34 @@ def edges_of(frame: Any, weight: str | None) -> tuple[Any, Labels]:
         )
     left, right = (nodes.iloc[:, at].to_numpy() for at in (0, 1))
     try:
-        return _edges(left, right, np.ones(len(frame)) if chosen is None else frame[chosen])
+        return _edges(
+            left,
+            right,
+            np.ones(len(frame)) if chosen is None else frame[chosen],
+        )
     except (ValueError, TypeError) as error:
-        raise InputError(f"column {chosen!r} must hold lengths ({one_line(error)}).") from error
+        raise InputError(
+            f"column {chosen!r} must hold lengths ({one_line(error)})."
+        ) from error
 
 
 def _edges(left: Any, right: Any, length: Any) -> tuple[Any, Labels]:
     n, numbers, names = _numbered(left, right)
     values = np.asarray(length, dtype=np.float64)
-    return sparse.coo_array((values, (numbers[0], numbers[1])), shape=(n, n)), names
+    return sparse.coo_array(
+        (values, (numbers[0], numbers[1])), shape=(n, n)
+    ), names
 
 
 def _warn_of_edges(pairs: Pairs) -> None:
     """Warn of pairs that look like edges between neighbours: many triangles are closed."""
     degrees = pairs.degrees
     density = degrees.mean() / pairs.n
-    if density > LOCAL_DENSITY or pairs.n < LOCAL_OBJECTS or degrees.max() > HUB * pairs.n:
+    if (
+        density > LOCAL_DENSITY
+        or pairs.n < LOCAL_OBJECTS
+        or degrees.max() > HUB * pairs.n
+    ):
         return
     known = (pairs.graph() > 0).astype(np.int64)
     closed = (known @ known).multiply(known).sum()
@@ -297,7 +318,9 @@ def _numbered(
         both = both.astype(str)
     names, numbers = np.unique(both, return_inverse=True)
     numbers = numbers.reshape(both.shape).astype(np.int64)
-    counted = both.dtype.kind in "iu" and np.array_equal(names, np.arange(names.size))
+    counted = both.dtype.kind in "iu" and np.array_equal(
+        names, np.arange(names.size)
+    )
     # Labels that only count the objects say nothing.
     if counted:
         labels = None
@@ -342,4 +365,6 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _named(ids: Ints, labels: Labels) -> str:
-    return listed([str(i) if labels is None else repr(labels[i]) for i in ids.tolist()])
+    return listed(
+        [str(i) if labels is None else repr(labels[i]) for i in ids.tolist()]
+    )

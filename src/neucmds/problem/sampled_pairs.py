@@ -16,7 +16,13 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
-from neucmds.backend.arrays import Array, asarray_like, is_dask, namespace, to_numpy
+from neucmds.backend.arrays import (
+    Array,
+    asarray_like,
+    is_dask,
+    namespace,
+    to_numpy,
+)
 from neucmds.errors import option
 from neucmds.problem.chunked_rows import ChunkedRows
 from neucmds.problem.metrics import (
@@ -119,7 +125,9 @@ class Windows:
         starts = np.arange(count) * n_sources // count
         numbers = (starts[:, None] + np.arange(sizes.n_far)) % n_sources
         drawn = rng.permutation(n)
-        return cls(drawn, drawn[:n_sources], rng.permutation(n) % count, numbers)
+        return cls(
+            drawn, drawn[:n_sources], rng.permutation(n) % count, numbers
+        )
 
     def having(self, number: int) -> Ints:
         """Objects that have this one of the sources as a partner."""
@@ -144,7 +152,9 @@ class Windows:
         return float(2 * far / (n * (n - 1)))
 
 
-def drawn_pairs(n: int, sizes: Sizes, windows: Windows, far: list[Found], nearest: Search) -> Pairs:
+def drawn_pairs(
+    n: int, sizes: Sizes, windows: Windows, far: list[Found], nearest: Search
+) -> Pairs:
     """Put near pairs, rings and far pairs together, in the library of the far ones.
 
     Of pairs listed twice the first counts.
@@ -153,11 +163,20 @@ def drawn_pairs(n: int, sizes: Sizes, windows: Windows, far: list[Found], neares
     if sizes.n_near:
         parts.append((nearest(min(sizes.n_near, n - 1), None), 1.0))
         for reach, size in sizes.rings(n):
-            parts.append((nearest(reach, windows.drawn[:size]), 1 / _share(size, n)))
+            parts.append(
+                (nearest(reach, windows.drawn[:size]), 1 / _share(size, n))
+            )
     parts += [(pairs, 1 / windows.share) for pairs in far]
     xp = namespace(far[0][2])
-    i, j, length = (xp.concat([pairs[column] for pairs, _ in parts]) for column in range(3))
-    weight = xp.concat([xp.full_like(pairs[2], each, dtype=xp.float64) for pairs, each in parts])
+    i, j, length = (
+        xp.concat([pairs[column] for pairs, _ in parts]) for column in range(3)
+    )
+    weight = xp.concat(
+        [
+            xp.full_like(pairs[2], each, dtype=xp.float64)
+            for pairs, each in parts
+        ]
+    )
     low = xp.astype(xp.minimum(i, j), xp.int64)
     high = xp.astype(xp.maximum(i, j), xp.int64)
     # Sorted where the pairs are: of 16 million, NumPy would take as long as a GPU for the fit.
@@ -166,11 +185,15 @@ def drawn_pairs(n: int, sizes: Sizes, windows: Windows, far: list[Found], neares
     key = key[order]
     first = xp.concat([order[:1], order[1:][key[1:] != key[:-1]]])
     first = first[low[first] != high[first]]
-    low, high, length, weight = (to_numpy(each[first]) for each in (low, high, length, weight))
+    low, high, length, weight = (
+        to_numpy(each[first]) for each in (low, high, length, weight)
+    )
     refuse_range(float(length.max()), squared=False)
     low = low.astype(np.int32)
     high = high.astype(np.int32)
-    return Pairs(n, low, high, np.square(length, dtype=np.float64), weight, sampled=True)
+    return Pairs(
+        n, low, high, np.square(length, dtype=np.float64), weight, sampled=True
+    )
 
 
 def feature_pairs(
@@ -202,25 +225,43 @@ def feature_pairs(
         nearest = rows.nearest
         to_landmarks = rows.to(_taken(features, landmarks))
         # On the workers, all at once.
-        to_far = rows.to(_taken(features, windows.sources), windows.numbers[windows.group])
+        to_far = rows.to(
+            _taken(features, windows.sources), windows.numbers[windows.group]
+        )
         blocks = (to_far[objects] for objects, _ in windows.members())
     else:
-        bound = BoundMetric(metric, fitted_params(metric, features, metric_params or {}))
-        nearest = nearest_rows(features, metric, bound.params, random_state=rng)
-        to_landmarks = bound.fitted_to(_taken(features, landmarks)).between(features)
+        bound = BoundMetric(
+            metric, fitted_params(metric, features, metric_params or {})
+        )
+        nearest = nearest_rows(
+            features, metric, bound.params, random_state=rng
+        )
+        to_landmarks = bound.fitted_to(_taken(features, landmarks)).between(
+            features
+        )
         blocks = (
-            bound.fitted_to(_taken(features, partners)).between(_taken(features, objects))
+            bound.fitted_to(_taken(features, partners)).between(
+                _taken(features, objects)
+            )
             for objects, partners in windows.members()
         )
     named = option("metric", metric)
     refuse_undefined(to_landmarks, named, range(n), landmarks)
     far = []
-    for block, (objects, partners) in zip(blocks, windows.members(), strict=True):
+    for block, (objects, partners) in zip(
+        blocks, windows.members(), strict=True
+    ):
         refuse_undefined(block, named, objects, partners)
         xp = namespace(block)
-        i = asarray_like(np.repeat(objects, partners.size), block, dtype=xp.int64)
-        j = asarray_like(np.tile(partners, objects.size), block, dtype=xp.int64)
-        far.append((i, j, xp.astype(xp.reshape(block, (-1,)), xp.float64, copy=False)))
+        i = asarray_like(
+            np.repeat(objects, partners.size), block, dtype=xp.int64
+        )
+        j = asarray_like(
+            np.tile(partners, objects.size), block, dtype=xp.int64
+        )
+        far.append(
+            (i, j, xp.astype(xp.reshape(block, (-1,)), xp.float64, copy=False))
+        )
     pairs = drawn_pairs(n, sizes, windows, far, nearest)
     lengths = to_numpy(to_landmarks).astype(np.float64, copy=False)
     checks = list(_checked_rows(features, bound, rng))
@@ -252,7 +293,9 @@ def called_pairs(
     width = landmarks.size
     to_landmarks = np.empty((n, width))
     for rows in (landmarks, others):
-        to_landmarks[rows] = space.dissimilarities(points[rows], points[landmarks])
+        to_landmarks[rows] = space.dissimilarities(
+            points[rows], points[landmarks]
+        )
         refuse_undefined(to_landmarks[rows], space.name, rows, landmarks)
     left = max(0, budget - width * (width - 1) // 2 - others.size * width)
     key = np.empty(0, dtype=np.int64)
@@ -264,7 +307,9 @@ def called_pairs(
         weight = weight[unknown]
     total = others.size * (others.size - 1) // 2
     count = min(total, max(0, left - key.size))
-    low, high = _pair_of(others.size, sample_without_replacement(total, count, random_state=rng))
+    low, high = _pair_of(
+        others.size, sample_without_replacement(total, count, random_state=rng)
+    )
     random = np.setdiff1d(others[low] * n + others[high], key)
     i, j = np.divmod(np.concatenate([key, random]), n)
     lengths = space.paired(points, points, i, j)
@@ -277,10 +322,21 @@ def called_pairs(
         np.concatenate([np.ones(to_landmarks.size), weight, random_weight]),
         sampled=True,
     )
-    objects = rng.permutation(n)[: min(CHECKED, max(1, budget // (12 * PARTNERS)))]
+    objects = rng.permutation(n)[
+        : min(CHECKED, max(1, budget // (12 * PARTNERS)))
+    ]
     partners = _others(n, objects, PARTNERS, rng)
-    checked = space.paired(points, points, objects.repeat(PARTNERS), partners.ravel())
-    checks = list(zip(objects.tolist(), partners, checked.reshape(partners.shape), strict=True))
+    checked = space.paired(
+        points, points, objects.repeat(PARTNERS), partners.ravel()
+    )
+    checks = list(
+        zip(
+            objects.tolist(),
+            partners,
+            checked.reshape(partners.shape),
+            strict=True,
+        )
+    )
     return PairSample(pairs, landmarks, to_landmarks, checks)
 
 
@@ -320,7 +376,9 @@ def _taken(features: Array, rows: Ints) -> Array:
     if is_dask(features):
         return np.asarray(features[rows].compute())
     xp = namespace(features)
-    return xp.take(features, asarray_like(rows, features, dtype=xp.int64), axis=0)
+    return xp.take(
+        features, asarray_like(rows, features, dtype=xp.int64), axis=0
+    )
 
 
 def _checked_rows(
@@ -332,12 +390,16 @@ def _checked_rows(
     others = _others(n, objects, PARTNERS, rng)
     ids = np.concatenate([objects[:, None], others], axis=1)
     blocks = _taken(features, ids.ravel()).reshape((*ids.shape, d))
-    for center, partners, block in zip(objects.tolist(), others, blocks, strict=True):
+    for center, partners, block in zip(
+        objects.tolist(), others, blocks, strict=True
+    ):
         lengths = bound.fitted_to(block[1:, :]).between(block[:1, :])
         yield center, partners, to_numpy(lengths)[0].astype(np.float64)
 
 
-def _others(n: int, objects: Ints, count: int, rng: np.random.RandomState) -> Ints:
+def _others(
+    n: int, objects: Ints, count: int, rng: np.random.RandomState
+) -> Ints:
     """Draw other objects for some."""
     others = rng.randint(n - 1, size=(objects.size, count))
     return np.asarray(others + (others >= objects[:, None]))

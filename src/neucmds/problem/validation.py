@@ -88,15 +88,21 @@ class Extent:
         return None
 
 
-def as_labels(labels: Iterable[object] | None, n: int) -> tuple[str, ...] | None:
+def as_labels(
+    labels: Iterable[object] | None, n: int
+) -> tuple[str, ...] | None:
     """Check that there is one unique label per object, and turn them into text."""
     if labels is None:
         return None
     if not isinstance(labels, Iterable):
-        raise InputError(f"{option('labels', labels)} must be a sequence, one label per object.")
+        raise InputError(
+            f"{option('labels', labels)} must be a sequence, one label per object."
+        )
     names = tuple(str(label) for label in labels)
     if len(names) != n:
-        raise InputError(f"D has {n} objects but {len(names)} labels; pass one label per object.")
+        raise InputError(
+            f"D has {n} objects but {len(names)} labels; pass one label per object."
+        )
     first: dict[str, int] = {}
     for i, name in enumerate(names):
         if first.setdefault(name, i) != i:
@@ -123,7 +129,9 @@ def working_dtype(array: Array) -> Any:
         return xp.float64
     if xp.isdtype(array.dtype, ("bool", "integral")):
         return xp.float64
-    raise InputError(f"D has dtype {array.dtype}, which is not a real number; convert it to float.")
+    raise InputError(
+        f"D has dtype {array.dtype}, which is not a real number; convert it to float."
+    )
 
 
 def tolerance(size: float, eps: float) -> float:
@@ -143,7 +151,9 @@ WEIGHT_POWER = 60
 PRODUCT_POWER = 140
 
 
-def exceeds_range(size: float, squared: bool, bits: int = 64, n: int = 1) -> int:
+def exceeds_range(
+    size: float, squared: bool, bits: int = 64, n: int = 1
+) -> int:
     """Tell whether powers of D leave the range of floats: 1 too large, −1 too small, 0 neither.
 
     In float32 the squares of d must keep their digits and sums of n of them be finite; in float64
@@ -166,7 +176,9 @@ def exceeds_range(size: float, squared: bool, bits: int = 64, n: int = 1) -> int
     return 0
 
 
-def refuse_range(size: float, squared: bool, where: str = "", bits: int = 64, n: int = 1) -> None:
+def refuse_range(
+    size: float, squared: bool, where: str = "", bits: int = 64, n: int = 1
+) -> None:
     """Refuse a D whose powers leave the range of floats, with the factor to divide it by."""
     beyond = exceeds_range(size, squared, bits, n)
     if beyond:
@@ -185,7 +197,12 @@ def refuse_weight_range(largest: float, sq_size: float) -> None:
     own = math.log10(largest)
     power = own + 1.5 * math.log10(sq_size or 1.0)
     if abs(own) > WEIGHT_POWER or abs(power) > PRODUCT_POWER:
-        raise out_of_range("weights are", f"the largest is {largest:.2g}", largest, largest > 1)
+        raise out_of_range(
+            "weights are",
+            f"the largest is {largest:.2g}",
+            largest,
+            largest > 1,
+        )
 
 
 def out_of_range(
@@ -267,10 +284,16 @@ def _refuse(
 ) -> tuple[float, Half | None]:
     """Raise for the first fault of D; return its size and its only half if there is none."""
     worst = partial(_worst, read)
-    own = np.concatenate([np.diagonal(rows, start) for start, rows, _ in read()])
+    own = np.concatenate(
+        [np.diagonal(rows, start) for start, rows, _ in read()]
+    )
     _, size, largest_at = worst(lambda start, rows, columns: np.abs(rows))
-    _, above, _ = worst(lambda start, rows, columns: np.triu(np.abs(rows), start))
-    _, below, _ = worst(lambda start, rows, columns: np.tril(np.abs(rows), start))
+    _, above, _ = worst(
+        lambda start, rows, columns: np.triu(np.abs(rows), start)
+    )
+    _, below, _ = worst(
+        lambda start, rows, columns: np.tril(np.abs(rows), start)
+    )
     triangle = Extent(above=above, below=below).triangle
     rounding = tolerance(np.fmax.reduce(np.abs(own), initial=size), eps)
     infinite = worst(lambda start, rows, columns: np.isinf(rows))
@@ -279,7 +302,9 @@ def _refuse(
             advice = f", or by NaN with {option('missing', 'ignore')}"
         else:
             advice = ""
-        raise _listed(infinite, "infinite", f"replace by a finite value{advice}", rules)
+        raise _listed(
+            infinite, "infinite", f"replace by a finite value{advice}", rules
+        )
     if triangle is not None and not rules.symmetrize and size > rounding:
         if triangle == "lower":
             other = "above"
@@ -300,14 +325,18 @@ def _refuse(
             f"pass {option('squared', True)} if D already holds squared dissimilarities."
         )
     if gap_at is None:
-        _, gap, gap_at = worst(lambda start, rows, columns: np.abs(rows - columns))
+        _, gap, gap_at = worst(
+            lambda start, rows, columns: np.abs(rows - columns)
+        )
     if gap > rounding and not rules.symmetrize:
         raise InputError(
             f"D is not symmetric: largest gap {gap:.2g} at {rules.place(*gap_at)}; "
             f"{rules.repair('to average')}."
         )
     _refuse_diagonal(own, size, rules, rounding)
-    refuse_range(size, rules.squared, f" at {rules.place(*largest_at)}", bits, own.size)
+    refuse_range(
+        size, rules.squared, f" at {rules.place(*largest_at)}", bits, own.size
+    )
     return size, triangle
 
 
@@ -316,11 +345,16 @@ def _listed(found: Worst, what: str, advice: str, rules: Rules) -> InputError:
     where = rules.place(*place)
     if count == 1:
         return InputError(f"D holds 1 {what} entry, at {where}; {advice}.")
-    return InputError(f"D holds {count} {what} entries, the first at {where}; {advice}.")
+    return InputError(
+        f"D holds {count} {what} entries, the first at {where}; {advice}."
+    )
 
 
 def _refuse_missing(
-    worst: Callable[[Measure], Worst], own: Floats, triangle: Half | None, rules: Rules
+    worst: Callable[[Measure], Worst],
+    own: Floats,
+    triangle: Half | None,
+    rules: Rules,
 ) -> None:
     def lost(start: int, rows: Floats, columns: Floats) -> Floats:
         """Return NaN that no mirrored entry will replace."""
@@ -342,8 +376,12 @@ def _refuse_missing(
     if np.isnan(own).any():
         first = int(np.argmax(np.isnan(own)))
         place = rules.place(first, first)
-        raise InputError(f"D is missing (NaN) on its diagonal, first at {place}; set it to 0.")
-    count, _, (i, j) = worst(lambda start, rows, columns: np.isnan(rows) & ~np.isnan(columns))
+        raise InputError(
+            f"D is missing (NaN) on its diagonal, first at {place}; set it to 0."
+        )
+    count, _, (i, j) = worst(
+        lambda start, rows, columns: np.isnan(rows) & ~np.isnan(columns)
+    )
     if count and not rules.symmetrize:
         raise InputError(
             f"D is missing (NaN) at {rules.place(i, j)} but not at ({j}, {i}); "
@@ -351,7 +389,9 @@ def _refuse_missing(
         )
 
 
-def _refuse_diagonal(own: Floats, size: float, rules: Rules, rounding: float) -> None:
+def _refuse_diagonal(
+    own: Floats, size: float, rules: Rules, rounding: float
+) -> None:
     """Refuse a diagonal that is not zero, and advise a conversion if D looks like similarities."""
     at = int(np.abs(own).argmax())
     if abs(own[at]) <= rounding:
@@ -370,6 +410,10 @@ def _refuse_diagonal(own: Floats, size: float, rules: Rules, rounding: float) ->
 def check_count(**counts: Any) -> None:
     """Raise unless every count is a whole number of at least 1."""
     for name, count in counts.items():
-        whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
+        whole = isinstance(count, (int, np.integer)) and not isinstance(
+            count, bool
+        )
         if not whole or count < 1:
-            raise InputError(f"{option(name, count)} must be a whole number of at least 1.")
+            raise InputError(
+                f"{option(name, count)} must be a whole number of at least 1."
+            )

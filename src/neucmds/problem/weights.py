@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from neucmds.backend.arrays import Array, asarray_like, is_numpy, namespace, to_numpy
+from neucmds.backend.arrays import (
+    Array,
+    asarray_like,
+    is_numpy,
+    namespace,
+    to_numpy,
+)
 from neucmds.backend.memory import require_memory
 from neucmds.errors import InputError
 from neucmds.problem.containers import as_real
@@ -56,14 +62,22 @@ def _checked(weights: Any, d: Array) -> Array:
     n = int(d.shape[0])
     w = asarray_like(as_real(weights, "weights"), d, dtype=xp.float64)
     if tuple(w.shape) != (n, n):
-        raise InputError(f"weights have shape {tuple(w.shape)}; expected {(n, n)}.")
+        raise InputError(
+            f"weights have shape {tuple(w.shape)}; expected {(n, n)}."
+        )
     if not bool(xp.all(xp.isfinite(w))):
-        raise InputError("weights contain NaN or infinity; use 0 for entries that do not count.")
+        raise InputError(
+            "weights contain NaN or infinity; use 0 for entries that do not count."
+        )
     if float(xp.min(w)) < 0:
-        raise InputError(f"weights must not be negative: the lowest is {float(xp.min(w)):.4g}.")
+        raise InputError(
+            f"weights must not be negative: the lowest is {float(xp.min(w)):.4g}."
+        )
     gap = float(xp.max(xp.abs(w - xp.matrix_transpose(w))))
     if gap > 1e-8 * float(xp.max(w)):
-        raise InputError(f"weights are not symmetric: largest gap {gap:.2g}; average W and Wᵀ.")
+        raise InputError(
+            f"weights are not symmetric: largest gap {gap:.2g}; average W and Wᵀ."
+        )
     known = xp.where(xp.isnan(d), xp.zeros_like(d), xp.abs(d))
     refuse_weight_range(float(xp.max(w)), float(xp.max(known)))
     return xp.astype(w, d.dtype, copy=False)

@@ -60,7 +60,13 @@ class Limits:
     total: int | None = None
 
     @classmethod
-    def of(cls, loss: str, n: int, max_iter: int | None = None, tol: float | None = None) -> Limits:
+    def of(
+        cls,
+        loss: str,
+        n: int,
+        max_iter: int | None = None,
+        tol: float | None = None,
+    ) -> Limits:
         """Return the limits of a loss of n objects; None is the default."""
         usual_tol = TOL
         if loss == "distance":
@@ -84,7 +90,9 @@ class Limits:
         """Call both functions after an iteration."""
         if self.callback is not None:
             total = self.total or self.done + self.max_iter
-            self.callback(self.done + iteration, total, objective.value * objective.unit)
+            self.callback(
+                self.done + iteration, total, objective.value * objective.unit
+            )
         if self.keep is not None:
             self.keep(objective.coordinates, objective.form.signs)
 
@@ -198,7 +206,9 @@ def descend(objective: Objective, limits: Limits) -> Refined:
     at_rest = False
     direction = -current.step
     steepest = True
-    while len(history) <= limits.max_iter and current.value > objective.rounding:
+    while (
+        len(history) <= limits.max_iter and current.value > objective.rounding
+    ):
         if not dot(current.gradient, direction) < 0:
             direction = -current.step
             steepest = True
@@ -256,7 +266,9 @@ def _is_flat(objective: Objective, limits: Limits) -> bool:
     return promised <= share * objective.value + objective.rounding
 
 
-def _hestenes_stiefel(direction: Array, previous: Objective, current: Objective) -> float:
+def _hestenes_stiefel(
+    direction: Array, previous: Objective, current: Objective
+) -> float:
     """Return the share of the last direction in the next one."""
     change = current.gradient - previous.gradient
     curvature = dot(direction, change)
@@ -275,7 +287,9 @@ def lowest_point(quartic: Floats) -> float | None:
     stationary = stationary[stationary > 0]
     if stationary.size == 0:
         return None
-    return float(stationary[np.argmin(np.polyval([c4, c3, c2, c1, 0.0], stationary))])
+    return float(
+        stationary[np.argmin(np.polyval([c4, c3, c2, c1, 0.0], stationary))]
+    )
 
 
 def search_by_slopes(

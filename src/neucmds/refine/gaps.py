@@ -25,7 +25,12 @@ from neucmds.problem.components import Components
 from neucmds.problem.pairs import Pairs
 from neucmds.refine.descent import FEW_OBJECTS, Limits, Refined, Start
 from neucmds.refine.pairwise import STAGE_ITERATIONS, minimize
-from neucmds.refine.starts import MORE_STARTS, eigenvector_start, lowest_end, with_steepest_column
+from neucmds.refine.starts import (
+    MORE_STARTS,
+    eigenvector_start,
+    lowest_end,
+    with_steepest_column,
+)
 from neucmds.refine.tiles import Tiles
 from neucmds.spectrum.exact import MAX_DENSE
 from neucmds.spectrum.operators.dense import DenseGram
@@ -61,7 +66,11 @@ def complete_and_refine(
     rng = _generator(random_state)
     d = sq_dissimilarity
     # Small products are slower on two threads than on one.
-    with single_blas_thread() if int(d.shape[0]) <= FEW_OBJECTS else nullcontext():
+    with (
+        single_blas_thread()
+        if int(d.shape[0]) <= FEW_OBJECTS
+        else nullcontext()
+    ):
         if not has_gaps(weights):
             return _fit(d, weights, components, limits)
         best = _best_size(d, weights, components, limits, rng)
@@ -128,23 +137,31 @@ def _grown(
     return grown
 
 
-def _fit_row_effects(d: Array, weights: Array, components: Components, limits: Limits) -> Refined:
+def _fit_row_effects(
+    d: Array, weights: Array, components: Components, limits: Limits
+) -> Refined:
     """Fit row effects in the gaps with the average weight; the value is of the observed pairs."""
     xp = namespace(weights)
     observed = weights > 0
     average = xp.mean(weights[observed])
     completed = xp.where(observed, d, _row_effects(d, weights))
-    end = _fit(completed, xp.where(observed, weights, average), components, limits)
+    end = _fit(
+        completed, xp.where(observed, weights, average), components, limits
+    )
     value = Tiles.of(d, "squared", weights=weights).value_of(end)
     return replace(end, value=value, history=(value,))
 
 
-def _grow(d: Array, weights: Array, sizes: list[Components], limits: Limits) -> list[Refined]:
+def _grow(
+    d: Array, weights: Array, sizes: list[Components], limits: Limits
+) -> list[Refined]:
     """Fit models of growing size to D with row effects in its gaps, each filling them anew."""
     completed = namespace(d).where(weights > 0, d, _row_effects(d, weights))
     fits = []
     for size in sizes[:-1]:
-        fits.append(_fit(completed, weights, size, limits.at_most(limits.max_iter)))
+        fits.append(
+            _fit(completed, weights, size, limits.at_most(limits.max_iter))
+        )
         completed = filled(d, weights, fits[-1])
     fits.append(_fit(completed, weights, sizes[-1], limits))
     return fits
@@ -167,7 +184,9 @@ def _best_size(
         # A signature takes dozens of descents.
         brief = limits.at_most(STAGE_ITERATIONS)
     shares = _hold_outs(weights, rng)
-    each = [_held_out_errors(d, weights, share, sizes, brief) for share in shares]
+    each = [
+        _held_out_errors(d, weights, share, sizes, brief) for share in shares
+    ]
     errors = np.concatenate(each, axis=1)
     last = len(sizes) - 1
     if not errors.size:  # no object has a pair to spare
@@ -175,7 +194,9 @@ def _best_size(
     best = int(np.argmin(errors.mean(axis=1)))
     if not _clearly_less(errors[best], errors[-1]):
         return last
-    warnings.warn(_predicts_badly(errors, best, sizes), OverfitWarning, stacklevel=2)
+    warnings.warn(
+        _predicts_badly(errors, best, sizes), OverfitWarning, stacklevel=2
+    )
     if best == 0:
         return None
     return best - 1
@@ -209,7 +230,10 @@ def _held_out_errors(
     which = np.triu(to_numpy(held_out))
     models = _grow(d, kept, sizes, limits)
     residuals = [_row_effects(d, kept) - d]
-    residuals += [end.form.residuals(end.coordinates, end.coordinates, d) for end in models]
+    residuals += [
+        end.form.residuals(end.coordinates, end.coordinates, d)
+        for end in models
+    ]
     errors = np.stack([to_numpy(part)[which] for part in residuals]) ** 2
     variance = float(np.var(to_numpy(d)[to_numpy(weights > 0)]))
     return np.minimum(errors / (variance or 1.0), 25.0)
@@ -239,11 +263,17 @@ def _sizes(components: Components) -> list[Components]:
     """1, 2, 4, …, k coordinates; a fixed signature has one size."""
     if components.signature is not None:
         return [components]
-    doubled = [2**i for i in range(components.total.bit_length()) if 2**i < components.total]
+    doubled = [
+        2**i
+        for i in range(components.total.bit_length())
+        if 2**i < components.total
+    ]
     return [Components(size) for size in (*doubled, components.total)]
 
 
-def _fit(d: Array, weights: Array, components: Components, limits: Limits) -> Refined:
+def _fit(
+    d: Array, weights: Array, components: Components, limits: Limits
+) -> Refined:
     """Start from eigenvectors of the filled matrix and descend on the weighted STRESS."""
     gram = DenseGram(d)
     tiles = Tiles.of(d, "squared", weights=weights)

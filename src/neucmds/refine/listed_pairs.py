@@ -96,11 +96,22 @@ def refine_pairs(
     first = None if falling else listed.loss.floor
     if checkpoint is None:
         return minimize(listed, *lowered(listed, start, limits, first))
-    problem = (pairs.i, pairs.j, pairs.sq_dissimilarity, pairs.weight, loss, floor)
-    kept = Checkpoint(checkpoint, *problem, start.coordinates, start.form, limits.tol)
+    problem = (
+        pairs.i,
+        pairs.j,
+        pairs.sq_dissimilarity,
+        pairs.weight,
+        loss,
+        floor,
+    )
+    kept = Checkpoint(
+        checkpoint, *problem, start.coordinates, start.form, limits.tol
+    )
     done = int(kept.held.get("iteration", 0))
     steps = count(done + 1)
-    limits = replace(limits, keep=lambda x, _: kept.save(x=x, iteration=next(steps)))
+    limits = replace(
+        limits, keep=lambda x, _: kept.save(x=x, iteration=next(steps))
+    )
     if done:
         start = replace(start, coordinates=asarray_like(kept.held["x"], like))
         limits = limits.after(done)
@@ -139,7 +150,13 @@ class ListedPairs(SummedLoss):
 
     @classmethod
     def of(
-        cls, pairs: Pairs, loss: str, form: Form, *, like: Array, floor: float | None = None
+        cls,
+        pairs: Pairs,
+        loss: str,
+        form: Form,
+        *,
+        like: Array,
+        floor: float | None = None,
     ) -> ListedPairs:
         """Bring pairs to the library and device of an array, in the precision of the descent.
 
@@ -155,11 +172,16 @@ class ListedPairs(SummedLoss):
         weight = None
         if pairs.weight is not None:
             weight_scale = power_of_four(pairs.weight)
-            weight = asarray_like(pairs.weight / weight_scale, like, dtype=dtype)
+            weight = asarray_like(
+                pairs.weight / weight_scale, like, dtype=dtype
+            )
             unit *= weight_scale
         i, j = pairs.i, pairs.j
         if not is_numpy(like):
-            i, j = (asarray_like(objects, like, dtype=xp.int32) for objects in (i, j))
+            i, j = (
+                asarray_like(objects, like, dtype=xp.int32)
+                for objects in (i, j)
+            )
         if floor is None:
             floor = pair_floor(form, pairs)
         scaled_form = form.scaled(scale)
@@ -192,7 +214,11 @@ class ListedPairs(SummedLoss):
     def rounding(self) -> float:
         """The loss at which a fit is exact for all purposes."""
         exact = self.exact()
-        return EXACT * 2 * self.loss.value(self.form, exact.d, exact.d * 0.0, exact.u)
+        return (
+            EXACT
+            * 2
+            * self.loss.value(self.form, exact.d, exact.d * 0.0, exact.u)
+        )
 
     def at(self, x: Array) -> PairObjective:
         """Return value and gradient at some coordinates."""
@@ -207,7 +233,9 @@ class ListedPairs(SummedLoss):
             return value
 
         value = 2 * sum(self.each(walk, self._runs))
-        return PairObjective(self, x, value, self._gradient(x, pull), residual, pull)
+        return PairObjective(
+            self, x, value, self._gradient(x, pull), residual, pull
+        )
 
     def _residuals(self, x: Array) -> Array:
         """D̂ − D of every pair."""
@@ -241,10 +269,14 @@ class ListedPairs(SummedLoss):
             c4 = dot(weights * second, second)
             if bend is not None:
                 bent = bent * bend
-            return np.array([dot(bent, first) + 2 * dot(pull[part], second), c3, c4])
+            return np.array(
+                [dot(bent, first) + 2 * dot(pull[part], second), c3, c4]
+            )
 
         higher = 2 * np.sum(self.each(walk, self._runs), axis=0)
-        quartic = np.array([point.value, dot(point.gradient, direction), *higher])
+        quartic = np.array(
+            [point.value, dot(point.gradient, direction), *higher]
+        )
 
         def move(t: float) -> PairObjective:
             x = point.x + t * direction
@@ -280,7 +312,9 @@ class ListedPairs(SummedLoss):
     def true_value(self, x: Array) -> float:
         """Σ u q² in float64, no corner rounded."""
         exact = self.exact()
-        return 2 * self.loss.value(self.form, exact.d, exact._residuals(x) + exact.d, exact.u)
+        return 2 * self.loss.value(
+            self.form, exact.d, exact._residuals(x) + exact.d, exact.u
+        )
 
     def _gradient(self, x: Array, pulls: Array) -> Array:
         """8(Diag(C1) − C)XA with C the symmetric matrix of pulls; centered."""
@@ -292,12 +326,16 @@ class ListedPairs(SummedLoss):
         gradient *= 8.0 * self.signs
         return centered(gradient)
 
-    def _changes(self, x: Array, p: Array, residual: Array) -> tuple[Array, Array]:
+    def _changes(
+        self, x: Array, p: Array, residual: Array
+    ) -> tuple[Array, Array]:
         """D₁ and D₂ of D̂(x + tp) = D̂ + tD₁ + t²D₂, for every pair."""
         xp = namespace(x)
         k = int(x.shape[1])
         signs = self._narrow(self.signs)
-        changes = pair_changes(self._narrow(x), self._narrow(p), signs, self.i, self.j)
+        changes = pair_changes(
+            self._narrow(x), self._narrow(p), signs, self.i, self.j
+        )
         if changes is not None:
             return changes
         d1 = xp.empty_like(self.d)
@@ -318,7 +356,9 @@ class ListedPairs(SummedLoss):
         self._walk(table, form, write)
         return d1, d2
 
-    def _walk(self, table: Array, form: Array, write: Callable[[slice, Array], None]) -> None:
+    def _walk(
+        self, table: Array, form: Array, write: Callable[[slice, Array], None]
+    ) -> None:
         """Call `write` with (rows i − rows j of a table)² @ form for parts of the pairs."""
         xp = namespace(table)
 
@@ -341,7 +381,9 @@ class ListedPairs(SummedLoss):
         counted = weighted(q, self._u(part))
         return dot(counted, q), counted * slope
 
-    def _curved(self, residual: Array, part: slice) -> tuple[Array, Array | None]:
+    def _curved(
+        self, residual: Array, part: slice
+    ) -> tuple[Array, Array | None]:
         """Return u q′² of some pairs, and how q bends."""
         if self._weights is not None:
             return self._weights[part], None
@@ -354,7 +396,9 @@ class ListedPairs(SummedLoss):
             return None
         return self.u[part]
 
-    def _terms(self, residual: Array, part: slice, bend: bool = False) -> Terms:
+    def _terms(
+        self, residual: Array, part: slice, bend: bool = False
+    ) -> Terms:
         d = self.d[part]
         return self.loss.terms(self.form, d, residual + d, bend=bend)
 
@@ -364,7 +408,9 @@ class ListedPairs(SummedLoss):
         if self.loss.name == "distance":
             return None
         xp = namespace(self.d)
-        _, slope, _ = self.loss.terms(self.form, self.d, xp.asarray(self.d, copy=True))
+        _, slope, _ = self.loss.terms(
+            self.form, self.d, xp.asarray(self.d, copy=True)
+        )
         if slope is None:
             slope = xp.ones_like(self.d)
         return weighted(slope * slope, self.u)
@@ -381,12 +427,16 @@ class ListedPairs(SummedLoss):
             part = slice(int(first[0]), int(first[-1]))
             # Pairs are the upper half; multiplying its transpose as well needs no copy.
             shape = (rows.stop - rows.start, len(columns))
-            half = sparse.csr_array((values[part], self.j[part], first - first[0]), shape=shape)
+            half = sparse.csr_array(
+                (values[part], self.j[part], first - first[0]), shape=shape
+            )
             return half @ columns, half.T @ columns[rows]
 
         summed = np.zeros(columns.shape)
         pieces = _cut(self._firsts, PIECES)
-        for rows, (upper, lower) in zip(pieces, parallel_map(walk, pieces), strict=True):
+        for rows, (upper, lower) in zip(
+            pieces, parallel_map(walk, pieces), strict=True
+        ):
             summed[rows] += upper
             summed += lower
         return summed
@@ -432,7 +482,9 @@ class ListedPairs(SummedLoss):
 
 def _cut(starts: Ints, parts: int) -> list[slice]:
     """Cut rows into slices of about equally many entries."""
-    cuts = np.searchsorted(starts, np.arange(1, parts) * (int(starts[-1]) / parts))
+    cuts = np.searchsorted(
+        starts, np.arange(1, parts) * (int(starts[-1]) / parts)
+    )
     rows = np.unique(np.concatenate([[0], cuts, [starts.size - 1]]))
     return [slice(first, last) for first, last in pairwise(rows.tolist())]
 
@@ -452,14 +504,20 @@ def _by_rows(n: int, i: Array, j: Array) -> tuple[Array, ...]:
     if is_numpy(i):
         number = np.arange(m, dtype=wide)
         ends: Any = np.concatenate([i, j]), np.concatenate([j, i])
-        both: Any = sparse.csr_array((np.concatenate([number, number]), ends), shape=(n, n))
+        both: Any = sparse.csr_array(
+            (np.concatenate([number, number]), ends), shape=(n, n)
+        )
         both.sort_indices()
         return both.indptr, both.indices, both.data
     rows = xp.astype(xp.concat([i, j]), xp.int64)
     partners = xp.astype(xp.concat([j, i]), xp.int64)
     order = xp.argsort(rows * n + partners)
     rows = xp.take(rows, order, axis=0)
-    starts = xp.searchsorted(rows, xp.arange(n + 1, dtype=xp.int64, device=device(i)))
+    starts = xp.searchsorted(
+        rows, xp.arange(n + 1, dtype=xp.int64, device=device(i))
+    )
     pair = xp.where(order < m, order, order - m)
     partners = xp.take(partners, order, axis=0)
-    return tuple(xp.astype(part, wide, copy=False) for part in (starts, partners, pair))
+    return tuple(
+        xp.astype(part, wide, copy=False) for part in (starts, partners, pair)
+    )

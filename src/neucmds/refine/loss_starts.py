@@ -15,16 +15,32 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from neucmds.backend.arrays import Array, asarray_like, min_and_max, namespace, to_numpy
+from neucmds.backend.arrays import (
+    Array,
+    asarray_like,
+    min_and_max,
+    namespace,
+    to_numpy,
+)
 from neucmds.backend.threads import pool_for
 from neucmds.form import Form
 from neucmds.problem.components import Components
 from neucmds.refine.descent import FEW_OBJECTS, TOL, Limits, Refined, Start
 from neucmds.refine.gaps import complete_and_refine, filled, has_gaps
-from neucmds.refine.pairwise import FLOOR_STEP, STAGE_ITERATIONS, lowered, minimize
+from neucmds.refine.pairwise import (
+    FLOOR_STEP,
+    STAGE_ITERATIONS,
+    lowered,
+    minimize,
+)
 from neucmds.refine.products import refine
 from neucmds.refine.signatures import best_negatives
-from neucmds.refine.starts import FEWER_OBJECTS, MORE_STARTS, best_refined, eigenvector_start
+from neucmds.refine.starts import (
+    FEWER_OBJECTS,
+    MORE_STARTS,
+    best_refined,
+    eigenvector_start,
+)
 from neucmds.refine.tiles import Tiles
 from neucmds.spectrum.geometry import canonical
 from neucmds.spectrum.operators.dense import DenseGram
@@ -107,7 +123,9 @@ def refine_for_loss(
     with pool_for(tiles.d):
         if n_init > 1 or (several and components.signature is None):
             return minimize(tiles, search.lowest(components.signature), limits)
-        return minimize(tiles, *approach(tiles, search.squared, limits, alone=True))
+        return minimize(
+            tiles, *approach(tiles, search.squared, limits, alone=True)
+        )
 
 
 def usual_starts(n: int, k: int) -> int:
@@ -133,9 +151,14 @@ def approach(
     worst = 1.0
     if alone and tiles.loss.name == "distance":
         worst = POOR
-    if tiles.loss.name == "squared" or before <= worst * tiles.size * tiles.unit:
+    if (
+        tiles.loss.name == "squared"
+        or before <= worst * tiles.size * tiles.unit
+    ):
         return lowered(tiles, start, limits)
-    end, left = lowered(tiles, start, limits, min_and_max(tiles.d)[1] / FLOOR_STEP)
+    end, left = lowered(
+        tiles, start, limits, min_and_max(tiles.d)[1] / FLOOR_STEP
+    )
     if tiles.value_of(end) < before:
         return end, left
     return start, limits
@@ -187,10 +210,14 @@ class Search:
         if tiles.weights is not None and has_gaps(tiles.weights):
             weights = xp.astype(tiles.weights, xp.float64, copy=False)
             usual = Limits.of("squared", len(values))
-            completed = complete_and_refine(values, weights, components, usual, random_state=rng)
+            completed = complete_and_refine(
+                values, weights, components, usual, random_state=rng
+            )
             values = _symmetric(filled(values, weights, completed))
         # Where the gaps allow only a smaller model, no other signature is compared.
-        self.is_smaller = completed is not None and completed.signs.size < components.total
+        self.is_smaller = (
+            completed is not None and completed.signs.size < components.total
+        )
         self.gram = DenseGram(values)
         if completed is None or not self.is_smaller:
             self.spectrum = solve_roughly(self.gram, components, "refined")
@@ -213,9 +240,13 @@ class Search:
         """Return the number of negatives of locally least loss."""
         if self.is_smaller:
             return self.squared.form.signature[1]
-        return best_negatives(lambda q: self.ends_of(q)[0].value, first, self.squared.signs.size)
+        return best_negatives(
+            lambda q: self.ends_of(q)[0].value, first, self.squared.signs.size
+        )
 
-    def ends_of(self, negatives: int, starts: int | None = None) -> list[Refined]:
+    def ends_of(
+        self, negatives: int, starts: int | None = None
+    ) -> list[Refined]:
         """Return the lowest ends of short descents with a number of negatives, sorted.
 
         There are a quarter of the starts by default.
@@ -224,7 +255,9 @@ class Search:
         brief = self.limits.at_most(STAGE_ITERATIONS, TOL)
         if negatives not in self.ends:
             squared = self._squared_with(negatives)
-            start, _ = approach(self.tiles, squared, self.limits, alone=self.n_init == 1)
+            start, _ = approach(
+                self.tiles, squared, self.limits, alone=self.n_init == 1
+            )
             self.ends[negatives] = [minimize(self.tiles, start, brief)]
         ends = self.ends[negatives]
         rng = check_random_state(self.seed + negatives)
@@ -244,13 +277,17 @@ class Search:
         followed = [minimize(self.tiles, end, self.limits) for end in ends]
         return min(followed, key=attrgetter("value"))
 
-    def _start(self, best: Refined, noise: Any, smoothing: float | None, brief: Limits) -> Start:
+    def _start(
+        self, best: Refined, noise: Any, smoothing: float | None, brief: Limits
+    ) -> Start:
         """Return a start about the best end so far, or one anywhere on a loss with few minima."""
         x = to_numpy(best.coordinates)
         if smoothing is None:
             near = x + x.std(axis=0) * noise
             return Start(asarray_like(near, best.coordinates), best.form)
-        start = Start(asarray_like(x.std() * noise, best.coordinates), best.form)
+        start = Start(
+            asarray_like(x.std() * noise, best.coordinates), best.form
+        )
         d = self.tiles.d
         mean = float(namespace(d).mean(d[d > 0]))
         loss = self.tiles.loss.smoothed(smoothing * mean)
@@ -264,15 +301,21 @@ class Search:
         components = Components(k, (k - negatives, negatives))
         return self._squared(components, check_random_state(negatives))
 
-    def _squared(self, components: Components, rng: np.random.RandomState) -> Start:
+    def _squared(
+        self, components: Components, rng: np.random.RandomState
+    ) -> Start:
         """Return the squared solution, its columns orthogonal and ordered by weight."""
         limits = Limits.of("squared", self.gram.n)
         if self.quick:
-            start = eigenvector_start(self.spectrum, self.gram.diagonal(), components)
+            start = eigenvector_start(
+                self.spectrum, self.gram.diagonal(), components
+            )
             end = refine(self.gram, start, limits)
         else:
             end = best_refined(self.gram, self.spectrum, components, limits)
-        return _padded(Start(*canonical(end.coordinates, end.form)), components, rng)
+        return _padded(
+            Start(*canonical(end.coordinates, end.form)), components, rng
+        )
 
 
 def _symmetric(values: Array) -> Array:
@@ -294,6 +337,8 @@ def _padded(start: Start, components: Components, rng: Any) -> Start:
     if x.size:
         size = PADDING * float(x.std())
     columns = size * rng.standard_normal((x.shape[0], int(missing.sum())))
-    signs = np.concatenate([start.signs, np.ones(missing[0]), -np.ones(missing[1])])
+    signs = np.concatenate(
+        [start.signs, np.ones(missing[0]), -np.ones(missing[1])]
+    )
     padded = np.concatenate([x, columns], axis=1)
     return Start(asarray_like(padded, start.coordinates), Form(signs))

@@ -90,7 +90,13 @@ class PairLoss:
         return form.relative_slope(_at_least(d, self.floor))
 
     def terms(
-        self, form: Form, d: Array, d_hat: Array, *, bend: bool = False, known: Array | None = None
+        self,
+        form: Form,
+        d: Array,
+        d_hat: Array,
+        *,
+        bend: bool = False,
+        known: Array | None = None,
     ) -> Terms:
         """Return q, its slope and, with `bend`, how it bends; `d_hat` is overwritten.
 
@@ -130,7 +136,9 @@ class PairLoss:
         d_hat += off
         return d_hat, slope, bends
 
-    def value(self, form: Form, d: Array, d_hat: Array, u: Array | None = None) -> float:
+    def value(
+        self, form: Form, d: Array, d_hat: Array, u: Array | None = None
+    ) -> float:
         """Return Σ u q² as it is defined, with no corner rounded; `d_hat` is written over."""
         if self.name == "distance":
             q = form.to_distance(d_hat) - form.to_distance(d)
@@ -138,7 +146,9 @@ class PairLoss:
             q, _, _ = self.terms(form, d, d_hat)
         return float(namespace(q).sum(weighted(q * q, u)))
 
-    def in_distances(self, form: Form, d: Array, d_hat: Array, u: Array | None = None) -> float:
+    def in_distances(
+        self, form: Form, d: Array, d_hat: Array, u: Array | None = None
+    ) -> float:
         """Return Σ u|d̂ − d|, for "relative" relative to max(d, f): of any κ alike."""
         distance = form.to_distance(d)
         q = form.to_distance(d_hat) - distance
@@ -160,7 +170,9 @@ def _at_least(array: Array, least: float) -> Array:
     """max(array, least), as a new array."""
     if is_numpy(array):
         # Against a row, not a number: half the time.
-        return np.maximum(array, np.full(array.shape[-1:], least, dtype=array.dtype))
+        return np.maximum(
+            array, np.full(array.shape[-1:], least, dtype=array.dtype)
+        )
     return namespace(array).clip(array, least, None)
 
 
@@ -173,7 +185,9 @@ def power_of_four(array: Array) -> float:
     return 4.0 ** round(log2(largest) / 2)
 
 
-def check_defined(sq_dissimilarity: Array, weights: Array | None, loss: str) -> None:
+def check_defined(
+    sq_dissimilarity: Array, weights: Array | None, loss: str
+) -> None:
     """Raise if a D of positive weight is negative and the loss needs D ≥ 0; D may be a list."""
     xp = namespace(sq_dissimilarity)
     if loss == "squared" or min_and_max(sq_dissimilarity)[0] >= 0:
@@ -191,7 +205,10 @@ def check_defined(sq_dissimilarity: Array, weights: Array | None, loss: str) -> 
 
 
 def combined_floor(
-    form: Form, values: npt.NDArray[Any], nearest: npt.NDArray[Any], largest: float
+    form: Form,
+    values: npt.NDArray[Any],
+    nearest: npt.NDArray[Any],
+    largest: float,
 ) -> float:
     """Return the floor of d: half of its 1 % quantile, or the median of the nearest if it is less.
 
@@ -203,7 +220,9 @@ def combined_floor(
     rank = int(FLOOR_QUANTILE * (values.size - 1))
     quantile = float(np.partition(values, rank)[rank])
     # Rounding of far pairs exceeds nearer ones.
-    median = max(float(np.median(nearest[np.isfinite(nearest)])), EPS * largest)
+    median = max(
+        float(np.median(nearest[np.isfinite(nearest)])), EPS * largest
+    )
     low, usual = form.to_distance(np.array([quantile, median])).tolist()
     return float(min(low / 2, usual))
 
@@ -218,12 +237,22 @@ def floor_of(form: Form, link: Array, weights: Array | None = None) -> float:
     step = -(-(n**2) // FLOOR_ENTRIES)
     values = []
     nearest = []
-    for rows in row_blocks(n, n, BLOCK_ELEMENTS if on_cpu(link) else FLOOR_ENTRIES):
+    for rows in row_blocks(
+        n, n, BLOCK_ELEMENTS if on_cpu(link) else FLOOR_ENTRIES
+    ):
         block = xp.astype(link[rows, :], xp.float32, copy=False)
         counted = block > 0
         if weights is not None:
             counted = counted & (weights[rows, :] > 0)
         values.append(to_numpy(block[counted][::step]))
-        nearest.append(to_numpy(xp.min(xp.where(counted, block, xp.full_like(block, inf)), axis=1)))
+        nearest.append(
+            to_numpy(
+                xp.min(
+                    xp.where(counted, block, xp.full_like(block, inf)), axis=1
+                )
+            )
+        )
     largest = min_and_max(link)[1]
-    return combined_floor(form, np.concatenate(values), np.concatenate(nearest), largest)
+    return combined_floor(
+        form, np.concatenate(values), np.concatenate(nearest), largest
+    )

@@ -19,7 +19,13 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.backend.arrays import Array, asarray_like, centered, is_numpy, namespace
+from neucmds.backend.arrays import (
+    Array,
+    asarray_like,
+    centered,
+    is_numpy,
+    namespace,
+)
 from neucmds.backend.threads import over_rows, parallel_map, pool_for
 from neucmds.form import Form
 from neucmds.refine.descent import (
@@ -95,13 +101,17 @@ class SummedLoss(ABC):
     @cached_property
     def signs(self) -> Array:
         """Signs of the coordinates, on the device of D."""
-        return asarray_like(self.form.signs, self.d, dtype=namespace(self.d).float64)
+        return asarray_like(
+            self.form.signs, self.d, dtype=namespace(self.d).float64
+        )
 
     def signed(self, signs: Floats) -> Self:
         """Return the same loss of coordinates with these signs."""
         return replace(self, form=replace(self.form, signs=signs))
 
-    def each(self, work: Callable[[Any], Any], parts: Iterable[Any]) -> list[Any]:
+    def each(
+        self, work: Callable[[Any], Any], parts: Iterable[Any]
+    ) -> list[Any]:
         """Return the work on every part; NumPy's on all threads."""
         if is_numpy(self.d):
             return parallel_map(work, parts)
@@ -128,7 +138,10 @@ def minimize(summed: SummedLoss, start: Start, limits: Limits) -> Refined:
 
 
 def lowered(
-    summed: SummedLoss, start: Start, limits: Limits, first: float | None = None
+    summed: SummedLoss,
+    start: Start,
+    limits: Limits,
+    first: float | None = None,
 ) -> tuple[Start, Limits]:
     """Descend on falling floors, all but the last; also return the remaining limits.
 
@@ -138,7 +151,9 @@ def lowered(
     floor = first or 0.0
     if first is None and loss.name == "relative":
         floor = FIRST_FLOOR * loss.floor
-    limits = replace(limits, total=limits.total or limits.done + limits.max_iter)
+    limits = replace(
+        limits, total=limits.total or limits.done + limits.max_iter
+    )
     while floor > loss.floor and limits.max_iter:
         stage = replace(summed, loss=replace(loss, floor=floor))
         most = min(limits.max_iter, STAGE_ITERATIONS)
@@ -213,8 +228,12 @@ class PairObjective:
         signs = self.summed.signs
         xp = namespace(self.x)
         n, k = self.x.shape
-        right = xp.astype(self.gradient * (signs / 16), inverses.dtype)[:, :, None]
-        parts = over_rows(lambda rows: inverses[rows, :, :] @ right[rows, :, :], n, k * k)
+        right = xp.astype(self.gradient * (signs / 16), inverses.dtype)[
+            :, :, None
+        ]
+        parts = over_rows(
+            lambda rows: inverses[rows, :, :] @ right[rows, :, :], n, k * k
+        )
         return centered(xp.concat(parts)[:, :, 0] * signs)
 
     def minimize_along(self, direction: Array) -> PairObjective | None:
@@ -232,7 +251,12 @@ class PairObjective:
         if self.is_due:
             last = max(LAST_RENEWAL, int(self.x.shape[1]) // 4)
             return replace(moved, renewal=min(2 * self.renewal, last))
-        return replace(moved, carried=self.inverses, age=self.age + 1, renewal=self.renewal)
+        return replace(
+            moved,
+            carried=self.inverses,
+            age=self.age + 1,
+            renewal=self.renewal,
+        )
 
     def sharper(self) -> PairObjective | None:
         """Return the same point with new blocks, or else in float64; None if it has both."""
@@ -248,7 +272,12 @@ class PairObjective:
         exact = self.summed.exact()
         if exact is self.summed:
             return self
-        return replace(exact.at(self.x), carried=self.inverses, age=self.age, renewal=self.renewal)
+        return replace(
+            exact.at(self.x),
+            carried=self.inverses,
+            age=self.age,
+            renewal=self.renewal,
+        )
 
 
 def _inverted(blocks: Array, pull: Array) -> Array:
@@ -257,7 +286,9 @@ def _inverted(blocks: Array, pull: Array) -> Array:
     n, k, _ = (int(size) for size in blocks.shape)
     mean = xp.sum(xp.linalg.diagonal(blocks), axis=1) / max(1, k)
     ridge = 0.25 * pull + RIDGE * (mean + xp.mean(mean))
-    ridge = xp.astype(xp.where(ridge > 0, ridge, xp.ones_like(ridge)), blocks.dtype)
+    ridge = xp.astype(
+        xp.where(ridge > 0, ridge, xp.ones_like(ridge)), blocks.dtype
+    )
     unit = asarray_like(np.eye(k), blocks)
 
     def invert(rows: slice) -> None:
@@ -276,7 +307,10 @@ def _inverted(blocks: Array, pull: Array) -> Array:
 def moments(x: Array) -> Array:
     """Products of any two coordinates of every object, its coordinates, and one."""
     xp = namespace(x)
-    above, below = (asarray_like(i, x, dtype=xp.int64) for i in np.triu_indices(int(x.shape[1])))
+    above, below = (
+        asarray_like(i, x, dtype=xp.int64)
+        for i in np.triu_indices(int(x.shape[1]))
+    )
     outer = xp.take(x, above, axis=1) * xp.take(x, below, axis=1)
     return xp.concat([outer, x, xp.ones_like(x[:, :1])], axis=1)
 

@@ -15,10 +15,23 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.backend.arrays import Array, asarray_like, centered, namespace, to_numpy
+from neucmds.backend.arrays import (
+    Array,
+    asarray_like,
+    centered,
+    namespace,
+    to_numpy,
+)
 from neucmds.backend.threads import over_rows
 from neucmds.form import Form
-from neucmds.refine.descent import EXACT, Limits, Refined, Start, descend, lowest_point
+from neucmds.refine.descent import (
+    EXACT,
+    Limits,
+    Refined,
+    Start,
+    descend,
+    lowest_point,
+)
 from neucmds.refine.losses import PairLoss
 from neucmds.refine.pairwise import minimize
 from neucmds.refine.tiles import Tiles
@@ -73,14 +86,20 @@ def _descended(gram: Gram, start: Start, limits: Limits) -> Refined:
         single = gram.single()
     if single is not None:
         with single as multiply:
-            objective = FreeCoordinates.at(gram, x, multiply(x), start.form, multiply)
+            objective = FreeCoordinates.at(
+                gram, x, multiply(x), start.form, multiply
+            )
             if objective.value > RESOLVED * gram.frobenius_sq:
                 return descend(objective, limits)
-    objective = FreeCoordinates.at(gram, x, gram.matmat(x), start.form, gram.matmat)
+    objective = FreeCoordinates.at(
+        gram, x, gram.matmat(x), start.form, gram.matmat
+    )
     return descend(objective, limits)
 
 
-def _exact_terms(gram: Gram, x: Array, form: Form, quadratic: Array) -> tuple[StressTerms, float]:
+def _exact_terms(
+    gram: Gram, x: Array, form: Form, quadratic: Array
+) -> tuple[StressTerms, float]:
     """C1, C2 and C3 in float64, and a bound on the error of ‖B − XAXᵀ‖² in them.
 
     Columns of x are orthogonal, and `quadratic` is xᵀBx of each.
@@ -126,15 +145,21 @@ def in_memory(gram: Gram) -> Array | None:
         return gram.sq_dissimilarity
     if gram.n > MAX_DENSE:
         return None
-    return gram.xp.concat([gram.rows(rows) for rows in gram.row_slices()], axis=0)
+    return gram.xp.concat(
+        [gram.rows(rows) for rows in gram.row_slices()], axis=0
+    )
 
 
-def stress_terms_at(gram: Gram, start: Start, quadratic: Array) -> tuple[StressTerms, float]:
+def stress_terms_at(
+    gram: Gram, start: Start, quadratic: Array
+) -> tuple[StressTerms, float]:
     """C1, C2 and C3 of the STRESS of `canonical` coordinates, and a bound on its error.
 
     By a pass over the pairs where products leave no digits; `quadratic` is xᵀBx of each column.
     """
-    terms, rounding = _exact_terms(gram, start.coordinates, start.form, quadratic)
+    terms, rounding = _exact_terms(
+        gram, start.coordinates, start.form, quadratic
+    )
     if rounding > UNRESOLVED * sum(terms):
         d = in_memory(gram)
         if d is not None:
@@ -164,7 +189,9 @@ class FreeCoordinates:
     unit: ClassVar[float] = 1.0
 
     @classmethod
-    def at(cls, gram: Gram, x: Array, bx: Array, form: Form, multiply: Multiply) -> FreeCoordinates:
+    def at(
+        cls, gram: Gram, x: Array, bx: Array, form: Form, multiply: Multiply
+    ) -> FreeCoordinates:
         """Make the objective of x, where BX is known."""
         signs = asarray_like(form.signs, gram.diagonal())
         inner, fitted, overlap = _sums(signs, (x, x, bx))
@@ -175,8 +202,12 @@ class FreeCoordinates:
     def value(self) -> float:
         """The STRESS."""
         a = self.signs
-        fitted_sq = float(namespace(a).sum(a[:, None] * self.inner**2 * a[None, :]))
-        gram_error_sq = max(0.0, self.gram.frobenius_sq - 2 * self.overlap + fitted_sq)
+        fitted_sq = float(
+            namespace(a).sum(a[:, None] * self.inner**2 * a[None, :])
+        )
+        gram_error_sq = max(
+            0.0, self.gram.frobenius_sq - 2 * self.overlap + fitted_sq
+        )
         return sum(stress_from_errors(gram_error_sq, self.diagonal_error))
 
     @property
@@ -233,7 +264,12 @@ class FreeCoordinates:
             ax = x[rows, :] * self.signs[None, :]
             z = gradient[rows, :] @ inverse
             u = ax @ inverse
-            share = 16 * n * xp.sum(ax * z, axis=1) / (1 + 16 * n * xp.sum(ax * u, axis=1))
+            share = (
+                16
+                * n
+                * xp.sum(ax * z, axis=1)
+                / (1 + 16 * n * xp.sum(ax * u, axis=1))
+            )
             u *= share[:, None]
             step[rows, :] = z - u
 
@@ -271,7 +307,9 @@ class FreeCoordinates:
             return moved
         return None
 
-    def _quartic(self, inner: list[Array], errors: list[Array], overlaps: list[float]) -> Floats:
+    def _quartic(
+        self, inner: list[Array], errors: list[Array], overlaps: list[float]
+    ) -> Floats:
         """Coefficients of f(X + tP), constant first, from those of S, e and ⟨B, XAXᵀ⟩."""
         a = to_numpy(self.signs)
         s = [to_numpy(part).ravel() for part in inner]
@@ -310,6 +348,12 @@ def _sums(signs: Array, *triples: tuple[Array, Array, Array]) -> list[Any]:
 
     columns = list(zip(*over_rows(walk, *triples[0][0].shape), strict=True))
     sums: list[Any] = []
-    for inner, products, overlaps in zip(columns[::3], columns[1::3], columns[2::3], strict=True):
-        sums += [sum(inner), xp.concat(list(products)), float(xp.vecdot(sum(overlaps), signs))]
+    for inner, products, overlaps in zip(
+        columns[::3], columns[1::3], columns[2::3], strict=True
+    ):
+        sums += [
+            sum(inner),
+            xp.concat(list(products)),
+            float(xp.vecdot(sum(overlaps), signs)),
+        ]
     return sums

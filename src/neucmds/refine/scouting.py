@@ -54,9 +54,13 @@ def scout(
     xp = namespace(sq_dissimilarity)
     n = int(sq_dissimilarity.shape[0])
     if n > SCOUTS:
-        drawn = np.sort(np.random.default_rng(seed).choice(n, SCOUTS, replace=False))
+        drawn = np.sort(
+            np.random.default_rng(seed).choice(n, SCOUTS, replace=False)
+        )
         ids = asarray_like(drawn, sq_dissimilarity, dtype=xp.int64)
-        sq_dissimilarity = xp.take(xp.take(sq_dissimilarity, ids, axis=0), ids, axis=1)
+        sq_dissimilarity = xp.take(
+            xp.take(sq_dissimilarity, ids, axis=0), ids, axis=1
+        )
         if weights is not None:
             weights = xp.take(xp.take(weights, ids, axis=0), ids, axis=1)
     mean = mean_distance(sq_dissimilarity, weights)
@@ -81,7 +85,9 @@ def scout(
     if curvature != AUTO:
         search = search_of(float(curvature))
         negatives = search.negatives(search.squared.form.signature[1])
-        return (search.squared.signs.size - negatives, negatives), float(curvature)
+        return (search.squared.signs.size - negatives, negatives), float(
+            curvature
+        )
     errors: dict[float, float] = {}
     signatures: dict[float, tuple[int, int]] = {}
 
@@ -112,7 +118,9 @@ def _relative_error(tiles: Tiles, end: Refined) -> float:
     x = asarray_like(end.coordinates, link)
     d_hat = end.form.sq(x, x)
     error = end.loss.in_distances(end.form, link, d_hat, tiles.weights)
-    error_of_none = end.loss.in_distances(end.form, link, 0 * d_hat, tiles.weights)
+    error_of_none = end.loss.in_distances(
+        end.form, link, 0 * d_hat, tiles.weights
+    )
     if not error_of_none:
         return 0.0
     return (error / error_of_none) ** 2
@@ -143,7 +151,9 @@ def _lowest_root(error: Callable[[float], float], roots: list[float]) -> float:
         if roots[at] == 0.0 or at in (0, len(roots) - 1):
             break
         three = roots[at - 1 : at + 2]
-        square, slope, height = np.polyfit(three, [error(root) for root in three], 2)
+        square, slope, height = np.polyfit(
+            three, [error(root) for root in three], 2
+        )
         lowest = height - 0.25 * slope**2 / square
         if lowest > (1 - LEAST_GAIN) * error(roots[at]):
             break
@@ -151,7 +161,9 @@ def _lowest_root(error: Callable[[float], float], roots: list[float]) -> float:
     return min(roots, key=error)
 
 
-def mean_distance(sq_dissimilarity: Array, weights: Array | None = None) -> float:
+def mean_distance(
+    sq_dissimilarity: Array, weights: Array | None = None
+) -> float:
     """Mean of d over pairs of different objects, weighted: the unit of curvature."""
     xp = namespace(sq_dissimilarity)
     n = int(sq_dissimilarity.shape[0])

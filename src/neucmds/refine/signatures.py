@@ -6,7 +6,9 @@ from collections.abc import Callable
 from functools import cache
 
 
-def best_negatives(error_of: Callable[[int], float], first: int, most: int, gain: float = 0) -> int:
+def best_negatives(
+    error_of: Callable[[int], float], first: int, most: int, gain: float = 0
+) -> int:
     """Return a number of negatives from 0 to `most` that no number beside it beats.
 
     From a first number upwards or else downwards, as long as each step lowers the error by more

@@ -26,7 +26,12 @@ from neucmds.problem.components import Components
 from neucmds.refine.descent import EXACT, Limits, Refined, Start
 from neucmds.refine.products import in_memory, refine
 from neucmds.spectrum.exact import MAX_DENSE, exact_selection, exact_weights
-from neucmds.spectrum.geometry import canonical, selected_coordinates, signed_lengths, stress_terms
+from neucmds.spectrum.geometry import (
+    canonical,
+    selected_coordinates,
+    signed_lengths,
+    stress_terms,
+)
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import neuc, neuc_plus
 from neucmds.spectrum.spectrum import Spectrum
@@ -66,7 +71,9 @@ def as_start(init: Any) -> Start:
             "pass (n, k) and k signs of ±1."
         )
     if not np.all(np.isfinite(x)):
-        raise InputError(f"{option('init')} has coordinates that are not finite.")
+        raise InputError(
+            f"{option('init')} has coordinates that are not finite."
+        )
     if x.size and not np.any(x - x[:1]):
         raise InputError(
             f"{option('init')} has all {x.shape[0]} objects in one place; spread them."
@@ -74,7 +81,9 @@ def as_start(init: Any) -> Start:
     return Start(coordinates, Form(a.astype(np.float64)))
 
 
-def best_refined(gram: Gram, spectrum: Spectrum, components: Components, limits: Limits) -> Refined:
+def best_refined(
+    gram: Gram, spectrum: Spectrum, components: Components, limits: Limits
+) -> Refined:
     """Refine from eigenvector coordinates, with the signature of `neuc+` or the requested one.
 
     Up to 2000 objects the result is never above `exact`, and a requested signature never above one
@@ -108,7 +117,9 @@ def best_refined(gram: Gram, spectrum: Spectrum, components: Components, limits:
     return result
 
 
-def eigenvector_start(spectrum: Spectrum, diagonal: Array, components: Components) -> Start:
+def eigenvector_start(
+    spectrum: Spectrum, diagonal: Array, components: Components
+) -> Start:
     """Kept eigenvectors with exact weights, clamped so that no sign flips; no null columns."""
     if components.signature is None:
         chosen = neuc_plus(spectrum, components)
@@ -123,7 +134,9 @@ def eigenvector_start(spectrum: Spectrum, diagonal: Array, components: Component
     largest = float(np.max(np.abs(spectrum.values), initial=0.0))
     real = lengths**2 > 1e-14 * largest
     u = _untied(spectrum, chosen.kept[real])
-    return Start(u * asarray_like(lengths[real], u)[None, :], Form(signs[real]))
+    return Start(
+        u * asarray_like(lengths[real], u)[None, :], Form(signs[real])
+    )
 
 
 def _untied(spectrum: Spectrum, kept: npt.NDArray[np.intp]) -> Array:
@@ -137,7 +150,9 @@ def _untied(spectrum: Spectrum, kept: npt.NDArray[np.intp]) -> Array:
     if not tied or not spectrum.complete:
         return spectrum.take(kept)
     mixing = same * np.random.default_rng(0).standard_normal(same.shape)
-    return spectrum.vectors @ asarray_like(np.linalg.qr(mixing)[0], spectrum.vectors)
+    return spectrum.vectors @ asarray_like(
+        np.linalg.qr(mixing)[0], spectrum.vectors
+    )
 
 
 def lowest_end(
@@ -166,17 +181,29 @@ def lowest_end(
             if (p, q) == (0, 0):
                 continue
             contained = [
-                (ends[s], a) for s, a in (((p - 1, q), 1.0), ((p, q - 1), -1.0)) if s in ends
+                (ends[s], a)
+                for s, a in (((p - 1, q), 1.0), ((p, q - 1), -1.0))
+                if s in ends
             ]
             eigenvectors = start_of(Components(p + q, (p, q)))
             starts = [extended(end, a) for end, a in contained]
             if eigenvectors.signs.size == p + q:
                 starts.insert(0, eigenvectors)
-            reached = [_without_null_columns(descend(start)) for start in starts if start]
-            fewer = min((end for end, _ in contained), key=attrgetter("value"), default=nothing)
+            reached = [
+                _without_null_columns(descend(start))
+                for start in starts
+                if start
+            ]
+            fewer = min(
+                (end for end, _ in contained),
+                key=attrgetter("value"),
+                default=nothing,
+            )
             best = min(reached, key=attrgetter("value"), default=fewer)
             # A gain within rounding does not count.
-            worth = best.value < (1 - WORTH) * fewer.value - EXACT * nothing.value
+            worth = (
+                best.value < (1 - WORTH) * fewer.value - EXACT * nothing.value
+            )
             ends[p, q] = best if worth else fewer
     return ends[positive, negative]
 
@@ -196,7 +223,10 @@ def _without_null_columns(end: Refined) -> Refined:
 
 
 def with_steepest_column(
-    sq_dissimilarity: Array, end: Refined, sign: float, weights: Array | None = None
+    sq_dissimilarity: Array,
+    end: Refined,
+    sign: float,
+    weights: Array | None = None,
 ) -> Start | None:
     """Add the column of a sign that lowers STRESS fastest, of the best length; None if none does.
 
@@ -220,10 +250,15 @@ def with_steepest_column(
     if not np.any(pull):
         return None
     # It need not be exact: a descent follows.
-    slopes, vectors = eigsh(LinearOperator((n, n), rate), 1, which="LA", v0=v0, tol=1e-3)
+    slopes, vectors = eigsh(
+        LinearOperator((n, n), rate), 1, which="LA", v0=v0, tol=1e-3
+    )
     v = vectors - vectors.mean()
     fourth = float(np.sum(w * (v - v.T) ** 4))
     if not slopes[0] > EXACT * np.linalg.norm(pull) or not fourth > 0:
         return None
     column = asarray_like(v * np.sqrt(slopes[0] / (2 * fourth)), x)
-    return Start(namespace(x).concat([x, column], axis=1), Form(np.append(end.signs, sign)))
+    return Start(
+        namespace(x).concat([x, column], axis=1),
+        Form(np.append(end.signs, sign)),
+    )

@@ -28,7 +28,9 @@ Floats = npt.NDArray[np.float64]
 RISE_OBJECTS = 1000
 
 
-def stress_of_pairs(x: Array, form: Form, pairs: Pairs) -> tuple[float, Floats]:
+def stress_of_pairs(
+    x: Array, form: Form, pairs: Pairs
+) -> tuple[float, Floats]:
     """Return the STRESS of listed pairs in both orders, and its rises."""
     xp = namespace(x)
     weights = pairs.weights
@@ -70,7 +72,9 @@ def stress_of_rows(
         sq = form.sq(x[rows, :], x)
         errors = w * (form.to_sq_distance(sq) - d) ** 2
         stress += float(xp.sum(errors))
-        spread += float(xp.sum(w * (sizes[rows][:, None] + sizes[None, :]) ** 2))
+        spread += float(
+            xp.sum(w * (sizes[rows][:, None] + sizes[None, :]) ** 2)
+        )
         chosen = slice(-rows.start % step, None, step)
         with_all = float(xp.sum(errors[chosen, :]))
         counted += with_all

@@ -159,14 +159,21 @@ class Tiles(SummedLoss):
                     pull *= slope
                 pulled[rows, :] += pull @ extended[columns, :]
                 if rows != columns:
-                    pulled[columns, :] += xp.matrix_transpose(pull) @ extended[rows, :]
+                    pulled[columns, :] += (
+                        xp.matrix_transpose(pull) @ extended[rows, :]
+                    )
             return value, pulled
 
         values, parts = zip(*self.each(walk, self._shares), strict=True)
         pulled = sum(xp.astype(part, xp.float64, copy=False) for part in parts)
         gradient = pulled[:, k:] * x - pulled[:, :k]
         gradient *= 8.0 * self.signs[None, :]
-        return PairObjective(self, x, float(sum(values)) - self._diagonal_loss, centered(gradient))
+        return PairObjective(
+            self,
+            x,
+            float(sum(values)) - self._diagonal_loss,
+            centered(gradient),
+        )
 
     def line(
         self, point: PairObjective, direction: Array
@@ -180,7 +187,11 @@ class Tiles(SummedLoss):
         # D1_ij = 2(x_i − x_j)ᵀA(p_i − p_j), one product of 2k + 2 columns
         cross = xp.sum(x * p * signs, axis=1)[:, None] * 2.0
         ones = xp.ones_like(cross)
-        left = self._narrow(xp.concat([-2.0 * x * signs, -2.0 * p * signs, cross, ones], axis=1))
+        left = self._narrow(
+            xp.concat(
+                [-2.0 * x * signs, -2.0 * p * signs, cross, ones], axis=1
+            )
+        )
         right = self._narrow(xp.concat([p, x, ones, cross], axis=1))
         factors = (self._factors(x), (left, right), self._factors(p))
 
@@ -199,7 +210,9 @@ class Tiles(SummedLoss):
                 fall = 2 * dot(counted, residual)
                 if bend is not None:
                     bent = bent * bend
-                sums += _times(*tile) * np.array([fall + dot(bent, first), c3, c4])
+                sums += _times(*tile) * np.array(
+                    [fall + dot(bent, first), c3, c4]
+                )
             return sums
 
         higher = np.sum(self.each(walk, self._shares), axis=0)
@@ -249,12 +262,16 @@ class Tiles(SummedLoss):
             total = 0.0
             for tile in share:
                 d, u, d_hat = exact._parts(tile, factors)
-                total += _times(*tile) * self.loss.value(self.form, d, d_hat, u)
+                total += _times(*tile) * self.loss.value(
+                    self.form, d, d_hat, u
+                )
             return total
 
         return float(sum(self.each(walk, self._shares)))
 
-    def _terms_of(self, bend: bool = False) -> Callable[[Tile, Array, Array], Terms]:
+    def _terms_of(
+        self, bend: bool = False
+    ) -> Callable[[Tile, Array, Array], Terms]:
         """Return the function that makes the terms of a tile of D and D̂."""
         loss = self.loss
         known = self._known  # not in the walk, which uses the same threads
@@ -262,7 +279,9 @@ class Tiles(SummedLoss):
         def terms(tile: Tile, d: Array, d_hat: Array) -> Terms:
             if known is None:
                 return loss.terms(self.form, d, d_hat, bend=bend)
-            return loss.terms(self.form, d, d_hat, bend=bend, known=known[tile])
+            return loss.terms(
+                self.form, d, d_hat, bend=bend, known=known[tile]
+            )
 
         return terms
 
@@ -275,7 +294,9 @@ class Tiles(SummedLoss):
         n = int(self.d.shape[0])
 
         def walk(rows: slice) -> None:
-            known[rows, :] = self.loss.of_pairs(self.form, self._narrow(self.d[rows, :]))
+            known[rows, :] = self.loss.of_pairs(
+                self.form, self._narrow(self.d[rows, :])
+            )
 
         self.each(walk, list(row_blocks(n, n)))
         return known
@@ -289,7 +310,9 @@ class Tiles(SummedLoss):
         own = float(residual[0, 0]) ** 2
         if self.weights is None:
             return own * int(self.d.shape[0])
-        return own * float(xp.sum(xp.linalg.diagonal(self.weights), dtype=xp.float64))
+        return own * float(
+            xp.sum(xp.linalg.diagonal(self.weights), dtype=xp.float64)
+        )
 
     def _factors(self, x: Array) -> tuple[Array, Array]:
         """Return L and R with D̂ = L Rᵀ: norms ride along as two more columns."""
@@ -301,7 +324,9 @@ class Tiles(SummedLoss):
         right = xp.concat([x, ones, norms], axis=1)
         return self._narrow(left), self._narrow(right)
 
-    def _parts(self, tile: Tile, *factors: tuple[Array, Array]) -> tuple[Any, ...]:
+    def _parts(
+        self, tile: Tile, *factors: tuple[Array, Array]
+    ) -> tuple[Any, ...]:
         """Return D, the weights and L Rᵀ for every two factors L and R, of a tile."""
         rows, columns = tile
         d = self._narrow(self.d[tile])
@@ -309,7 +334,10 @@ class Tiles(SummedLoss):
         if self.weights is not None:
             u = self._narrow(self.weights[tile])
         transposed = namespace(d).matrix_transpose
-        products = (left[rows, :] @ transposed(right[columns, :]) for left, right in factors)
+        products = (
+            left[rows, :] @ transposed(right[columns, :])
+            for left, right in factors
+        )
         return d, u, *products
 
     def _narrow(self, array: Array) -> Array:
@@ -339,7 +367,9 @@ class Tiles(SummedLoss):
             turn = i % (2 * count)
             share = shares[min(turn, 2 * count - 1 - turn)]
             share.append((rows, rows))
-            share.extend((rows, columns) for columns in _cuts(rows.stop, n, width))
+            share.extend(
+                (rows, columns) for columns in _cuts(rows.stop, n, width)
+            )
         return shares
 
 
@@ -349,10 +379,15 @@ def _times(rows: slice, columns: slice) -> float:
 
 
 def _cuts(start: int, stop: int, step: int) -> list[slice]:
-    return [slice(first, min(first + step, stop)) for first in range(start, stop, step)]
+    return [
+        slice(first, min(first + step, stop))
+        for first in range(start, stop, step)
+    ]
 
 
-def _scaled(array: Array, scale: float, dtype: object, weights: Array | None = None) -> Array:
+def _scaled(
+    array: Array, scale: float, dtype: object, weights: Array | None = None
+) -> Array:
     """``array / scale``, rounded, with no temporary of its size; zero where there is no weight."""
     xp = namespace(array)
     n = int(array.shape[0])

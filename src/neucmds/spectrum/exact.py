@@ -13,10 +13,22 @@ import numpy.typing as npt
 from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
-from neucmds.backend.arrays import Array, asarray_like, device, namespace, to_numpy
+from neucmds.backend.arrays import (
+    Array,
+    asarray_like,
+    device,
+    namespace,
+    to_numpy,
+)
 from neucmds.problem.components import Components
 from neucmds.spectrum.geometry import stress_terms
-from neucmds.spectrum.selection import Selection, classical, lower, neuc, neuc_plus
+from neucmds.spectrum.selection import (
+    Selection,
+    classical,
+    lower,
+    neuc,
+    neuc_plus,
+)
 from neucmds.spectrum.spectrum import Spectrum
 
 Floats = npt.NDArray[np.float64]
@@ -29,7 +41,9 @@ FAR_REACH = 500
 MAX_DENSE = 2000
 
 
-def exact_selection(spectrum: Spectrum, diagonal: Array, components: Components) -> Selection:
+def exact_selection(
+    spectrum: Spectrum, diagonal: Array, components: Components
+) -> Selection:
     """Choose the support and core M of least STRESS among all that are tried.
 
     The supports are those of the paper's methods and the one that matching pursuit finds; the
@@ -41,14 +55,20 @@ def exact_selection(spectrum: Spectrum, diagonal: Array, components: Components)
     if components.signature is None and spectrum.n_top >= components.total:
         methods += [classical, lower]
     published = [method(spectrum, components) for method in methods]
-    totals = [sum(stress_terms(spectrum, diagonal, candidate)) for candidate in published]
+    totals = [
+        sum(stress_terms(spectrum, diagonal, candidate))
+        for candidate in published
+    ]
     # The supports of neuc and neuc+, and of the best published weighting should it be another.
     supports = [published[i].kept for i in (0, 1, int(np.argmin(totals)))]
     if components.signature is None:
         # Neither reach is better on all data.
         k = components.total
         # Placing new objects divides by λ: a tenth of what neuc and neuc+ keep is small enough.
-        smallest = [np.min(np.abs(spectrum.values[kept]), initial=np.inf) for kept in supports]
+        smallest = [
+            np.min(np.abs(spectrum.values[kept]), initial=np.inf)
+            for kept in supports
+        ]
         floor = 0.1 * float(min(smallest))
         supports += [
             _matching_pursuit(spectrum, diagonal, k, reach, floor)
@@ -58,22 +78,33 @@ def exact_selection(spectrum: Spectrum, diagonal: Array, components: Components)
         _on_support(spectrum, diagonal, kept, components.signature)
         for kept in _promising(spectrum, diagonal, supports)
     ]
-    totals += [sum(stress_terms(spectrum, diagonal, candidate)) for candidate in ours]
+    totals += [
+        sum(stress_terms(spectrum, diagonal, candidate)) for candidate in ours
+    ]
     return (published + ours)[int(np.argmin(totals))]
 
 
-def _promising(spectrum: Spectrum, diagonal: Array, supports: list[Indices]) -> list[Indices]:
+def _promising(
+    spectrum: Spectrum, diagonal: Array, supports: list[Indices]
+) -> list[Indices]:
     """Keep all supports of few objects; of many, the one on which single weights do best."""
-    supports = list({tuple(kept): kept for kept in supports if kept.size}.values())
+    supports = list(
+        {tuple(kept): kept for kept in supports if kept.size}.values()
+    )
     if int(diagonal.shape[0]) <= MAX_DENSE or not supports:
         return supports
     best = [exact_weights(spectrum, diagonal, kept) for kept in supports]
-    totals = [sum(stress_terms(spectrum, diagonal, selection)) for selection in best]
+    totals = [
+        sum(stress_terms(spectrum, diagonal, selection)) for selection in best
+    ]
     return [supports[int(np.argmin(totals))]]
 
 
 def _on_support(
-    spectrum: Spectrum, diagonal: Array, kept: Indices, signature: tuple[int, int] | None
+    spectrum: Spectrum,
+    diagonal: Array,
+    kept: Indices,
+    signature: tuple[int, int] | None,
 ) -> Selection:
     core = _best_core(spectrum, diagonal, kept)
     if signature is not None:
@@ -137,7 +168,10 @@ def _conjugate_gradients(u: Array, e0: Array) -> Array:
 
 
 def exact_weights(
-    spectrum: Spectrum, diagonal: Array, kept: Indices, signs: Floats | None = None
+    spectrum: Spectrum,
+    diagonal: Array,
+    kept: Indices,
+    signs: Floats | None = None,
 ) -> Selection:
     """Best weight for each kept eigenvector: one k×k solve (docs/maths.md).
 
@@ -145,14 +179,18 @@ def exact_weights(
     """
     hessian, linear = _quadratic(spectrum, diagonal, kept)
     if signs is None:
-        return Selection(kept, np.linalg.solve(hessian, linear).astype(np.float64))
+        return Selection(
+            kept, np.linalg.solve(hessian, linear).astype(np.float64)
+        )
     factor = np.linalg.cholesky(hessian)
     target = solve_triangular(factor, linear, lower=True)
     weights = signs * nnls(factor.T * signs[None, :], target)[0]
     return Selection(kept, weights)
 
 
-def _quadratic(spectrum: Spectrum, diagonal: Array, kept: Indices) -> tuple[Floats, Floats]:
+def _quadratic(
+    spectrum: Spectrum, diagonal: Array, kept: Indices
+) -> tuple[Floats, Floats]:
     """H and c of STRESS(w) = const − 2cᵀw + wᵀHw for weights w on the kept eigenvectors."""
     u = spectrum.take(kept)
     xp = namespace(u)
@@ -160,7 +198,11 @@ def _quadratic(spectrum: Spectrum, diagonal: Array, kept: Indices) -> tuple[Floa
     v = u * u
     vt = xp.matrix_transpose(v)
     hessian = 2 * n * to_numpy(vt @ v) + 4 * np.eye(kept.size) + 2
-    linear = 2 * n * to_numpy(vt @ diagonal) + 4 * spectrum.values[kept] + 2 * spectrum.trace
+    linear = (
+        2 * n * to_numpy(vt @ diagonal)
+        + 4 * spectrum.values[kept]
+        + 2 * spectrum.trace
+    )
     return hessian, linear
 
 
@@ -183,12 +225,16 @@ def _matching_pursuit(
     chosen: list[int] = []
     for step in range(rows.shape[0]):
         free = schur > 1e-12 * np.diag(hessian)
-        gain = np.divide(residual**2, schur, out=np.zeros_like(schur), where=free)
+        gain = np.divide(
+            residual**2, schur, out=np.zeros_like(schur), where=free
+        )
         gain[chosen] = -1
         best = int(np.argmax(gain))
         if gain[best] <= 0:
             break
-        row = (hessian[best] - rows[:step, best] @ rows[:step]) / np.sqrt(schur[best])
+        row = (hessian[best] - rows[:step, best] @ rows[:step]) / np.sqrt(
+            schur[best]
+        )
         residual = residual - row * (residual[best] / np.sqrt(schur[best]))
         schur = schur - row**2
         rows[step] = row

@@ -8,7 +8,13 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.backend.arrays import Array, asarray_like, eps, namespace, to_numpy
+from neucmds.backend.arrays import (
+    Array,
+    asarray_like,
+    eps,
+    namespace,
+    to_numpy,
+)
 from neucmds.form import Form
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import Selection
@@ -43,7 +49,9 @@ def canonical(x: Array, form: Form) -> tuple[Array, Form]:
     order = np.argsort(-np.abs(mu), kind="stable")
     mu = mu[order]
     turn = back @ (v[:, order] * np.sqrt(np.abs(mu)))
-    return basis @ asarray_like(turn, x), replace(form, signs=np.where(mu < 0, -1.0, 1.0))
+    return basis @ asarray_like(turn, x), replace(
+        form, signs=np.where(mu < 0, -1.0, 1.0)
+    )
 
 
 def signed_lengths(x: Array, form: Form) -> Floats:
@@ -61,7 +69,10 @@ def diagonalize(core: Floats) -> tuple[Floats, Floats]:
         mu, vectors = np.linalg.eigh((core + core.T) / 2)
     order = np.argsort(-np.abs(mu), kind="stable")
     largest = float(np.max(np.abs(mu), initial=0.0))
-    order = order[np.abs(mu[order]) > largest * max(64, mu.size) * np.finfo(np.float64).eps]
+    order = order[
+        np.abs(mu[order])
+        > largest * max(64, mu.size) * np.finfo(np.float64).eps
+    ]
     return mu[order], vectors[:, order]
 
 
@@ -75,12 +86,16 @@ def column_signs(columns: Array) -> Array:
     least = (1 - 1e-6) * largest
     near = xp.astype((columns >= least) | (columns <= -least), xp.int8)
     first = xp.argmax(near, axis=0)
-    each = asarray_like(np.arange(columns.shape[1]), columns, dtype=first.dtype)
+    each = asarray_like(
+        np.arange(columns.shape[1]), columns, dtype=first.dtype
+    )
     leading = columns[first, each]
     return xp.where(leading < 0, -xp.ones_like(leading), xp.ones_like(leading))
 
 
-def selected_coordinates(spectrum: Spectrum, selection: Selection) -> tuple[Array, Floats, Array]:
+def selected_coordinates(
+    spectrum: Spectrum, selection: Selection
+) -> tuple[Array, Floats, Array]:
     """Return coordinates U_W V √|μ| of kept pairs with the core M = V Diag(μ) Vᵀ, μ, and V √|μ|.
 
     The signs of the coordinates are those of μ, their weights.
@@ -93,7 +108,9 @@ def selected_coordinates(spectrum: Spectrum, selection: Selection) -> tuple[Arra
     return coordinates * flips, weights, directions * flips
 
 
-def stress_from_errors(gram_error_sq: float, diagonal_error: Array) -> StressTerms:
+def stress_from_errors(
+    gram_error_sq: float, diagonal_error: Array
+) -> StressTerms:
     """C1, C2 and C3 from the error E = B − G of the Gram matrix and its diagonal e.
 
     C1 = 4‖E‖², C2 = 4(Σe)², C3 = 2n‖e‖² − C2/2 (docs/maths.md).
@@ -107,7 +124,9 @@ def stress_from_errors(gram_error_sq: float, diagonal_error: Array) -> StressTer
     return 4 * gram_error_sq, c2, max(c3, 0.0)
 
 
-def stress_rises(gram: Gram, x: Array, signs: Floats, quadratic: Array) -> Floats:
+def stress_rises(
+    gram: Gram, x: Array, signs: Floats, quadratic: Array
+) -> Floats:
     """Rise of the STRESS of centered, orthogonal coordinates without each; `quadratic` is xᵀBx.
 
     Without s·xxᵀ, E and e become E + s·xxᵀ and e + s·x∘x in 4‖E‖² + 2n‖e‖² + 2(Σe)².
@@ -122,7 +141,9 @@ def stress_rises(gram: Gram, x: Array, signs: Floats, quadratic: Array) -> Float
     return np.asarray(to_numpy(own + s * cross))
 
 
-def stress_terms(spectrum: Spectrum, diagonal: Array, selection: Selection) -> StressTerms:
+def stress_terms(
+    spectrum: Spectrum, diagonal: Array, selection: Selection
+) -> StressTerms:
     """C1, C2 and C3 of G = U_W M U_Wᵀ in O(nk²), or O(nk) when M is diagonal.
 
     Neither D̂ nor the dropped eigenpairs are needed (docs/maths.md); `diagonal` is that of B.
@@ -137,7 +158,9 @@ def stress_terms(spectrum: Spectrum, diagonal: Array, selection: Selection) -> S
     else:
         gram_rows = u @ core
     gram_rows *= u
-    e = diagonal - xp.astype(xp.sum(gram_rows, axis=1), diagonal.dtype, copy=False)
+    e = diagonal - xp.astype(
+        xp.sum(gram_rows, axis=1), diagonal.dtype, copy=False
+    )
     return stress_from_errors(_gram_error_sq(spectrum, selection), e)
 
 
@@ -157,14 +180,20 @@ def gram_rounding(spectrum: Spectrum, selection: Selection) -> float:
     if spectrum.unknown_sq is None:
         # ‖B‖² − 2⟨B, G⟩ + ‖G‖², with ⟨B, G⟩ from the values.
         rounding = ROUNDING * (spectrum.frobenius_sq + core**2)
-        return rounding + 2 * core * float(np.linalg.norm(errors[selection.kept]))
+        return rounding + 2 * core * float(
+            np.linalg.norm(errors[selection.kept])
+        )
     # ‖B − UΛUᵀ‖² is measured, or zero up to rounding: values enter by their change through M.
     largest = float(np.max(np.abs(spectrum.values), initial=0.0))
     error = float(np.linalg.norm(errors)) + ROUNDING * largest
-    return error * (2 * math.sqrt(max(0.0, _gram_error_sq(spectrum, selection))) + error)
+    return error * (
+        2 * math.sqrt(max(0.0, _gram_error_sq(spectrum, selection))) + error
+    )
 
 
-def stress_rounding(gram: Gram, coordinates: Array, terms: StressTerms, gram_error: float) -> float:
+def stress_rounding(
+    gram: Gram, coordinates: Array, terms: StressTerms, gram_error: float
+) -> float:
     """Bound the error of a reported STRESS, against that of the returned coordinates.
 
     `terms` are C1, C2 and C3 as computed, `gram_error` bounds the error of ‖B − G‖²_F in C1.
@@ -174,8 +203,15 @@ def stress_rounding(gram: Gram, coordinates: Array, terms: StressTerms, gram_err
     size = xp.vecdot(coordinates, coordinates)
     # C2 + C3 = 2n‖e‖² + 2(Σe)² with e known to some ε of its two parts; and coordinates are
     # returned in the precision of D, which moves D̂_ij by some ε(‖x_i‖² + ‖x_j‖²).
-    level = ROUNDING * xp.abs(gram.diagonal()) + (ROUNDING + 4 * precision) * size
-    spread = 2 * gram.n * float(xp.vecdot(level, level)) + 2 * float(xp.sum(level)) ** 2
+    level = (
+        ROUNDING * xp.abs(gram.diagonal()) + (ROUNDING + 4 * precision) * size
+    )
+    spread = (
+        2 * gram.n * float(xp.vecdot(level, level))
+        + 2 * float(xp.sum(level)) ** 2
+    )
     # D itself was rounded when it was squared.
     moved = math.sqrt(spread) + precision * math.sqrt(gram.sq_norm)
-    return 4 * gram_error + moved * (2 * math.sqrt(max(0.0, sum(terms))) + moved)
+    return 4 * gram_error + moved * (
+        2 * math.sqrt(max(0.0, sum(terms))) + moved
+    )

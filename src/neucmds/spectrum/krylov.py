@@ -99,8 +99,12 @@ def solve(
     if solver == "full" or few:
         return full_spectrum(gram)
     if gram.frobenius_sq == 0.0:  # there is nothing to embed
-        none = gram.xp.zeros((gram.n, 0), dtype=gram.xp.float64, device=gram.device)
-        return Spectrum(np.empty(0), 0.0, 0.0, 0, 0, vectors=none, solver="krylov")
+        none = gram.xp.zeros(
+            (gram.n, 0), dtype=gram.xp.float64, device=gram.device
+        )
+        return Spectrum(
+            np.empty(0), 0.0, 0.0, 0, 0, vectors=none, solver="krylov"
+        )
     block, capacity = basis_sizes(gram, n_wanted)
     if capacity < 2 * n_wanted + 5 * block:
         return full_spectrum(gram)
@@ -110,14 +114,22 @@ def solve(
     spectrum = _searched(gram, rule, n_wanted, tol, spare, rng)
     if not spectrum.converged and gram.n <= MOST_GATHERED:
         return full_spectrum(gram)
-    if spectrum.dropped_sq(rule(spectrum).kept) < MEASURED_SHARE * gram.frobenius_sq:
+    if (
+        spectrum.dropped_sq(rule(spectrum).kept)
+        < MEASURED_SHARE * gram.frobenius_sq
+    ):
         left = unexplained_sq(gram, spectrum.values, spectrum.vectors.T)
         spectrum = replace(spectrum, unknown_sq=left)
     return spectrum
 
 
 def _searched(
-    gram: Gram, rule: Rule, n_wanted: int, tol: float, spare: bool, rng: np.random.Generator
+    gram: Gram,
+    rule: Rule,
+    n_wanted: int,
+    tol: float,
+    spare: bool,
+    rng: np.random.Generator,
 ) -> Spectrum:
     """Search with products in single precision where these pay, then in float64 if need be."""
     block, capacity = basis_sizes(gram, n_wanted)
@@ -130,7 +142,9 @@ def _searched(
         attempts.insert(0, (single, gram.single_error))
     for products, precision in attempts:
         with products as multiply:
-            rows = gram.xp.empty((capacity, gram.n), dtype=gram.xp.float64, device=gram.device)
+            rows = gram.xp.empty(
+                (capacity, gram.n), dtype=gram.xp.float64, device=gram.device
+            )
             basis = KrylovBasis(rows, multiply, rng, precision)
             basis.inject(block)
             check, converged = search(gram, basis, rule, n_wanted, tol)
@@ -140,14 +154,21 @@ def _searched(
         unpolished = None
         if converged:
             unpolished = _unpolished(gram, basis, check, n_wanted, tol, spare)
-        spectrum = unpolished or _finished(gram, basis, check, rule, n_wanted, tol, converged)
+        spectrum = unpolished or _finished(
+            gram, basis, check, rule, n_wanted, tol, converged
+        )
         if spectrum.converged:
             break
     return spectrum
 
 
 def _unpolished(
-    gram: Gram, basis: KrylovBasis, check: Check, n_wanted: int, tol: float, spare: bool
+    gram: Gram,
+    basis: KrylovBasis,
+    check: Check,
+    n_wanted: int,
+    tol: float,
+    spare: bool,
 ) -> Spectrum | None:
     """Return the pairs of the search without a float64 step, if its products are exact enough."""
     # Errors that are no noise, as of features in float32, move values by as much as residuals.
@@ -159,22 +180,31 @@ def _unpolished(
     values = check.values[kept]
     # Of a small dropped part, ‖B‖² less the kept squares, single precision leaves no digit.
     dropped = gram.frobenius_sq - float(values @ values)
-    if basis.precision > _DOUBLE_PRECISION and dropped < 1e-6 * gram.frobenius_sq:
+    if (
+        basis.precision > _DOUBLE_PRECISION
+        and dropped < 1e-6 * gram.frobenius_sq
+    ):
         return None
     rows = basis.vectors(kept)
     sampled = sampled_residuals(gram, values, rows)
     if sampled is None:
         return None
     residuals = np.maximum(check.residuals[kept], sampled)
-    doubtful = np.abs(values) <= max(10 * check.noise, null_level(gram, values))
+    doubtful = np.abs(values) <= max(
+        10 * check.noise, null_level(gram, values)
+    )
     limit = check.allowed[kept] * tol * check.scale
     if np.any(doubtful) or np.any(residuals > limit):
         return None
-    kept_pairs = _pairs(gram, values, rows, residuals, _search_error(basis, check), top)
+    kept_pairs = _pairs(
+        gram, values, rows, residuals, _search_error(basis, check), top
+    )
     if not spare:
         return kept_pairs
     further = _further(gram, check, n_wanted, (top, bottom), check.noise)
-    return _around(kept_pairs, _further_pairs(gram, basis, check, *further, check.noise))
+    return _around(
+        kept_pairs, _further_pairs(gram, basis, check, *further, check.noise)
+    )
 
 
 def _finished(
@@ -204,17 +234,23 @@ def _finished(
         real = np.flatnonzero(are_real(gram, values, residuals))
         n_top = int(np.sum(real < top))
         kept_values = values[real]
-        kept_rows = xp.take(rows, asarray_like(real, rows, dtype=xp.int64), axis=0)
+        kept_rows = xp.take(
+            rows, asarray_like(real, rows, dtype=xp.int64), axis=0
+        )
         scale = float(np.max(np.abs(kept_values), initial=0.0))
         above, below = _further(gram, check, n_wanted, (top, bottom), noise)
         # If a kept value is zero, all further in are, too.
         above = above[: above.size * (n_top == top)]
         below = below[: below.size * (real.size - n_top == bottom)]
         error = DOUBLE_ERROR * scale
-        spectrum = _pairs(gram, kept_values, kept_rows, residuals[real], error, n_top)
+        spectrum = _pairs(
+            gram, kept_values, kept_rows, residuals[real], error, n_top
+        )
         further = _further_pairs(gram, basis, check, above, below, noise)
         # The kept rows were turned.
-        further = replace(further, vectors=_apart(kept_rows, further.vectors.T).T)
+        further = replace(
+            further, vectors=_apart(kept_rows, further.vectors.T).T
+        )
         spectrum = _around(spectrum, further)
         n_largest, n_smallest = split_of(np.sort(rule(spectrum).kept))
         if n_largest <= top and n_smallest <= bottom:
@@ -229,7 +265,12 @@ def _finished(
 
 
 def _pairs(
-    gram: Gram, values: Floats, rows: Array, residuals: Floats, error: float, n_top: int
+    gram: Gram,
+    values: Floats,
+    rows: Array,
+    residuals: Floats,
+    error: float,
+    n_top: int,
 ) -> Spectrum:
     """Make a spectrum of some pairs, of which `n_top` are from the top."""
     return Spectrum(
@@ -247,13 +288,25 @@ def _pairs(
 
 
 def _further_pairs(
-    gram: Gram, basis: KrylovBasis, check: Check, above: Indices, below: Indices, noise: float
+    gram: Gram,
+    basis: KrylovBasis,
+    check: Check,
+    above: Indices,
+    below: Indices,
+    noise: float,
 ) -> Spectrum:
     """Return Ritz pairs next to the kept ones as the search found them."""
     which = np.r_[above, below]
     residuals = np.hypot(check.residuals[which], noise)
     error = _search_error(basis, check)
-    return _pairs(gram, check.values[which], basis.vectors(which), residuals, error, above.size)
+    return _pairs(
+        gram,
+        check.values[which],
+        basis.vectors(which),
+        residuals,
+        error,
+        above.size,
+    )
 
 
 def _search_error(basis: KrylovBasis, check: Check) -> float:
@@ -278,9 +331,17 @@ def _around(kept: Spectrum, further: Spectrum) -> Spectrum:
         n_top=top + further.n_top,
         n_bottom=kept.n_bottom + further.n_bottom,
         # As rows, which are contiguous.
-        vectors=namespace(kept.vectors).concat([part.T for part in columns], axis=0).T,
-        residuals=np.r_[kept.residuals[:top], further.residuals, kept.residuals[top:]],
-        value_errors=np.r_[kept.value_errors[:top], further.value_errors, kept.value_errors[top:]],
+        vectors=namespace(kept.vectors)
+        .concat([part.T for part in columns], axis=0)
+        .T,
+        residuals=np.r_[
+            kept.residuals[:top], further.residuals, kept.residuals[top:]
+        ],
+        value_errors=np.r_[
+            kept.value_errors[:top],
+            further.value_errors,
+            kept.value_errors[top:],
+        ],
     )
 
 
@@ -293,14 +354,20 @@ def _apart(kept: Array, rows: Array) -> Array:
 
 
 def _further(
-    gram: Gram, check: Check, n_wanted: int, split: tuple[int, int], noise: float
+    gram: Gram,
+    check: Check,
+    n_wanted: int,
+    split: tuple[int, int],
+    noise: float,
 ) -> tuple[Indices, Indices]:
     """Find the Ritz pairs next to the kept ones that are known too, up to 2k from either end."""
     values = check.values
     m = values.size
     top, bottom = split
     residuals = np.hypot(check.residuals, noise)
-    clear = np.abs(values) > np.maximum(10 * residuals, null_level(gram, values))
+    clear = np.abs(values) > np.maximum(
+        10 * residuals, null_level(gram, values)
+    )
     known = clear & (residuals <= EXTRA_TOL * check.scale)
     limit = min(2 * n_wanted, m // 2)
     from_top = known[top:limit] & (values[top:limit] > 0)
@@ -311,7 +378,9 @@ def _further(
     return np.r_[top : top + above], np.r_[m - bottom - below : m - bottom]
 
 
-def sampled_residuals(gram: Gram, values: Floats, rows: Array) -> Floats | None:
+def sampled_residuals(
+    gram: Gram, values: Floats, rows: Array
+) -> Floats | None:
     """Estimate ‖Bu − λu‖ in float64 from a few rows of B: 256 tell it to 5 % where it is noise.
 
     The vectors are centered, one per row. None if single rows of D are expensive.
@@ -323,18 +392,27 @@ def sampled_residuals(gram: Gram, values: Floats, rows: Array) -> Floats | None:
     n_largest = _SAMPLE // 8
     largest = np.argpartition(sizes, max(0, gram.n - n_largest))[-n_largest:]
     others = np.delete(np.arange(gram.n), largest)
-    spaced = np.linspace(0, max(0, others.size - 1), min(_SAMPLE, others.size)).astype(np.intp)
+    spaced = np.linspace(
+        0, max(0, others.size - 1), min(_SAMPLE, others.size)
+    ).astype(np.intp)
     # D is symmetric: the mean of D u is that of its row means with u, and B = −½CDC.
     means = gram.row_means @ columns
     lam = asarray_like(values, rows)
     total = np.zeros(values.size)
-    for sample, stand_for in ((largest, largest.size), (others[spaced], others.size)):
+    for sample, stand_for in (
+        (largest, largest.size),
+        (others[spaced], others.size),
+    ):
         for part in row_blocks(sample.size, gram.n):
             picked = gram.pick(sample[part])
             if picked is None:
                 return None
             picked = xp.astype(picked, xp.float64, copy=False)
-            entries = xp.take(columns, asarray_like(sample[part], rows, dtype=xp.int64), axis=0)
+            entries = xp.take(
+                columns,
+                asarray_like(sample[part], rows, dtype=xp.int64),
+                axis=0,
+            )
             residuals = -0.5 * (picked @ columns - means) - entries * lam
             squares = to_numpy(xp.sum(residuals * residuals, axis=0))
             total += squares * (stand_for / sample.size)
@@ -346,10 +424,14 @@ def are_real(gram: Gram, values: Floats, residuals: Floats) -> Flags:
     return np.abs(values) > np.maximum(residuals, null_level(gram, values))
 
 
-def are_known(gram: Gram, values: Floats, residuals: Floats, allowed: Floats) -> Flags:
+def are_known(
+    gram: Gram, values: Floats, residuals: Floats, allowed: Floats
+) -> Flags:
     """Tell which pairs have the residual allowed and a certain sign, or are zero."""
     size = np.abs(values)
-    return (residuals <= np.minimum(allowed, size)) | (size <= null_level(gram, values))
+    return (residuals <= np.minimum(allowed, size)) | (
+        size <= null_level(gram, values)
+    )
 
 
 def polish(
@@ -363,7 +445,9 @@ def polish(
     """
     xp = gram.xp
     n_bottom = int(rows.shape[0]) - n_top
-    values, rows, images = rayleigh_ritz(rows, gram.matmat(rows.T).T, n_top, n_bottom)
+    values, rows, images = rayleigh_ritz(
+        rows, gram.matmat(rows.T).T, n_top, n_bottom
+    )
     errors, residuals = _residual_rows(values, rows, images)
     noise = float(np.max(residuals, initial=0.0))
     for _ in range(_STEPS):
@@ -375,7 +459,9 @@ def polish(
             break
         # The residual of a pair points along its error. Its image must be exact: float32 turns
         # null vectors into values of 1e-8.
-        steps = xp.take(errors, asarray_like(bad, rows, dtype=xp.int64), axis=0)
+        steps = xp.take(
+            errors, asarray_like(bad, rows, dtype=xp.int64), axis=0
+        )
         steps, _, _ = orthonormal_rows(steps, 0.0)
         for _ in range(2):
             center_rows(steps)
@@ -400,7 +486,9 @@ def rayleigh_ritz(
     return lam[ends], turn @ rows, turn @ images
 
 
-def _residual_rows(values: Floats, rows: Array, images: Array) -> tuple[Array, Floats]:
+def _residual_rows(
+    values: Floats, rows: Array, images: Array
+) -> tuple[Array, Floats]:
     """Return B u − λ u of every pair, and its length."""
     xp = namespace(rows)
     errors = asarray_like(-values[:, None], rows) * rows
@@ -422,13 +510,23 @@ def unexplained_sq(gram: Gram, values: Floats, rows: Array) -> float | None:
     def part_sq(strip: slice, part: Array) -> float:
         total = 0.0
         for piece in row_blocks(int(part.shape[0]), gram.n):
-            objects = slice(strip.start + piece.start, strip.start + piece.stop)
-            left = xp.astype(part[piece, :], xp.float64, copy=False) - means[objects, None]
-            left = -0.5 * (left - offsets[None, :]) - weighted[:, objects].T @ rows
+            objects = slice(
+                strip.start + piece.start, strip.start + piece.stop
+            )
+            left = (
+                xp.astype(part[piece, :], xp.float64, copy=False)
+                - means[objects, None]
+            )
+            left = (
+                -0.5 * (left - offsets[None, :])
+                - weighted[:, objects].T @ rows
+            )
             total += float(xp.sum(left * left))
         return total
 
     try:
         return sum(gram.on_each(part_sq))
-    except InputError:  # chunks on the workers of a cluster, too many to be gathered
+    except (
+        InputError
+    ):  # chunks on the workers of a cluster, too many to be gathered
         return None

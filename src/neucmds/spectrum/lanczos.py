@@ -22,7 +22,11 @@ from neucmds.backend.arrays import (
     to_numpy,
     uniform_rows,
 )
-from neucmds.backend.blas import combine_rows, inner_products, subtract_combined_rows
+from neucmds.backend.blas import (
+    combine_rows,
+    inner_products,
+    subtract_combined_rows,
+)
 from neucmds.spectrum.operators.single_precision import Multiply
 
 Floats = npt.NDArray[np.float64]
@@ -61,7 +65,11 @@ class KrylovBasis:
     """
 
     def __init__(
-        self, rows: Array, multiply: Multiply, rng: np.random.Generator, precision: float
+        self,
+        rows: Array,
+        multiply: Multiply,
+        rng: np.random.Generator,
+        precision: float,
     ) -> None:
         self.rows = rows
         self.multiply = multiply
@@ -124,8 +132,12 @@ class KrylovBasis:
         center_rows(image)
         inside_sq = to_numpy(namespace(inside).vecdot(inside, inside))
         inner = to_numpy(inner_products(image, image))
-        largest = float(np.sqrt(np.max(np.diag(inner) + inside_sq, initial=0.0)))
-        rows, coupling, weakest = orthonormal_rows(image, self.precision * largest, inner)
+        largest = float(
+            np.sqrt(np.max(np.diag(inner) + inside_sq, initial=0.0))
+        )
+        rows, coupling, weakest = orthonormal_rows(
+            image, self.precision * largest, inner
+        )
         weakest /= largest
         while weakest < WEAK:
             # Scaling a weak direction up scales up its part in the basis and the constant vector.
@@ -147,14 +159,18 @@ class KrylovBasis:
             return
         xp = namespace(self.rows)
         start = 0
-        fetched = to_numpy(xp.concat([numbers for _, numbers in queued], axis=0))
+        fetched = to_numpy(
+            xp.concat([numbers for _, numbers in queued], axis=0)
+        )
         for block, (before, _) in enumerate(queued):
             width = before[2]
             numbers = fetched[start : start + width]
             start += width
             factor = numbers[:, :width]
             again = numbers[:, width:-1]
-            largest = np.sqrt(np.max(np.sum(factor**2, axis=1) + numbers[:, -1]))
+            largest = np.sqrt(
+                np.max(np.sum(factor**2, axis=1) + numbers[:, -1])
+            )
             error = np.max(np.abs(again - np.eye(width)))
             # A bound on the inverse of the smallest singular value.
             inverse = np.linalg.norm(np.linalg.inv(factor))
@@ -183,7 +199,9 @@ class KrylovBasis:
         again = coefficients[:, self.local :]
         again += coupled
         # The lower triangle alone: no more is read.
-        self.projected[old:new, :new] = asarray_like(coefficients, self.projected)
+        self.projected[old:new, :new] = asarray_like(
+            coefficients, self.projected
+        )
         own = self.projected[old:new, old:new]
         self.projected[old:new, old:new] = 0.5 * (own + own.T)
         self.local = old
@@ -200,7 +218,9 @@ class KrylovBasis:
         self.coefficients = xp.flip(vectors, axis=1)
         # Only the last rows of the vectors are read.
         last = self.coefficients[m - self.coupling.shape[0] :, :]
-        fetched = to_numpy(xp.concat([xp.flip(values, axis=0)[None, :], last], axis=0))
+        fetched = to_numpy(
+            xp.concat([xp.flip(values, axis=0)[None, :], last], axis=0)
+        )
         self.values = fetched[0]
         self.remainder = fetched[1:].T @ self.coupling
         self.residuals = np.linalg.norm(self.remainder, axis=1)
@@ -216,11 +236,15 @@ class KrylovBasis:
         """Restart with these Ritz vectors and the next block: a thick restart."""
         m = self.size
         kept = int(which.size)
-        block = namespace(self.rows).asarray(self.rows[m : m + self.width, :], copy=True)
+        block = namespace(self.rows).asarray(
+            self.rows[m : m + self.width, :], copy=True
+        )
         self.rows[:kept, :] = self.vectors(which)
         # The residual of every Ritz pair is in the next block.
         self.projected[:, :] = 0.0
-        self.projected[:kept, :kept] = asarray_like(np.diag(self.values[which]), self.projected)
+        self.projected[:kept, :kept] = asarray_like(
+            np.diag(self.values[which]), self.projected
+        )
         self.coupling = self.remainder[which]
         self.local = 0
         self.size = kept
@@ -276,18 +300,24 @@ def orthonormal_ahead(block: Array, inside: Array) -> tuple[Array, Array]:
     xp = namespace(block)
     inner = inner_products(block, block)
     lengths = xp.sqrt(xp.linalg.diagonal(inner))
-    lower, inverse = cholesky_and_inverse(inner / (lengths[:, None] * lengths[None, :]))
+    lower, inverse = cholesky_and_inverse(
+        inner / (lengths[:, None] * lengths[None, :])
+    )
     rows = combine_rows(block, inverse / lengths[None, :])
     again = inner_products(rows, rows)
     inside_sq = xp.vecdot(inside, inside)
-    numbers = xp.concat([lengths[:, None] * lower, again, inside_sq[:, None]], axis=1)
+    numbers = xp.concat(
+        [lengths[:, None] * lower, again, inside_sq[:, None]], axis=1
+    )
     return _corrected(rows, again), numbers
 
 
 def _corrected(rows: Array, inner: Array) -> Array:
     """Make nearly orthonormal rows so: of I + E the inverse root is I − E/2 to E²."""
     # Made there: a GPU is waited for if it is sent something.
-    identity = namespace(rows).eye(int(rows.shape[0]), dtype=rows.dtype, device=device(rows))
+    identity = namespace(rows).eye(
+        int(rows.shape[0]), dtype=rows.dtype, device=device(rows)
+    )
     return combine_rows(rows, 1.5 * identity - 0.5 * inner)
 
 

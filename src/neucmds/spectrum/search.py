@@ -59,9 +59,13 @@ class Check:
         top = min(self.split[0], earlier.split[0])
         bottom = min(self.split[1], earlier.split[1])
         shift = self.values[:top] - earlier.values[:top]
-        shift = np.r_[shift, self.values[::-1][:bottom] - earlier.values[::-1][:bottom]]
+        shift = np.r_[
+            shift, self.values[::-1][:bottom] - earlier.values[::-1][:bottom]
+        ]
         share = np.r_[self.allowed[:top], self.allowed[::-1][:bottom]]
-        allowed = share * (2 * earlier.worst * earlier.scale + 1e-6 * self.scale)
+        allowed = share * (
+            2 * earlier.worst * earlier.scale + 1e-6 * self.scale
+        )
         return bool(np.any(np.abs(shift) > allowed))
 
 
@@ -102,24 +106,39 @@ def search(
         if early and not full:
             continue
         check = checked(gram, basis, rule, tol, step)
-        settled = check.settled and last is not None and check.split == last.split
-        if check.worst < INJECTION_TOL and (injected is None or check.moved_since(injected)):
+        settled = (
+            check.settled and last is not None and check.split == last.split
+        )
+        if check.worst < INJECTION_TOL and (
+            injected is None or check.moved_since(injected)
+        ):
             space = (capacity - block - 2 * n_wanted) // 2 - basis.width
             basis.inject(min(INJECTED, space))
             injected = check
             ready = step + BLOCKS_AFTER_INJECTION
-        elif injected and step >= ready and settled and check.worst < SAFETY * tol:
+        elif (
+            injected
+            and step >= ready
+            and settled
+            and check.worst < SAFETY * tol
+        ):
             return check, True
         if basis.n_products >= PRODUCTS * (n_wanted + 50):
             return check, False
         if basis.size + 2 * basis.width > capacity:
-            basis.restart(worth_keeping(check, capacity - 2 * basis.width, block // 2))
+            basis.restart(
+                worth_keeping(check, capacity - 2 * basis.width, block // 2)
+            )
         due = max(step + blocks_to_wait(gram, basis, tol, check, last), ready)
         last = check
 
 
 def blocks_to_wait(
-    gram: Gram, basis: KrylovBasis, tol: float, check: Check, last: Check | None
+    gram: Gram,
+    basis: KrylovBasis,
+    tol: float,
+    check: Check,
+    last: Check | None,
 ) -> int:
     """Predict how many blocks are missing, by the mean rate or by that since the last check."""
     if check.worst >= 1 or (last is not None and check.split != last.split):
@@ -127,7 +146,9 @@ def blocks_to_wait(
     level = math.log(max(check.worst, 1e-300))
     rate = -level / check.step
     if last is not None and check.worst < last.worst:
-        rate = max(rate, (math.log(last.worst) - level) / (check.step - last.step))
+        rate = max(
+            rate, (math.log(last.worst) - level) / (check.step - last.step)
+        )
     missing = (level - math.log(SAFETY * tol)) / rate
     n = gram.n
     m = basis.size
@@ -139,7 +160,9 @@ def blocks_to_wait(
     return max(1, min(4, round(0.6 * missing)))
 
 
-def checked(gram: Gram, basis: KrylovBasis, rule: Rule, tol: float, step: int) -> Check:
+def checked(
+    gram: Gram, basis: KrylovBasis, rule: Rule, tol: float, step: int
+) -> Check:
     """Apply the rule to the Ritz values, and again with the other values pushed outwards."""
     basis.solve()
     values = basis.values
@@ -152,7 +175,9 @@ def checked(gram: Gram, basis: KrylovBasis, rule: Rule, tol: float, step: int) -
     clear = kept[size[kept] > noise]
     split = split_of(clear)
     # |λ − θ| ≤ ρ always, and about ρ²/gap; a tenth of |θ| stands for the gap.
-    error = np.minimum(residuals, 10 * residuals**2 / np.maximum(size, np.finfo(float).tiny))
+    error = np.minimum(
+        residuals, 10 * residuals**2 / np.maximum(size, np.finfo(float).tiny)
+    )
     error[m - m // 2 :] *= -1
     error[kept] = 0.0
     pushed = np.sort(values + error)[::-1]
@@ -164,7 +189,9 @@ def checked(gram: Gram, basis: KrylovBasis, rule: Rule, tol: float, step: int) -
         gram, values, tol=tol, scale=scale, dropped_sq=float(dropped @ dropped)
     )
     allowed = limit / (tol * scale)
-    worst = float(np.max(residuals[clear] / allowed[clear], initial=0.0)) / scale
+    worst = (
+        float(np.max(residuals[clear] / allowed[clear], initial=0.0)) / scale
+    )
     return Check(
         values=values,
         residuals=residuals,
@@ -211,14 +238,18 @@ def allowed_residuals(
     # The share matters only if a pair and the dropped part are below 1e-5 of the scale.
     share = min(1.0, max(1e-2, 1e3 * tol))
     by_size = share * np.maximum(np.abs(values), math.sqrt(dropped_sq))
-    return np.minimum(tol * scale, np.maximum(by_size, null_level(gram, values)))
+    return np.minimum(
+        tol * scale, np.maximum(by_size, null_level(gram, values))
+    )
 
 
 def null_level(gram: Gram, values: Floats) -> float:
     """Magnitude that rounding alone gives a zero eigenvalue in float64."""
     # A product with B goes through D, which may have a much larger norm.
     by_product = 4 * math.sqrt(gram.n * gram.sq_norm)
-    return eps(np.float64) * max(gram.n * float(np.max(np.abs(values), initial=0.0)), by_product)
+    return eps(np.float64) * max(
+        gram.n * float(np.max(np.abs(values), initial=0.0)), by_product
+    )
 
 
 def split_of(kept: Indices) -> tuple[int, int]:

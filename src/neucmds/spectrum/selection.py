@@ -52,10 +52,14 @@ def split_bounds(
     if ends.unknown_sq is not None:
         unknown_sq = ends.unknown_sq
     # Row r is what stays when r are taken from the top and the others from the bottom.
-    windows = sliding_window_view(np.r_[lam, 0.0], lam.size - k + 1)[from_top, :-1]
+    windows = sliding_window_view(np.r_[lam, 0.0], lam.size - k + 1)[
+        from_top, :-1
+    ]
     dropped = windows.sum(axis=1)
     dropped_sq = (windows**2).sum(axis=1)
-    return from_top, unknown_sq + dropped_sq + (unknown + dropped) ** 2 / second_term_divisor
+    return from_top, unknown_sq + dropped_sq + (
+        unknown + dropped
+    ) ** 2 / second_term_divisor
 
 
 def classical(ends: Spectrum, components: Components) -> Selection:
@@ -83,13 +87,17 @@ def neuc_plus(ends: Spectrum, components: Components) -> Selection:
 
     Paper: alg:ev-selection-plus with T₋ the most negative (errata E2), thm:general_lower_error.
     """
-    kept = _kept_pairs(ends, components, second_term_divisor=1.0 + components.total)
+    kept = _kept_pairs(
+        ends, components, second_term_divisor=1.0 + components.total
+    )
     return _shrunk(ends, kept)
 
 
 def union(ends: Spectrum, components: Components) -> Selection:
     """Keep every pair that `neuc` or `neuc+` keeps, as the true-STRESS methods need."""
-    kept = np.union1d(neuc(ends, components).kept, neuc_plus(ends, components).kept)
+    kept = np.union1d(
+        neuc(ends, components).kept, neuc_plus(ends, components).kept
+    )
     return Selection(kept, ends.values[kept])
 
 
@@ -109,8 +117,12 @@ def _kept_pairs(
         from_top, bounds = split_bounds(ends, k, second_term_divisor)
         least = float(bounds.min())
         # Rounding of the bounds: every eigenvalue is known to the null level.
-        of_totals = 8 * np.finfo(np.float64).eps * (ends.frobenius_sq + ends.trace**2)
-        of_values = ends.null_level * (4 * math.sqrt(least) + 4 * size * ends.null_level)
+        of_totals = (
+            8 * np.finfo(np.float64).eps * (ends.frobenius_sq + ends.trace**2)
+        )
+        of_values = ends.null_level * (
+            4 * math.sqrt(least) + 4 * size * ends.null_level
+        )
         # Of splits equal up to rounding, the one with most positive pairs: a Euclidean D of rank
         # below k then keeps no spurious negative.
         alike = bounds <= least + min(of_totals, of_values)
@@ -122,7 +134,9 @@ def _kept_pairs(
     return kept[np.abs(lam[kept]) > ends.null_level]
 
 
-def _largest_positive(ends: Spectrum, components: Components, method: str) -> npt.NDArray[np.intp]:
+def _largest_positive(
+    ends: Spectrum, components: Components, method: str
+) -> npt.NDArray[np.intp]:
     if components.signature is not None and components.signature[1] > 0:
         raise InputError(
             f"{option('method', method)} keeps positive eigenvalues only; for "

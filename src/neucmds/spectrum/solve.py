@@ -33,7 +33,11 @@ def solve_for(
 
     Parameters are those of `neuc_mds`.
     """
-    sizes = [components] if isinstance(components, Components) else list(components)
+    sizes = (
+        [components]
+        if isinstance(components, Components)
+        else list(components)
+    )
     names = (methods,) if isinstance(methods, str) else tuple(methods)
     wanted = [METHODS.get(name, union) for name in names]
     if names == ("refined",):
@@ -45,7 +49,9 @@ def solve_for(
         chosen = [select(ends, size) for select in wanted for size in sizes]
         if len(chosen) == 1:
             return chosen[0]
-        kept = np.unique(np.concatenate([selection.kept for selection in chosen]))
+        kept = np.unique(
+            np.concatenate([selection.kept for selection in chosen])
+        )
         return Selection(kept, ends.values[kept])
 
     return solve(

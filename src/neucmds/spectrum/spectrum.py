@@ -9,7 +9,14 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.backend.arrays import Array, asarray_like, eps, is_numpy, namespace, to_numpy
+from neucmds.backend.arrays import (
+    Array,
+    asarray_like,
+    eps,
+    is_numpy,
+    namespace,
+    to_numpy,
+)
 from neucmds.backend.memory import require_memory
 from neucmds.spectrum.operators.gram import Gram
 
@@ -86,7 +93,9 @@ class Spectrum:
         level = max(64, self.values.size) * EPS
         if self.precision > EPS:
             # Rounding D to single precision adds noise of norm ε√n at most.
-            level = max(level, 2 * self.precision * math.sqrt(self.values.size))
+            level = max(
+                level, 2 * self.precision * math.sqrt(self.values.size)
+            )
         return largest * level
 
     def take(self, kept: npt.NDArray[np.intp]) -> Array:
@@ -94,7 +103,11 @@ class Spectrum:
         if np.array_equal(kept, np.arange(self.values.size)):
             return self.vectors
         xp = namespace(self.vectors)
-        return xp.take(self.vectors, asarray_like(kept, self.vectors, dtype=xp.int64), axis=1)
+        return xp.take(
+            self.vectors,
+            asarray_like(kept, self.vectors, dtype=xp.int64),
+            axis=1,
+        )
 
     @property
     def complete(self) -> bool:
@@ -151,7 +164,11 @@ def _reflected_block(gram: Gram, v: Array, beta: float) -> Array:
     xp = gram.xp
     n = gram.n
     d = xp.concat(
-        [xp.astype(gram.rows(rows), xp.float64, copy=False) for rows in gram.row_slices()], axis=0
+        [
+            xp.astype(gram.rows(rows), xp.float64, copy=False)
+            for rows in gram.row_slices()
+        ],
+        axis=0,
     )
     dv = d @ v
     # QDQ = D − vwᵀ − wvᵀ with w = β(Dv − ½β(vᵀDv)v)

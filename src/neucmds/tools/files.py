@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from neucmds.backend.files import check_target
-from neucmds.ecology.metadata import as_metadata, check_column, match_rows, read_metadata
+from neucmds.ecology.metadata import (
+    as_metadata,
+    check_column,
+    match_rows,
+    read_metadata,
+)
 from neucmds.errors import InputError, option
 
 
@@ -31,7 +36,9 @@ def objects_table(
     """Return metadata (a path, a table or None) in the order of the objects."""
     if metadata is None:
         if color_by is not None:
-            raise InputError(f"{option('color_by', color_by)} needs {option('metadata')}.")
+            raise InputError(
+                f"{option('color_by', color_by)} needs {option('metadata')}."
+            )
         return None
     if isinstance(metadata, (str, os.PathLike)):
         metadata = read_metadata(metadata)

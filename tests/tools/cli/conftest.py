@@ -29,7 +29,10 @@ class Outcome:
 
     @property
     def document(self) -> Any:
-        return json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
+        return json.loads(
+            self.out,
+            parse_constant=lambda name: pytest.fail(f"{name} in JSON"),
+        )
 
 
 Run = Callable[..., Outcome]

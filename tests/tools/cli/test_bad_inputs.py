@@ -46,36 +46,78 @@ def test_bad_matrix_ends_in_one_line(run, here, words, content, expected):
         (["embed", "gaps.npy", "-k", "0"], "-k 0"),
         (["embed", "gaps.npy", "-k", "14"], "between 1 and n − 1 = 13"),
         *(
-            (["embed", "gaps.npy", "-k", text], f"-k {text} must be a whole number")
+            (
+                ["embed", "gaps.npy", "-k", text],
+                f"-k {text} must be a whole number",
+            )
             for text in ("many", "1.5", "0.0", "1,2,3", "-0.5")
         ),
-        (["embed", "gaps.npy", "-k", "2,1", "--method", "classical"], "--method classical"),
-        (["embed", "gaps.npy", "--metadata", "absent.csv", "--color-by", "a"], "absent.csv"),
-        (["embed", "gaps.npy", "-o", "gaps.npy"], "gaps.npy cannot hold results"),
+        (
+            ["embed", "gaps.npy", "-k", "2,1", "--method", "classical"],
+            "--method classical",
+        ),
+        (
+            [
+                "embed",
+                "gaps.npy",
+                "--metadata",
+                "absent.csv",
+                "--color-by",
+                "a",
+            ],
+            "absent.csv",
+        ),
+        (
+            ["embed", "gaps.npy", "-o", "gaps.npy"],
+            "gaps.npy cannot hold results",
+        ),
         (["embed", "gaps.npy", "--plots", "gif"], "gif"),
         (["report", "gaps.npy", "-o", "no/such/page.html"], "does not exist"),
         (["compare", "gaps.npy", "-k", "3,2"], "for -k 3,2 use"),
-        (["stress-curve", "gaps.npy", "--k-max", "14"], "-k 14 asks for 14 coordinates"),
+        (
+            ["stress-curve", "gaps.npy", "--k-max", "14"],
+            "-k 14 asks for 14 coordinates",
+        ),
         (["report", "gaps.npy", "-o", os.devnull, "--force"], "device"),
         (["diagnose", "-"], "standard input is empty"),
         (["embed"], "FILE"),
         (["nonsense"], "nonsense"),
         (["project", "absent.npz", "gaps.npy"], "no such file"),
         (["project", "gaps.npy", "gaps.npy"], "not an embedding"),
-        (["embed", "gaps.npy", "--landmarks", "15"], "--landmarks 15 of 14 objects"),
+        (
+            ["embed", "gaps.npy", "--landmarks", "15"],
+            "--landmarks 15 of 14 objects",
+        ),
         (
             ["embed", "gaps.npy", "--landmarks", "5", "--weights", "gaps.npy"],
             "--landmarks goes without",
         ),
-        (["embed", "gaps.npy", "--color-by", "habitat"], "--color-by habitat needs --metadata"),
+        (
+            ["embed", "gaps.npy", "--color-by", "habitat"],
+            "--color-by habitat needs --metadata",
+        ),
         (["embed", "gaps.npy", "--arrows"], "--arrows needs a table"),
         (["embed", "gaps.npy", "--ellipses"], "--ellipses need categories"),
-        (["diagnose", "gaps.npy", "--metric", "precomputed,p=3"], "arguments of a metric"),
+        (
+            ["diagnose", "gaps.npy", "--metric", "precomputed,p=3"],
+            "arguments of a metric",
+        ),
         (["embed", "gaps.npy", "-o", "/"], "/ cannot hold results"),
-        (["diagnose", "gaps.npy", "--metric", "minkowski,3"], "as in minkowski,p=3"),
+        (
+            ["diagnose", "gaps.npy", "--metric", "minkowski,3"],
+            "as in minkowski,p=3",
+        ),
         *(
-            (["embed", "gaps.npy", "-k", "3", "--axes", axes], f"--axes {axes}{said}")
-            for axes, said in (("1,9", ": axis 9"), ("2,2", ""), ("1", " must be two"), ("0,1", ""))
+            (
+                ["embed", "gaps.npy", "-k", "3", "--axes", axes],
+                f"--axes {axes}{said}",
+            )
+            for axes, said in (
+                ("1,9", ": axis 9"),
+                ("2,2", ""),
+                ("1", " must be two"),
+                ("0,1", ""),
+            )
         ),
     ],
 )
@@ -89,7 +131,9 @@ def _square(names, value):
 
 
 SITES = [f"site{i}" for i in range(14)]
-META = "\n".join(["id,habitat,depth", *(f"{s},bog,{i / 4}" for i, s in enumerate(SITES))])
+META = "\n".join(
+    ["id,habitat,depth", *(f"{s},bog,{i / 4}" for i, s in enumerate(SITES))]
+)
 # The text of t.csv, options of embed with FILE, and what is said.
 BAD_TABLES = [
     (META, "sites.csv --metadata t.csv --color-by soil", "no column 'soil'"),
@@ -98,10 +142,26 @@ BAD_TABLES = [
         "sites.csv --metadata t.csv --color-by depth --ellipses",
         "ellipses need categories",
     ),
-    (_square([f"plot{i}" for i in range(14)], "1"), "sites.csv --weights t.csv", "'site0'"),
-    (_square(SITES[1:], "1"), "sites.csv --weights t.csv", "1 of 14 objects are not among them"),
-    (_square(SITES[:9], "1"), "gaps.npy --weights t.csv", "weights have shape (9, 9)"),
-    ("s,a,b\nx,1,2\ny,3,4\n", "t.csv --metric magic", "--metric magic is unknown"),
+    (
+        _square([f"plot{i}" for i in range(14)], "1"),
+        "sites.csv --weights t.csv",
+        "'site0'",
+    ),
+    (
+        _square(SITES[1:], "1"),
+        "sites.csv --weights t.csv",
+        "1 of 14 objects are not among them",
+    ),
+    (
+        _square(SITES[:9], "1"),
+        "gaps.npy --weights t.csv",
+        "weights have shape (9, 9)",
+    ),
+    (
+        "s,a,b\nx,1,2\ny,3,4\n",
+        "t.csv --metric magic",
+        "--metric magic is unknown",
+    ),
     (
         "s,a,b\nx,1,two\ny,3,4\n",
         "t.csv --metric cosine",
@@ -112,25 +172,53 @@ BAD_TABLES = [
         "t.csv --metric cosine",
         "features hold NaN",
     ),
-    ("s,a\nx,0\ny,0\nz,1\n", "t.csv --metric braycurtis", "gives NaN or infinity"),
+    (
+        "s,a\nx,0\ny,0\nz,1\n",
+        "t.csv --metric braycurtis",
+        "gives NaN or infinity",
+    ),
     ("s,a\nx,1\ny,2\n", "t.csv --metric minkowski,q=2", "cannot be used"),
-    ("s,a\nx,1\ny,2\n", "t.csv --metric cosine --squared", "leave --squared out"),
-    ("s\nx\ny\n", "t.csv --metric euclidean", "t.csv has no columns of numbers"),
+    (
+        "s,a\nx,1\ny,2\n",
+        "t.csv --metric cosine --squared",
+        "leave --squared out",
+    ),
+    (
+        "s\nx\ny\n",
+        "t.csv --metric euclidean",
+        "t.csv has no columns of numbers",
+    ),
     ("a,b,1\nc,d,1\n", "t.csv --metric shortest_path", "parts"),
-    ("a,b,1\nb,c,1\n", "t.csv --metric shortest_path --squared", "not squared"),
-    ("s,a\nx,1\ny,2\n", "t.csv --metric minkowski,p=abc", "--metric minkowski cannot be used"),
-    ("a,b,1\n", "t.csv --metric shortest_path,direction=up", "NAME,PARAMETER=VALUE of --metric"),
+    (
+        "a,b,1\nb,c,1\n",
+        "t.csv --metric shortest_path --squared",
+        "not squared",
+    ),
+    (
+        "s,a\nx,1\ny,2\n",
+        "t.csv --metric minkowski,p=abc",
+        "--metric minkowski cannot be used",
+    ),
+    (
+        "a,b,1\n",
+        "t.csv --metric shortest_path,direction=up",
+        "NAME,PARAMETER=VALUE of --metric",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("text", "words", "expected"), BAD_TABLES)
-def test_bad_tables_end_in_one_line(run, here, matrix, named_csv, text, words, expected):
+def test_bad_tables_end_in_one_line(
+    run, here, matrix, named_csv, text, words, expected
+):
     (here / "t.csv").write_text(text)
     _assert_refused(run, here, ["embed", "-k", 1, *words.split()], expected)
 
 
 def test_bug_exits_1_and_asks_for_a_report(run, matrix, monkeypatch):
-    monkeypatch.setattr("neucmds.explore.diagnosis.full_spectrum", lambda gram: 1 / 0)
+    monkeypatch.setattr(
+        "neucmds.explore.diagnosis.full_spectrum", lambda gram: 1 / 0
+    )
     outcome = run("diagnose", matrix)
     assert outcome.code == 1
     assert "please report" in outcome.err
@@ -140,7 +228,9 @@ def test_bug_exits_1_and_asks_for_a_report(run, matrix, monkeypatch):
     assert "Traceback" in run("diagnose", matrix).err
 
 
-def test_interruption_while_writing_leaves_nothing(run, here, matrix, monkeypatch):
+def test_interruption_while_writing_leaves_nothing(
+    run, here, matrix, monkeypatch
+):
     def interrupt(*_):
         raise KeyboardInterrupt
 
@@ -152,7 +242,9 @@ def test_interruption_while_writing_leaves_nothing(run, here, matrix, monkeypatc
 
 
 def test_warnings_name_options_of_the_command(run, matrix):
-    again = run("embed", matrix, "-k", 13, "--method", "classical", "--plots", "none")
+    again = run(
+        "embed", matrix, "-k", 13, "--method", "classical", "--plots", "none"
+    )
     assert again.code == 0
     assert again.err.startswith("neucmds: warning: ")
     assert again.err.count("\n") == 1

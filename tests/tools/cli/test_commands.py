@@ -26,13 +26,17 @@ class TestEmbed:
         assert outcome.code == 0, outcome.err
         folder = here / "sites-neucmds"
         expected = neuc_mds(squared_gaps(), 5, "neuc+")
-        table = pd.read_csv(folder / "coordinates.csv", float_precision="round_trip")
+        table = pd.read_csv(
+            folder / "coordinates.csv", float_precision="round_trip"
+        )
         assert list(table.columns) == ["object", *expected.axis_names]
         assert list(table.pop("object")) == [f"site{i}" for i in range(14)]
         np.testing.assert_allclose(table, expected.coordinates, atol=1e-10)
         axes = pd.read_csv(folder / "axes.csv")
         assert list(axes["sign"]) == list(expected.signs)
-        np.testing.assert_allclose(axes["r2_lost"], expected.explained, rtol=1e-9)
+        np.testing.assert_allclose(
+            axes["r2_lost"], expected.explained, rtol=1e-9
+        )
         saved = Embedding.load(folder / "embedding.npz")
         assert saved.labels[0] == "site0"
         assert np.array_equal(saved.coordinates, table)
@@ -42,16 +46,27 @@ class TestEmbed:
         assert list(here.glob(".*")) == []
 
     @pytest.mark.slow
-    def test_a_file_larger_than_the_free_memory_is_read_in_blocks(self, run, here, monkeypatch):
+    def test_a_file_larger_than_the_free_memory_is_read_in_blocks(
+        self, run, here, monkeypatch
+    ):
         D = squared_gaps(700)
         np.save(here / "huge.npy", D)
-        monkeypatch.setattr("neucmds.backend.memory.available_memory", lambda: 3_500_000)
+        monkeypatch.setattr(
+            "neucmds.backend.memory.available_memory", lambda: 3_500_000
+        )
         outcome = run("embed", "huge.npy", "-k", 3, "--method", "neuc+")
         assert outcome.code == 0, outcome.err
         folder = here / "huge-neucmds"
-        saved, expected = Embedding.load(folder / "embedding.npz"), neuc_mds(D, 3, "neuc+")
-        np.testing.assert_allclose(saved.info.eigenvalues, expected.info.eigenvalues, rtol=1e-8)
-        assert (folder / "shepard.png").exists()  # of sampled rows; they used to be left out
+        saved, expected = (
+            Embedding.load(folder / "embedding.npz"),
+            neuc_mds(D, 3, "neuc+"),
+        )
+        np.testing.assert_allclose(
+            saved.info.eigenvalues, expected.info.eigenvalues, rtol=1e-8
+        )
+        assert (
+            folder / "shepard.png"
+        ).exists()  # of sampled rows; they used to be left out
         assert (folder / "coordinates.png").exists()
 
     @pytest.mark.slow
@@ -62,12 +77,25 @@ class TestEmbed:
         assert outcome.code == 2
         assert "--force" in outcome.err
         assert outcome.err.count("\n") == 1
-        assert (here / "gaps-neucmds" / "coordinates.csv").read_text() == before
+        assert (
+            here / "gaps-neucmds" / "coordinates.csv"
+        ).read_text() == before
         (here / "gaps-neucmds" / "mine.txt").write_text("stays")
-        assert run("embed", matrix, "-k", 4, "--force", "--plots", "svg").code == 0
+        assert (
+            run("embed", matrix, "-k", 4, "--force", "--plots", "svg").code
+            == 0
+        )
         names = {p.name for p in (here / "gaps-neucmds").iterdir()}
-        files = {"axes.csv", "coordinates.csv", "objects.csv", "embedding.npz", "quality.json"}
-        assert names == files | {"mine.txt"} | {f"{picture}.svg" for picture in PICTURES}
+        files = {
+            "axes.csv",
+            "coordinates.csv",
+            "objects.csv",
+            "embedding.npz",
+            "quality.json",
+        }
+        assert names == files | {"mine.txt"} | {
+            f"{picture}.svg" for picture in PICTURES
+        }
 
     def test_squared_and_symmetrize_reach_the_library(self, run, here):
         d = squared_gaps()
@@ -83,10 +111,16 @@ class TestEmbed:
     @pytest.mark.slow
     def test_names_are_text_not_markup(self, run, here):
         names = ["[bold]x[/bold]", "[/]", ":smile:", "a\x1b[31mb", "$x_{$"]
-        pd.DataFrame(squared_gaps(5), names, names).to_csv(here / "[red]$d$.csv")
-        pd.DataFrame({"id": names, "[b]kind": names}).to_csv(here / "groups.csv", index=False)
+        pd.DataFrame(squared_gaps(5), names, names).to_csv(
+            here / "[red]$d$.csv"
+        )
+        pd.DataFrame({"id": names, "[b]kind": names}).to_csv(
+            here / "groups.csv", index=False
+        )
         options = ["--metadata", "groups.csv", "--color-by", "[b]kind"]
-        outcome = run("embed", "[red]$d$.csv", "-k", 2, *options, "--method", "neuc")
+        outcome = run(
+            "embed", "[red]$d$.csv", "-k", 2, *options, "--method", "neuc"
+        )
         assert outcome.code == 0, outcome.err
         assert outcome.out.startswith("[red]$d$.csv: 5 objects")
         compared = run("compare", "[red]$d$.csv", "-k", 2, "--methods", "neuc")
@@ -104,8 +138,13 @@ class TestInspect:
         d[2, 5] = d[5, 2] = 9999.0
         np.save(here / "slip.npy", d)
         out = " ".join(run("diagnose", "slip.npy").out.split())
-        assert "9999 between object 2 and object 5 (objects are counted from 0)" in out
-        assert run("diagnose", "slip.npy", "--json").document["outliers"]["entries"][0][:2] == [
+        assert (
+            "9999 between object 2 and object 5 (objects are counted from 0)"
+            in out
+        )
+        assert run("diagnose", "slip.npy", "--json").document["outliers"][
+            "entries"
+        ][0][:2] == [
             2,
             5,
         ]
@@ -116,7 +155,9 @@ class TestInspect:
         out = " ".join(run("diagnose", "many.npy").out.split())
         for words in ("at least", "about", "at most", "Next: neucmds"):
             assert words in out
-        outcome = run("stress-curve", "many.npy", "--k-max", 8, "--plots", "none")
+        outcome = run(
+            "stress-curve", "many.npy", "--k-max", 8, "--plots", "none"
+        )
         assert outcome.code == 0, outcome.err
         assert "among the first" in outcome.out or "at least" in outcome.out
 
@@ -138,7 +179,9 @@ class TestCompare:
         table = outcome.out[: outcome.out.index("* best")]
         assert max(len(line.rstrip()) for line in table.splitlines()) <= 88
         assert list(here.iterdir()) == [matrix]
-        auto = run("compare", matrix, "-k", "auto", "--methods", "classical", "--json")
+        auto = run(
+            "compare", matrix, "-k", "auto", "--methods", "classical", "--json"
+        )
         expected = compare(squared_gaps(), "auto", ["classical"]).requested
         assert auto.document["requested"] == expected < 13
 
@@ -163,10 +206,23 @@ class TestCurve:
         assert outcome.code == 0, outcome.err
         assert "paradox" in outcome.out
         table = pd.read_csv(here / "gaps-neucmds" / "curve.csv", index_col="k")
-        assert list(table.columns) == ["classical", "lower", "neuc", "neuc+", "exact"]
+        assert list(table.columns) == [
+            "classical",
+            "lower",
+            "neuc",
+            "neuc+",
+            "exact",
+        ]
         assert list(table.index) == list(range(1, 14))
-        for k, row in table.iterrows():  # the file holds the numbers of the table
-            line = next(line for line in outcome.out.splitlines() if line.split()[:1] == [str(k)])
+        for (
+            k,
+            row,
+        ) in table.iterrows():  # the file holds the numbers of the table
+            line = next(
+                line
+                for line in outcome.out.splitlines()
+                if line.split()[:1] == [str(k)]
+            )
             shown = [float(cell.rstrip("*")) for cell in line.split()[1:]]
             assert shown == pytest.approx(list(row), rel=5e-3)
         assert (here / "gaps-neucmds" / "curve.png").exists()
@@ -186,7 +242,9 @@ class TestCurve:
         document = run(*options).document
         assert list(document["stress"]) == ["classical", "refined/relative"]
         classical = document["stress"]["classical"]
-        assert document["classical"]["best_stress"] == pytest.approx(min(classical))
+        assert document["classical"]["best_stress"] == pytest.approx(
+            min(classical)
+        )
         assert run(*options).code == 2
         assert (here / "gaps-neucmds" / "coordinates.csv").exists()
 
@@ -194,19 +252,46 @@ class TestCurve:
 class TestProject:
     @pytest.fixture
     def model(self, run, here, named_csv):
-        run("embed", named_csv, "-k", 4, "--method", "neuc+", "-o", "model", "--plots", "none")
+        run(
+            "embed",
+            named_csv,
+            "-k",
+            4,
+            "--method",
+            "neuc+",
+            "-o",
+            "model",
+            "--plots",
+            "none",
+        )
         return here / "model"
 
     def test_training_rows_return_to_their_places(self, run, here, model):
         np.save(here / "new.npy", squared_gaps()[:3])
         document = run("project", model, "new.npy", "--json").document
         fitted = Embedding.load(model / "embedding.npz").coordinates
-        np.testing.assert_allclose(document["coordinates"], fitted[:3], atol=1e-10)
+        np.testing.assert_allclose(
+            document["coordinates"], fitted[:3], atol=1e-10
+        )
         assert len(document["normalized_stress"]) == 3
 
-    @pytest.mark.parametrize("options", [["--missing", "ignore"], ["--landmarks", 8]])
-    def test_gaps_and_landmarks_are_placed_by_name(self, run, here, named_csv, options):
-        run("embed", named_csv, "-k", 2, "-o", "model", "--plots", "none", *options)
+    @pytest.mark.parametrize(
+        "options", [["--missing", "ignore"], ["--landmarks", 8]]
+    )
+    def test_gaps_and_landmarks_are_placed_by_name(
+        self, run, here, named_csv, options
+    ):
+        run(
+            "embed",
+            named_csv,
+            "-k",
+            2,
+            "-o",
+            "model",
+            "--plots",
+            "none",
+            *options,
+        )
         model = Embedding.load(here / "model" / "embedding.npz")
         new = pd.DataFrame(squared_gaps()[:2], columns=model.labels)
         if model.landmarks is None:
@@ -214,7 +299,9 @@ class TestProject:
         else:
             new = new.iloc[:, model.landmarks]
         new.iloc[:, ::-1].to_csv(here / "new.csv", index=False)
-        placed = run("project", "model", "new.csv", "--json").document["coordinates"]
+        placed = run("project", "model", "new.csv", "--json").document[
+            "coordinates"
+        ]
         np.testing.assert_allclose(placed, model.transform(new), atol=1e-9)
 
     def test_prints_csv_or_writes_it(self, run, here, model):
@@ -226,7 +313,12 @@ class TestProject:
         assert run("project", model, "new.npy", "-o", "-").out == printed.out
         assert not (here / "-").exists()
         assert run("project", model, "new.npy", "-o", "placed.csv").code == 2
-        assert run("project", model, "new.npy", "-o", "placed.csv", "--force").code == 0
+        assert (
+            run(
+                "project", model, "new.npy", "-o", "placed.csv", "--force"
+            ).code
+            == 0
+        )
         np.save(here / "new.npy", -squared_gaps()[0])
         refused = run("project", model, "new.npy", "-o", "other.csv")
         assert (refused.code, refused.err.count("\n")) == (2, 1)
@@ -245,11 +337,16 @@ def test_report_writes_a_page_that_says_its_command(run, here, named_csv):
     pytest.importorskip("plotly", reason="the report needs plotly")
     rows = "\n".join(f"site{i},{'ab'[i % 2]},{i / 2}" for i in range(14))
     (here / "info.csv").write_text(f"site,habitat,depth\n{rows}\n")
-    words = "report sites.csv -k 3 --metadata info.csv --color-by habitat --seed 5"
+    words = (
+        "report sites.csv -k 3 --metadata info.csv --color-by habitat --seed 5"
+    )
     outcome = run(*words.split())
     assert outcome.code == 0, outcome.err
     page = (here / "sites-report.html").read_text(encoding="utf-8")
-    assert all(part in page for part in (f"neucmds {words}", '"title":"habitat"', '"site13"'))
+    assert all(
+        part in page
+        for part in (f"neucmds {words}", '"title":"habitat"', '"site13"')
+    )
     assert "sites-report.html" in outcome.out
     again = run(*words.split())
     assert again.code == 2
@@ -257,10 +354,26 @@ def test_report_writes_a_page_that_says_its_command(run, here, named_csv):
 
 
 def test_a_table_holds_no_cell_that_a_spreadsheet_runs():
-    cells = ["=1+1", "+a", "-2+3", "@x", "\t=1", "a=1", "-0.5", "+1", "-1e-05", "", "-inf"]
-    header, *rows = csv.reader(io.StringIO(as_csv(pd.DataFrame({"=x": cells, "y": 0.1}))))
+    cells = [
+        "=1+1",
+        "+a",
+        "-2+3",
+        "@x",
+        "\t=1",
+        "a=1",
+        "-0.5",
+        "+1",
+        "-1e-05",
+        "",
+        "-inf",
+    ]
+    header, *rows = csv.reader(
+        io.StringIO(as_csv(pd.DataFrame({"=x": cells, "y": 0.1})))
+    )
     assert header == ["'=x", "y"]
-    assert [row[0] for row in rows] == [f"'{cell}" for cell in cells[:5]] + cells[5:]
+    assert [row[0] for row in rows] == [
+        f"'{cell}" for cell in cells[:5]
+    ] + cells[5:]
 
 
 def test_digits_are_enough_to_read_the_same_numbers_back():
@@ -273,7 +386,9 @@ def test_digits_are_enough_to_read_the_same_numbers_back():
 
 def test_of_two_commands_into_one_folder_one_wins(tmp_path):
     # Both used to end well, and one overwrote the other.
-    first, second = (Outputs(tmp_path / "out", ["a"], force=False) for _ in range(2))
+    first, second = (
+        Outputs(tmp_path / "out", ["a"], force=False) for _ in range(2)
+    )
     first.files["a"] = lambda file: file.write(b"first")
     second.files["a"] = lambda file: file.write(b"second")
     first.commit()

@@ -20,13 +20,19 @@ from .conftest import squared_gaps
 def sites(here, named_csv):
     """Metadata of the 14 sites, in another order than theirs."""
     i = np.random.default_rng(3).permutation(14)
-    table = pd.DataFrame({"habitat": np.array(["bog", "fen"])[i % 2], "depth": i / 4})
-    table.assign(year=2000 + i % 3).set_axis([f"site{j}" for j in i]).to_csv(here / "meta.csv")
+    table = pd.DataFrame(
+        {"habitat": np.array(["bog", "fen"])[i % 2], "depth": i / 4}
+    )
+    table.assign(year=2000 + i % 3).set_axis([f"site{j}" for j in i]).to_csv(
+        here / "meta.csv"
+    )
     return here / "meta.csv"
 
 
 def _rows(path):
-    return pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")
+    return pd.read_csv(path, dtype=str, keep_default_na=False).to_dict(
+        "records"
+    )
 
 
 def _refused(outcome, *words):
@@ -39,30 +45,64 @@ def _refused(outcome, *words):
 
 class TestMetadata:
     @pytest.mark.slow
-    def test_groups_are_drawn_whether_rows_have_names_or_not(self, run, here, matrix, sites):
-        options = ["--color-by", "habitat", "--ellipses", "--plots", "svg", "--force"]
+    def test_groups_are_drawn_whether_rows_have_names_or_not(
+        self, run, here, matrix, sites
+    ):
+        options = [
+            "--color-by",
+            "habitat",
+            "--ellipses",
+            "--plots",
+            "svg",
+            "--force",
+        ]
         command = ["embed", matrix, "-k", 3, "--metadata", sites, *options]
         _refused(run(*command), "names its rows")
-        sites.write_text("\n".join(["habitat", *(row["habitat"] for row in _rows(sites))]) + "\n")
+        sites.write_text(
+            "\n".join(["habitat", *(row["habitat"] for row in _rows(sites))])
+            + "\n"
+        )
         outcome = run(*command)
         assert outcome.code == 0, outcome.err
         drawn = (here / "gaps-neucmds" / "coordinates.svg").read_text()
-        assert all(f"<!-- {text} -->" in drawn for text in ("habitat", "bog", "fen"))
+        assert all(
+            f"<!-- {text} -->" in drawn for text in ("habitat", "bog", "fen")
+        )
 
     def test_numbers_can_be_categories(self, run, here, named_csv, sites):
         words = "--arrows --categories year --plots none"
         options = ["--metadata", sites, *words.split()]
         assert run("embed", named_csv, "-k", 2, *options).code == 0
-        kinds = {r["variable"]: r["kind"] for r in _rows(here / "sites-neucmds" / "envfit.csv")}
-        assert kinds == {"depth": "vector", "habitat": "factor", "year": "factor"}
-        classes = [r["class"] for r in _rows(here / "sites-neucmds" / "centroids.csv")]
+        kinds = {
+            r["variable"]: r["kind"]
+            for r in _rows(here / "sites-neucmds" / "envfit.csv")
+        }
+        assert kinds == {
+            "depth": "vector",
+            "habitat": "factor",
+            "year": "factor",
+        }
+        classes = [
+            r["class"] for r in _rows(here / "sites-neucmds" / "centroids.csv")
+        ]
         assert classes == ["bog", "fen", "2000", "2001", "2002"]
 
     @pytest.mark.slow
-    def test_objects_without_a_row_are_refused_or_grey(self, run, here, named_csv, sites):
+    def test_objects_without_a_row_are_refused_or_grey(
+        self, run, here, named_csv, sites
+    ):
         lines = sites.read_text().splitlines(keepends=True)
         sites.write_text("# made by hand\n" + "".join(lines[:11]))
-        command = ["embed", named_csv, "-k", 2, "--metadata", sites, "--color-by", "habitat"]
+        command = [
+            "embed",
+            named_csv,
+            "-k",
+            2,
+            "--metadata",
+            sites,
+            "--color-by",
+            "habitat",
+        ]
         _refused(run(*command), "4 of 14 objects", "--metadata-missing grey")
         outcome = run(*command, "--metadata-missing", "grey", "--plots", "svg")
         assert outcome.code == 0, outcome.err
@@ -78,26 +118,50 @@ class TestPictures:
         d = ((x[:, None, :2] - x[None, :, :2]) ** 2).sum(-1)
         d = d - 0.3 * (x[:, None, 2] - x[None, :, 2]) ** 2
         np.save(here / "d.npy", d)
-        options = ["embed", "d.npy", "-k", "2,1", "--squared", "--plots", "svg"]
+        options = [
+            "embed",
+            "d.npy",
+            "-k",
+            "2,1",
+            "--squared",
+            "--plots",
+            "svg",
+        ]
         assert run(*options, "--method", "neuc").code == 0
         picture = here / "d-neucmds" / "coordinates_neg.svg"
         assert "axis 3, negative" in picture.read_text()
         assert run(*options, "--axes", "2,3", "--force").code == 0
         assert not picture.exists()
-        assert "axis 3, negative" in picture.with_name("coordinates.svg").read_text()
+        assert (
+            "axis 3, negative"
+            in picture.with_name("coordinates.svg").read_text()
+        )
 
     @pytest.mark.slow
     def test_pdf_is_the_same_in_every_run(self, run, here, matrix):
         contents = []
         for _ in range(2):
-            assert run("stress-curve", matrix, "--k-max", 3, "--plots", "pdf", "--force").code == 0
+            assert (
+                run(
+                    "stress-curve",
+                    matrix,
+                    "--k-max",
+                    3,
+                    "--plots",
+                    "pdf",
+                    "--force",
+                ).code
+                == 0
+            )
             contents.append((here / "gaps-neucmds" / "curve.pdf").read_bytes())
         assert contents[0].startswith(b"%PDF")
         assert contents[0] == contents[1]
 
     @pytest.mark.slow
     @pytest.mark.parametrize(("k", "plots"), [(1, "svg"), (2, "none")])
-    def test_arrows_come_with_their_numbers(self, run, here, named_csv, sites, k, plots):
+    def test_arrows_come_with_their_numbers(
+        self, run, here, named_csv, sites, k, plots
+    ):
         options = ["--metadata", sites, "--arrows", "--plots", plots]
         outcome = run("embed", named_csv, "-k", k, *options)
         assert outcome.code == 0, outcome.err
@@ -105,23 +169,36 @@ class TestPictures:
         rows = {row["variable"]: row for row in _rows(folder / "envfit.csv")}
         assert list(rows) == ["depth", "year", "habitat"]
         embedding = Embedding.load(folder / "embedding.npz")
-        columns = {"depth": [i / 4 for i in range(14)], "habitat": ["bog", "fen"] * 7}
+        columns = {
+            "depth": [i / 4 for i in range(14)],
+            "habitat": ["bog", "fen"] * 7,
+        }
         expected = envfit(embedding.coordinates, columns, random_state=0)
         for name in columns:
-            assert float(rows[name]["r2"]) == pytest.approx(expected[name].r2, rel=1e-12)
+            assert float(rows[name]["r2"]) == pytest.approx(
+                expected[name].r2, rel=1e-12
+            )
             assert 0 < float(rows[name]["p"]) <= 1
         assert rows["habitat"]["cos_x"] == ""
-        assert float(rows["depth"]["cos_x"]) == pytest.approx(expected["depth"].direction[0])
+        assert float(rows["depth"]["cos_x"]) == pytest.approx(
+            expected["depth"].direction[0]
+        )
 
     @pytest.mark.slow
-    def test_other_losses_have_a_spectrum_and_gaps_have_none(self, run, here, matrix):
+    def test_other_losses_have_a_spectrum_and_gaps_have_none(
+        self, run, here, matrix
+    ):
         assert run("embed", matrix, "-k", 2, "--loss", "distance").code == 0
         assert (here / "gaps-neucmds" / "spectrum.png").exists()
         d = squared_gaps()
         d[0, 1] = d[1, 0] = np.nan
         np.save(here / "gappy.npy", d)
-        assert run("embed", "gappy.npy", "-k", 2, "--missing", "ignore").code == 0
-        pictures = {path.name for path in (here / "gappy-neucmds").glob("*.png")}
+        assert (
+            run("embed", "gappy.npy", "-k", 2, "--missing", "ignore").code == 0
+        )
+        pictures = {
+            path.name for path in (here / "gappy-neucmds").glob("*.png")
+        }
         assert "shepard.png" in pictures
         assert "spectrum.png" not in pictures
 
@@ -131,19 +208,49 @@ def test_weights_are_matched_by_name(run, here, named_csv):
     weights = rng.uniform(0.1, 2, size=(14, 14))
     weights += weights.T
     names, order = [f"site{i}" for i in range(14)], rng.permutation(14)
-    pd.DataFrame(weights, names, names).iloc[order, order].to_csv(here / "w.csv")
-    outcome = run("embed", named_csv, "-k", 2, "--weights", "w.csv", "--plots", "none")
+    pd.DataFrame(weights, names, names).iloc[order, order].to_csv(
+        here / "w.csv"
+    )
+    outcome = run(
+        "embed", named_csv, "-k", 2, "--weights", "w.csv", "--plots", "none"
+    )
     assert outcome.code == 0, outcome.err
     expected = neuc_mds(squared_gaps(), 2, weights=weights, random_state=0)
     saved = Embedding.load(here / "sites-neucmds" / "embedding.npz")
     assert saved.stress == pytest.approx(expected.stress, rel=1e-6)
     methods = ["neuc+", "refined"]
-    command = ["compare", named_csv, "-k", 2, "--weights", "w.csv", "--methods", ",".join(methods)]
-    stress = {row["method"]: row["stress"] for row in run(*command, "--json").document["methods"]}
+    command = [
+        "compare",
+        named_csv,
+        "-k",
+        2,
+        "--weights",
+        "w.csv",
+        "--methods",
+        ",".join(methods),
+    ]
+    stress = {
+        row["method"]: row["stress"]
+        for row in run(*command, "--json").document["methods"]
+    }
     assert stress["refined"] == pytest.approx(expected.stress, rel=1e-6)
     plain = neuc_mds(squared_gaps(), 2, "neuc+")
-    assert stress["neuc+"] == pytest.approx(evaluate(plain, squared_gaps(), weights=weights).stress)
-    assert run("report", named_csv, "-k", 2, "--weights", "w.csv", "-o", "page.html").code == 0
+    assert stress["neuc+"] == pytest.approx(
+        evaluate(plain, squared_gaps(), weights=weights).stress
+    )
+    assert (
+        run(
+            "report",
+            named_csv,
+            "-k",
+            2,
+            "--weights",
+            "w.csv",
+            "-o",
+            "page.html",
+        ).code
+        == 0
+    )
     assert "pairs are missing or weighted" in (here / "page.html").read_text()
     weights[0, 1] = weights[1, 0] = 0
     pd.DataFrame(weights, names, names).to_csv(here / "w.csv")
@@ -161,25 +268,43 @@ class TestLandmarks:
         assert outcome.code == 0, outcome.err
         folder = here / "d-neucmds"
         quality = json.loads((folder / "quality.json").read_text())
-        assert (quality["n"], quality["landmarks"], quality["measured_objects"]) == (200, 50, 200)
-        placed = pd.read_csv(folder / "coordinates.csv", index_col=0).to_numpy()
+        assert (
+            quality["n"],
+            quality["landmarks"],
+            quality["measured_objects"],
+        ) == (200, 50, 200)
+        placed = pd.read_csv(
+            folder / "coordinates.csv", index_col=0
+        ).to_numpy()
         model = Embedding.load(folder / "embedding.npz")
         assert (placed.shape, len(model.landmarks)) == ((200, 4), 50)
-        stress = np.sum((model.between(placed, placed, squared=True) - d**2) ** 2)
+        stress = np.sum(
+            (model.between(placed, placed, squared=True) - d**2) ** 2
+        )
         assert quality["stress"] == pytest.approx(stress, rel=1e-6)
         assert "50 embedded, 150 others placed among them" in outcome.out
         assert "(of the 50 landmarks alone)" in " ".join(outcome.out.split())
-        assert {row["of"] for row in _rows(folder / "axes.csv")} == {quality["axes_of"]}
-        assert {p.name for p in folder.glob("*.png")} >= {"coordinates.png", "shepard.png"}
+        assert {row["of"] for row in _rows(folder / "axes.csv")} == {
+            quality["axes_of"]
+        }
+        assert {p.name for p in folder.glob("*.png")} >= {
+            "coordinates.png",
+            "shepard.png",
+        }
 
 
 def test_dissimilarities_of_features_are_made_here(run, here):
-    counts = np.random.default_rng(0).poisson(2.0, size=(12, 6)) + np.eye(12, 6)
+    counts = np.random.default_rng(0).poisson(2.0, size=(12, 6)) + np.eye(
+        12, 6
+    )
     table = pd.DataFrame(counts, range(1, 13), list("abcdef"))
     table.to_csv(here / "named.csv", quoting=csv.QUOTE_NONNUMERIC)
     table.to_csv(here / "bare.csv", index=False)
     np.save(here / "x.npy", counts)
-    names, text = tuple(map(str, table.index)), (here / "named.csv").read_bytes()
+    names, text = (
+        tuple(map(str, table.index)),
+        (here / "named.csv").read_bytes(),
+    )
     options = ["-k", 2, "--plots", "none"]
     for file, metric, labels in (
         ("-", "cityblock", names),
@@ -187,16 +312,29 @@ def test_dissimilarities_of_features_are_made_here(run, here):
         ("bare.csv", "cityblock", None),
         ("x.npy", "minkowski, p=1", None),
     ):
-        outcome = run("embed", file, "--metric", metric, *options, "-o", file[:3], stdin=text)
+        outcome = run(
+            "embed",
+            file,
+            "--metric",
+            metric,
+            *options,
+            "-o",
+            file[:3],
+            stdin=text,
+        )
         assert outcome.code == 0, outcome.err
         saved = Embedding.load(here / file[:3] / "embedding.npz")
         metric = "cityblock" if metric == "minkowski, p=1" else metric
-        expected = neuc_mds(squareform(pdist(counts, metric)), 2, random_state=0)
+        expected = neuc_mds(
+            squareform(pdist(counts, metric)), 2, random_state=0
+        )
         assert saved.labels == labels
         assert saved.stress == pytest.approx(expected.stress, rel=1e-6)
     options += ["--metric", "cityblock", "--squared", "--json"]
     whole = run("embed", "x.npy", *options).document
-    placed = run("embed", "x.npy", *options, "--landmarks", 12, "--force").document
+    placed = run(
+        "embed", "x.npy", *options, "--landmarks", 12, "--force"
+    ).document
     assert placed["stress"] == pytest.approx(whole["stress"], rel=1e-6)
 
 
@@ -204,20 +342,47 @@ class TestGraph:
     def test_parallel_edges_count_by_the_shortest(self, run, here):
         lines = ["from,to,length", "a,b,5", "a,b,7", "b,c,1", "c,d,2"]
         (here / "edges.csv").write_text("\n".join(lines) + "\n")
-        found = run("embed", "edges.csv", "--metric", "shortest_path", "-k", 1, "--plots", "none")
+        found = run(
+            "embed",
+            "edges.csv",
+            "--metric",
+            "shortest_path",
+            "-k",
+            1,
+            "--plots",
+            "none",
+        )
         assert found.code == 0
         saved = Embedding.load(here / "edges-neucmds" / "embedding.npz")
         assert saved.distance("a", "d") == pytest.approx(8)
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("options", [[], ["--landmarks", 60]], ids=["paths", "landmarks"])
+    @pytest.mark.parametrize(
+        "options", [[], ["--landmarks", 60]], ids=["paths", "landmarks"]
+    )
     def test_many_nodes_are_measured_on_a_sample(self, run, here, options):
         n = 1600
-        edges = [f"n{i},n{i + s},1" for i in range(n) for s in (1, 40) if i + s < n]
-        (here / "edges.csv").write_text("from,to,length\n" + "\n".join(edges) + "\n")
-        found = run("embed", "edges.csv", "--metric", "shortest_path", "-k", 4, "--json", *options)
+        edges = [
+            f"n{i},n{i + s},1" for i in range(n) for s in (1, 40) if i + s < n
+        ]
+        (here / "edges.csv").write_text(
+            "from,to,length\n" + "\n".join(edges) + "\n"
+        )
+        found = run(
+            "embed",
+            "edges.csv",
+            "--metric",
+            "shortest_path",
+            "-k",
+            4,
+            "--json",
+            *options,
+        )
         assert found.code == 0, found.err
-        assert (found.document["n"], found.document["measured_objects"]) == (n, 1500)
+        assert (found.document["n"], found.document["measured_objects"]) == (
+            n,
+            1500,
+        )
         assert found.document["r2"] > 0.9
         rows = _rows(here / "edges-neucmds" / "coordinates.csv")
         assert {row["object"] for row in rows} == {f"n{i}" for i in range(n)}
@@ -225,7 +390,9 @@ class TestGraph:
 
 class TestWhatIsPrinted:
     def test_numbers_are_those_of_the_library(self, run, here, named_csv):
-        outcome = run("embed", named_csv, "-k", 3, "--method", "neuc+", "--plots", "none")
+        outcome = run(
+            "embed", named_csv, "-k", 3, "--method", "neuc+", "--plots", "none"
+        )
         assert outcome.code == 0, outcome.err
         assert len(outcome.out.splitlines()) <= 24
         text = " ".join(outcome.out.split())
@@ -246,33 +413,61 @@ class TestWhatIsPrinted:
         [
             (["1", "--method", "neuc+"], "Try next: -k 2; --method refined."),
             (["1"], "Try next: -k 2."),
-            (["0.5", "--method", "neuc+"], "Try next: --method refined."),  # k was left to it
+            (
+                ["0.5", "--method", "neuc+"],
+                "Try next: --method refined.",
+            ),  # k was left to it
             # docs/guide/choosing.md
             (["2"], "Try next: -k 4; -k 2,0 --loss distance, for a plot."),
             (["2,0", "--loss", "distance"], "Try next: -k 4."),
         ],
     )
     def test_what_to_try_next_is_named(self, run, named_csv, options, said):
-        assert said in run("embed", named_csv, "-k", *options, "--plots", "none").out
+        assert (
+            said
+            in run("embed", named_csv, "-k", *options, "--plots", "none").out
+        )
 
     def test_near_pairs_are_advised_for_many_objects_and_no_more_axes_for_a_good_fit(
         self, run, named_csv, monkeypatch
     ):
         monkeypatch.setattr("neucmds.tools.cli.tables.RELATIVE_FROM", 14)
-        said = {k: run("embed", named_csv, "-k", k, "--plots", "none", "--force") for k in (1, 4)}
-        assert "Try next: -k 2; --loss relative, if near pairs matter." in said[1].out
-        assert "Try next: --loss relative, if near pairs matter." in said[4].out  # R² .999
+        said = {
+            k: run("embed", named_csv, "-k", k, "--plots", "none", "--force")
+            for k in (1, 4)
+        }
+        assert (
+            "Try next: -k 2; --loss relative, if near pairs matter."
+            in said[1].out
+        )
+        assert (
+            "Try next: --loss relative, if near pairs matter." in said[4].out
+        )  # R² .999
 
     @pytest.mark.parametrize("method", ["classical", "refined"])
-    def test_what_the_axes_explain_is_in_the_files_by_its_name(self, run, here, matrix, method):
+    def test_what_the_axes_explain_is_in_the_files_by_its_name(
+        self, run, here, matrix, method
+    ):
         run("embed", matrix, "-k", 3, "--plots", "none", "--method", method)
         saved = Embedding.load(here / "gaps-neucmds" / "embedding.npz")
-        document = json.loads((here / "gaps-neucmds" / "quality.json").read_text())
+        document = json.loads(
+            (here / "gaps-neucmds" / "quality.json").read_text()
+        )
         assert document["r2_lost"] == pytest.approx(list(saved.explained))
         assert document["axes"] == list(saved.axis_names)
         shares = {name: list(saved.shares[name]) for name in saved.shares}
-        assert list(shares) == (["trace", "positive"] if method == "classical" else [])
-        header = (here / "gaps-neucmds" / "axes.csv").read_text().splitlines()[0].split(",")
-        assert header[3:] == ["r2_lost", *(f"share_of_{name}" for name in shares)]
+        assert list(shares) == (
+            ["trace", "positive"] if method == "classical" else []
+        )
+        header = (
+            (here / "gaps-neucmds" / "axes.csv")
+            .read_text()
+            .splitlines()[0]
+            .split(",")
+        )
+        assert header[3:] == [
+            "r2_lost",
+            *(f"share_of_{name}" for name in shares),
+        ]
         for name, share in shares.items():
             assert document[f"share_of_{name}"] == pytest.approx(share)

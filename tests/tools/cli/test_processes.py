@@ -25,7 +25,9 @@ def python(*args, cwd, stdin=None, **variables):
         cwd=cwd,
         input=stdin,
         capture_output=True,
-        env=os.environ | {"PYTHONPATH": str(SRC), "OPENBLAS_NUM_THREADS": "1"} | variables,
+        env=os.environ
+        | {"PYTHONPATH": str(SRC), "OPENBLAS_NUM_THREADS": "1"}
+        | variables,
         check=False,
         timeout=120,
     )
@@ -37,7 +39,9 @@ def program(*args, cwd, prelude, **variables):
 
 
 def test_the_module_runs_and_json_alone_is_on_standard_output(tmp_path):
-    text = "\n".join(" ".join(map(str, row)) for row in squared_gaps()).encode()
+    text = "\n".join(
+        " ".join(map(str, row)) for row in squared_gaps()
+    ).encode()
     words = "neucmds compare - -k 3 --json --methods classical,refined"
     done = python("-m", *words.split(), cwd=tmp_path, stdin=text)
     assert done.returncode == 0, done.stderr
@@ -87,7 +91,9 @@ def test_interruption_while_importing_is_one_line(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.name != "posix", reason="a process cannot catch SIGTERM there")
+@pytest.mark.skipif(
+    os.name != "posix", reason="a process cannot catch SIGTERM there"
+)
 def test_sigterm_while_writing_leaves_nothing(tmp_path):
     code = """
 import os, signal, time
@@ -95,7 +101,9 @@ from neucmds.tools.cli import outputs
 outputs.save_figure = lambda *_: (os.kill(os.getpid(), signal.SIGTERM), time.sleep(10))
 """
     np.save(tmp_path / "d.npy", 1 - np.eye(5))
-    done = program("stress-curve", "d.npy", cwd=tmp_path, prelude=f"exec({code!r})")
+    done = program(
+        "stress-curve", "d.npy", cwd=tmp_path, prelude=f"exec({code!r})"
+    )
     assert done.returncode == 128 + signal.SIGTERM
     assert os.listdir(tmp_path) == ["d.npy"]
 
@@ -103,11 +111,22 @@ outputs.save_figure = lambda *_: (os.kill(os.getpid(), signal.SIGTERM), time.sle
 def test_demo_runs_the_commands_and_its_folder_is_not_overwritten(run, here):
     done = run("demo")
     assert (done.code, "matched by" in done.err) == (0, False), done.err
-    told = ("1,797", "classical", "neuc+", "refined/distance", "refined/relative", "diagnose ")
+    told = (
+        "1,797",
+        "classical",
+        "neuc+",
+        "refined/distance",
+        "refined/relative",
+        "diagnose ",
+    )
     assert all(word in done.out for word in told)
     written = {path.name for path in (here / "demo").iterdir()}
     pictures = {"spectrum.png", "coordinates.png", "shepard.png", "curve.png"}
-    assert pictures | {"coordinates.csv", "embedding.npz", "quality.json", "digits.npz"} <= written
+    assert (
+        pictures
+        | {"coordinates.csv", "embedding.npz", "quality.json", "digits.npz"}
+        <= written
+    )
     found = run("diagnose", "demo/digits.npz", "--json").document
     assert not found["euclidean"]
     assert found["triangles"]["violated"] == 0

@@ -49,9 +49,14 @@ def case(tmp_path_factory: pytest.TempPathFactory, few_starts: None) -> Case:
     labels = [f"site {i}" for i in range(N)]
     labels[7], labels[8] = SCRIPT, IMAGE
     embedding = neuc_mds(pd.DataFrame(D, labels, labels), (K - 1, 1))
-    metadata = {"habitat": [("a", "b", SCRIPT)[i % 3] for i in range(N)], "depth": D[0] + 0.5}
+    metadata = {
+        "habitat": [("a", "b", SCRIPT)[i % 3] for i in range(N)],
+        "depth": D[0] + 0.5,
+    }
     path = tmp_path_factory.mktemp("page") / "sites.html"
-    embedding.report(path, D, metadata=metadata, color_by="habitat", replicates=4)
+    embedding.report(
+        path, D, metadata=metadata, color_by="habitat", replicates=4
+    )
     return Case(path, D, embedding, metadata)
 
 
@@ -61,15 +66,22 @@ def driver() -> Iterator[Any]:
     pytest.importorskip("selenium", reason="selenium is not installed")
     from selenium import webdriver
 
-    chromium, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
+    chromium, chromedriver = (
+        shutil.which("chromium"),
+        shutil.which("chromedriver"),
+    )
     if chromium is None or chromedriver is None:
-        pytest.skip("no chromium or no chromedriver: apt install chromium chromium-driver")
+        pytest.skip(
+            "no chromium or no chromedriver: apt install chromium chromium-driver"
+        )
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     for flag in FLAGS:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(chromedriver))
+    browser = webdriver.Chrome(
+        options=options, service=webdriver.ChromeService(chromedriver)
+    )
     browser.set_page_load_timeout(120)
     browser.set_script_timeout(60)
     yield browser

@@ -19,18 +19,35 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-PLOTS = ["scan", "spectrum", "stress", "r2", "neighbours", "objects", "shepard", "errors", "worst"]
+PLOTS = [
+    "scan",
+    "spectrum",
+    "stress",
+    "r2",
+    "neighbours",
+    "objects",
+    "shepard",
+    "errors",
+    "worst",
+]
 PATIENCE = 90
 
 
 def wait(driver, condition):
-    return WebDriverWait(driver, PATIENCE, poll_frequency=0.1).until(lambda _: condition())
+    return WebDriverWait(driver, PATIENCE, poll_frequency=0.1).until(
+        lambda _: condition()
+    )
 
 
 def open_page(driver, path):
     driver.get_log("browser")  # what came before
     driver.get(path.as_uri())
-    wait(driver, lambda: driver.execute_script("return document.documentElement.dataset.ready"))
+    wait(
+        driver,
+        lambda: driver.execute_script(
+            "return document.documentElement.dataset.ready"
+        ),
+    )
 
 
 @pytest.fixture
@@ -103,7 +120,9 @@ def names_in(driver, heading):
 
 
 def test_it_draws_every_plot_without_an_error(fresh, page):
-    assert [entry for entry in page.get_log("browser") if entry["level"] != "DEBUG"] == []
+    assert [
+        entry for entry in page.get_log("browser") if entry["level"] != "DEBUG"
+    ] == []
     drawn = page.execute_script(
         """
         return Object.fromEntries([...document.querySelectorAll(".plot")].map(plot => [
@@ -128,7 +147,9 @@ def test_a_name_that_looks_like_html_is_text(page, case):
             """,
             i,
         )
-        label = page.find_element(By.CSS_SELECTOR, "#plot-objects .hoverlayer").text
+        label = page.find_element(
+            By.CSS_SELECTOR, "#plot-objects .hoverlayer"
+        ).text
         assert name[:39] in label
         field = page.find_element(By.ID, "find")
         field.clear()
@@ -140,10 +161,19 @@ def test_a_name_that_looks_like_html_is_text(page, case):
     assert page.find_elements(By.CSS_SELECTOR, "img, body b[onerror]") == []
 
 
-def test_pointing_names_an_object_and_clicking_lists_the_nearest_by_both(fresh, page, case):
+def test_pointing_names_an_object_and_clicking_lists_the_nearest_by_both(
+    fresh, page, case
+):
     i, labels = lonely(case.embedding, drawn_axes(page)), case.embedding.labels
     point_at(page, i)
-    shown = wait(page, lambda: page.find_element(By.CSS_SELECTOR, "#plot-objects .hoverlayer").text)
+    shown = wait(
+        page,
+        lambda: (
+            page.find_element(
+                By.CSS_SELECTOR, "#plot-objects .hoverlayer"
+            ).text
+        ),
+    )
     assert labels[i] in shown
     assert "habitat" in shown
     point_at(page, i, click=True)
@@ -154,24 +184,35 @@ def test_pointing_names_an_object_and_clicking_lists_the_nearest_by_both(fresh, 
     assert names_in(page, "Nearest by D") == [labels[j] for j in by_given]
     # The lines where both axes cancel go through it.
     x, y = case.embedding.coordinates[i][list(drawn_axes(page))]
-    shapes = page.execute_script("return document.getElementById('plot-objects').layout.shapes")
+    shapes = page.execute_script(
+        "return document.getElementById('plot-objects').layout.shapes"
+    )
     assert len(shapes) == 2
     for shape in shapes:
         assert (shape["x0"] + shape["x1"]) / 2 == pytest.approx(x, rel=1e-4)
         assert (shape["y0"] + shape["y1"]) / 2 == pytest.approx(y, rel=1e-4)
-        assert abs((shape["y1"] - shape["y0"]) / (shape["x1"] - shape["x0"])) == pytest.approx(1)
+        assert abs(
+            (shape["y1"] - shape["y0"]) / (shape["x1"] - shape["x0"])
+        ) == pytest.approx(1)
 
 
-def test_any_two_coordinates_can_be_chosen_and_explain_themselves(fresh, page, case):
+def test_any_two_coordinates_can_be_chosen_and_explain_themselves(
+    fresh, page, case
+):
     signs = case.embedding.signs
     assert sorted(signs) == [-1, 1, 1, 1]
-    negative, positive = int(np.argmin(signs)), [a for a in range(4) if signs[a] > 0]
+    negative, positive = (
+        int(np.argmin(signs)),
+        [a for a in range(4) if signs[a] > 0],
+    )
     across, up = (Select(page.find_element(By.ID, f"axis-{a}")) for a in "xy")
     text = page.find_element(By.ID, "explanation")
 
     def titles():
         layout = "document.getElementById('plot-objects').layout"
-        return page.execute_script(f"return [{layout}.xaxis.title.text, {layout}.yaxis.title.text]")
+        return page.execute_script(
+            f"return [{layout}.xaxis.title.text, {layout}.yaxis.title.text]"
+        )
 
     assert sorted(drawn_axes(page)) == sorted((positive[0], negative))
     assert text.text.startswith("This is not a map")
@@ -208,10 +249,14 @@ def test_any_column_can_colour_the_points(fresh, page):
 
 
 def test_everything_can_be_reached_and_worked_by_keyboard(fresh, page):
-    controls = page.find_elements(By.CSS_SELECTOR, "select, input, button, summary")
+    controls = page.find_elements(
+        By.CSS_SELECTOR, "select, input, button, summary"
+    )
     shown = [control for control in controls if control.is_displayed()]
     assert len(shown) >= 12
-    assert [c.get_attribute("outerHTML") for c in shown if not c.accessible_name] == []
+    assert [
+        c.get_attribute("outerHTML") for c in shown if not c.accessible_name
+    ] == []
     reached = set()
     for _ in range(60):
         ActionChains(page).send_keys(Keys.TAB).perform()
@@ -229,20 +274,31 @@ def test_numbers_are_also_tables(page, case):
     details.find_element(By.TAG_NAME, "summary").send_keys(Keys.ENTER)
     rows = wait(page, lambda: table.find_elements(By.CSS_SELECTOR, "tbody tr"))
     assert len(rows) == N
-    first = [cell.text.replace("−", "-") for cell in rows[0].find_elements(By.TAG_NAME, "td")]
+    first = [
+        cell.text.replace("−", "-")
+        for cell in rows[0].find_elements(By.TAG_NAME, "td")
+    ]
     assert first[0] == "site 0"
     np.testing.assert_allclose(
-        [float(text) for text in first[1:]], case.embedding.coordinates[0], rtol=1e-3
+        [float(text) for text in first[1:]],
+        case.embedding.coordinates[0],
+        rtol=1e-3,
     )
     sections = page.find_elements(By.CSS_SELECTOR, "section:has(.plot)")
     assert len(sections) == 7
-    assert all(section.find_elements(By.CSS_SELECTOR, "details table") for section in sections)
+    assert all(
+        section.find_elements(By.CSS_SELECTOR, "details table")
+        for section in sections
+    )
 
 
 def test_the_button_changes_to_dark_mode_and_back(fresh):
     look = """return [getComputedStyle(document.body).backgroundColor,
                       document.getElementById("plot-objects").layout.font.color]"""
-    light, dark = ["rgb(255, 255, 255)", "#1b1f24"], ["rgb(20, 23, 28)", "#e8eaed"]
+    light, dark = (
+        ["rgb(255, 255, 255)", "#1b1f24"],
+        ["rgb(20, 23, 28)", "#e8eaed"],
+    )
     button = fresh.find_element(By.ID, "theme")
     for after, name in ((dark, "Light mode"), (light, "Dark mode")):
         button.send_keys(Keys.ENTER)
@@ -250,18 +306,28 @@ def test_the_button_changes_to_dark_mode_and_back(fresh):
         assert button.text == name
 
 
-def test_thousands_of_objects_are_drawn_by_webgl_and_answer(driver, case, tmp_path):
+def test_thousands_of_objects_are_drawn_by_webgl_and_answer(
+    driver, case, tmp_path
+):
     x = np.random.default_rng(1).normal(size=(4000, 4))
     many = replace(case.embedding, coordinates=x, labels=None)
     path = many.report(tmp_path / "many.html")
     open_page(driver, path)
-    assert [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"] == []
+    assert [
+        entry
+        for entry in driver.get_log("browser")
+        if entry["level"] == "SEVERE"
+    ] == []
     kinds = "return document.getElementById('plot-objects').data.map(t => [t.type, t.x.length])"
     assert driver.execute_script(kinds) == [["scattergl", 4000]]
-    assert driver.find_elements(By.CSS_SELECTOR, "#plot-objects .no-webgl") == []
+    assert (
+        driver.find_elements(By.CSS_SELECTOR, "#plot-objects .no-webgl") == []
+    )
     i = lonely(many, drawn_axes(driver))
     point_at(driver, i, click=True)
-    chosen = wait(driver, lambda: driver.find_elements(By.CSS_SELECTOR, "#panel h3"))
+    chosen = wait(
+        driver, lambda: driver.find_elements(By.CSS_SELECTOR, "#panel h3")
+    )
     assert chosen[0].text == f"object {i}"
     # Marks of the chosen one as SVG would lie below the points.
     assert {kind for kind, _ in driver.execute_script(kinds)} == {"scattergl"}
@@ -280,8 +346,21 @@ def test_ellipses_arrows_and_replicates_are_drawn_on_request(fresh, case):
 
     assert drawn() == [[], []]
     for name in ("ellipses", "arrows", "stability"):
-        fresh.execute_script("document.getElementById(arguments[0]).click()", name)
+        fresh.execute_script(
+            "document.getElementById(arguments[0]).click()", name
+        )
     x, y = (a + 1 for a in drawn_axes(fresh))
-    r2 = envfit(case.embedding, {"v": case.metadata["depth"]}, axes=(x, y), permutations=0)["v"].r2
+    r2 = envfit(
+        case.embedding,
+        {"v": case.metadata["depth"]},
+        axes=(x, y),
+        permutations=0,
+    )["v"].r2
     # One outline for each of three groups, one for each object, and one arrow with its name.
-    wait(fresh, lambda: drawn() == [[1, 1, 1, N], ["", f"depth (r² {float(f'{r2:.2g}'):g})"]])
+    wait(
+        fresh,
+        lambda: (
+            drawn()
+            == [[1, 1, 1, N], ["", f"depth (r² {float(f'{r2:.2g}'):g})"]]
+        ),
+    )

@@ -31,7 +31,9 @@ def document_of(page: str) -> dict:
 
 
 def unpacked(packed):
-    return np.frombuffer(base64.b64decode(packed["data"]), dtype=f"<{packed['kind']}")
+    return np.frombuffer(
+        base64.b64decode(packed["data"]), dtype=f"<{packed['kind']}"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -44,22 +46,31 @@ def written(tmp_path):
     """Write a page, and return its text."""
 
     def write(embedding, *args, **options):
-        path = embedding.report(tmp_path / "a.html", *args, **options, overwrite=True)
+        path = embedding.report(
+            tmp_path / "a.html", *args, **options, overwrite=True
+        )
         return path.read_text("utf-8")
 
     return write
 
 
 def text_of(page: str) -> str:
-    bare = re.sub(r"<(script|style)\b.*?</\1>|<[^>]*>", "", page, flags=re.DOTALL)
+    bare = re.sub(
+        r"<(script|style)\b.*?</\1>|<[^>]*>", "", page, flags=re.DOTALL
+    )
     return " ".join(html.unescape(bare).split())
 
 
 def test_it_has_every_section_and_names_nothing_outside_itself(page):
     bare = re.sub(r"(<script)\b.*?</script>", r"\1>", page, flags=re.DOTALL)
     assert tuple(re.findall(r'<section id="(\w+)"', bare)) == SECTIONS
-    assert re.findall(r'href="([^"]*)"', bare) == ["#data", *(f"#{name}" for name in SECTIONS)]
-    assert not re.search(r"<(link|iframe|img|object|base)\b|<\w[^>]*\ssrc=", bare)
+    assert re.findall(r'href="([^"]*)"', bare) == [
+        "#data",
+        *(f"#{name}" for name in SECTIONS),
+    ]
+    assert not re.search(
+        r"<(link|iframe|img|object|base)\b|<\w[^>]*\ssrc=", bare
+    )
     assert "Content-Security-Policy\" content=\"default-src 'none'; " in bare
 
 
@@ -70,7 +81,9 @@ def test_text_from_outside_is_text(case, page, written):
     document = document_of(page)
     assert document["names"][7:9] == [SCRIPT, IMAGE]
     assert document["columns"][0]["order"] == [SCRIPT, "a", "b"]
-    titled = written(case.embedding, title=SCRIPT, command=f"neucmds report '{SCRIPT}'")
+    titled = written(
+        case.embedding, title=SCRIPT, command=f"neucmds report '{SCRIPT}'"
+    )
     assert SCRIPT not in titled
     assert text_of(titled).count(SCRIPT) == 3
 
@@ -79,7 +92,9 @@ def test_the_numbers_are_the_library_s(case, page):
     document, embedding = document_of(page), case.embedding
     for a in range(K):
         values = unpacked(document["axes"]["values"][a])
-        assert np.array_equal(values, embedding.coordinates[:, a].astype(np.float32))
+        assert np.array_equal(
+            values, embedding.coordinates[:, a].astype(np.float32)
+        )
     assert document["axes"]["signs"] == embedding.signs.tolist()
     near = document["nearest"]
     by_fitted, d_hat = embedding.neighbors(10, squared=True)
@@ -90,7 +105,9 @@ def test_the_numbers_are_the_library_s(case, page):
         rtol=1e-6,
     )
     here = document["curves"]["here"]
-    assert here["stress"] == pytest.approx(embedding.normalized_stress, rel=1e-5)
+    assert here["stress"] == pytest.approx(
+        embedding.normalized_stress, rel=1e-5
+    )
     quality = evaluate(embedding, case.D)
     for part in (*COMPARED, f"{quality.r2:.4g}"):
         assert part in text_of(page)
@@ -104,7 +121,9 @@ def test_the_nearest_by_d_are_found_with_ties_in_the_order_of_their_numbers():
         order = [j for j in np.argsort(D[i], kind="stable") if j != i][:10]
         assert near["byGiven"][i].tolist() == order
         np.testing.assert_allclose(near["givenOfGiven"][i], D[i, order] ** 2)
-        np.testing.assert_allclose(near["givenOfFitted"][i], D[i, near["byFitted"][i]] ** 2)
+        np.testing.assert_allclose(
+            near["givenOfFitted"][i], D[i, near["byFitted"][i]] ** 2
+        )
         d_hat = embedding.distance(i, order, squared=True)
         np.testing.assert_allclose(near["fittedOfGiven"][i], d_hat, atol=1e-12)
 
@@ -123,25 +142,40 @@ def test_pairs_that_are_not_known_are_nobody_s_nearest():
 def test_the_same_seed_gives_the_same_page(case, written):
     part = case.D[:9, :9]
     embedding = neuc_mds(part, 2)
-    assert len({written(embedding, part, random_state=3) for _ in range(2)}) == 1
+    assert (
+        len({written(embedding, part, random_state=3) for _ in range(2)}) == 1
+    )
 
 
-def test_it_speaks_of_no_negative_axis_and_of_nothing_kept_where_there_is_none(case, written):
+def test_it_speaks_of_no_negative_axis_and_of_nothing_kept_where_there_is_none(
+    case, written
+):
     D = case.D[:14, :14]
     page = written(neuc_mds(D, (3, 0)), D)
     text, document = text_of(page), document_of(page)
     for part in ("coordinates that subtract", "negative axes", "kept ones"):
         assert part not in text
-    for part in ("no negative coordinate either", "tenth of the objects was held out", "R² lost"):
+    for part in (
+        "no negative coordinate either",
+        "tenth of the objects was held out",
+        "R² lost",
+    ):
         assert part in text
     assert document["spectrum"]["words"] == ["start of the fit", "other"]
     assert not any("%" in label for label in document["axes"]["labels"])
 
 
 def test_without_d_it_shows_what_the_embedding_knows(case, written):
-    page = written(case.embedding, command="neucmds report x.npy", random_state=7)
+    page = written(
+        case.embedding, command="neucmds report x.npy", random_state=7
+    )
     text = text_of(page)
-    for part in ("neucmds report x.npy", "seed7", "numpy", "refined, squared loss"):
+    for part in (
+        "neucmds report x.npy",
+        "seed7",
+        "numpy",
+        "refined, squared loss",
+    ):
         assert part in text
     assert "made without the dissimilarities" in text
     assert re.findall(r'<div class="plot[^>]*id="([\w-]+)"', page) == [
@@ -162,11 +196,19 @@ def test_with_gaps_in_d_it_shows_what_needs_no_other_pair(written):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "D", [[[0, 1], [1, 0]], [[0, 1, 1], [1, 0, 4], [1, 4, 0]], np.zeros((4, 4)), 1 - np.eye(9)]
+    "D",
+    [
+        [[0, 1], [1, 0]],
+        [[0, 1, 1], [1, 0, 4], [1, 4, 0]],
+        np.zeros((4, 4)),
+        1 - np.eye(9),
+    ],
 )
 def test_the_smallest_matrices_have_a_page(D, written):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FewerComponentsWarning)  # objects that are all the same
+        warnings.simplefilter(
+            "ignore", FewerComponentsWarning
+        )  # objects that are all the same
         embedding = neuc_mds(D, 1)
     assert "How it was made" in written(embedding, D)
 
@@ -174,7 +216,9 @@ def test_the_smallest_matrices_have_a_page(D, written):
 def test_a_file_is_replaced_only_if_told(case, tmp_path):
     path = tmp_path / "page.html"
     path.write_text("mine")
-    with pytest.raises(InputError, match=r"exists already; pass overwrite=True"):
+    with pytest.raises(
+        InputError, match=r"exists already; pass overwrite=True"
+    ):
         case.embedding.report(path)
     assert path.read_text() == "mine"
     assert case.embedding.report(path, overwrite=True) == path
@@ -183,7 +227,9 @@ def test_a_file_is_replaced_only_if_told(case, tmp_path):
 
 
 @pytest.mark.parametrize("package", ["plotly.offline", "jinja2"])
-def test_without_its_packages_the_extra_is_named(case, tmp_path, monkeypatch, package):
+def test_without_its_packages_the_extra_is_named(
+    case, tmp_path, monkeypatch, package
+):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(InputError, match=r'pip install "neucmds\[report\]"'):
         case.embedding.report(tmp_path / "page.html")
@@ -193,10 +239,15 @@ def test_without_its_packages_the_extra_is_named(case, tmp_path, monkeypatch, pa
     ("options", "said"),
     [
         ({"color_by": "habitat"}, "metadata"),
-        ({"color_by": "nowhere", "metadata": {"habitat": ["a"] * N}}, "nowhere"),
+        (
+            {"color_by": "nowhere", "metadata": {"habitat": ["a"] * N}},
+            "nowhere",
+        ),
     ],
 )
-def test_what_cannot_be_is_refused_before_the_work(case, tmp_path, options, said):
+def test_what_cannot_be_is_refused_before_the_work(
+    case, tmp_path, options, said
+):
     with pytest.raises(InputError, match=said):
         case.embedding.report(tmp_path / "page.html", **options)
     assert list(tmp_path.iterdir()) == []
@@ -206,7 +257,10 @@ def test_replicates_say_how_stable_the_embedding_is(case, page):
     moved = bootstrap(case.D, n_boot=4, embedding=case.embedding)
     data = document_of(page)["stability"]
     np.testing.assert_allclose(
-        unpacked(data["covariances"]).reshape(N, K, K), moved.covariances, rtol=1e-4, atol=1e-9
+        unpacked(data["covariances"]).reshape(N, K, K),
+        moved.covariances,
+        rtol=1e-4,
+        atol=1e-9,
     )
     assert data["ids"][0] == int(moved.spread.argmax())
     assert "4 bootstrap samples of the objects were embedded" in text_of(page)

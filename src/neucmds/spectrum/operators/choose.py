@@ -57,7 +57,9 @@ def feature_operator(
     callback: Callback | None = None,
 ) -> Gram:
     """Return D between features, stored if it fits and else computed in every pass."""
-    space = FeatureGram(features, metric, params=params, squared=squared, callback=callback)
+    space = FeatureGram(
+        features, metric, params=params, squared=squared, callback=callback
+    )
     room = _room_beside_vectors(space.n, n_components, space.points.left)
     fits = room is None or _dense_bytes(space.n, space.dtype, space.xp) <= room
     if fits:
@@ -100,8 +102,14 @@ def is_store(value: Any) -> bool:
     return (
         all(hasattr(value, name) for name in ("shape", "dtype", "__getitem__"))
         # zarr arrays and HDF5 datasets; tables, sparse matrices and arrays have more to them.
-        and not any(hasattr(value, name) for name in ("index", "tocsr", "__array_ufunc__"))
-        and not any(hasattr(value, name) for name in ("__array_namespace__", "__dlpack__", "ids"))
+        and not any(
+            hasattr(value, name)
+            for name in ("index", "tocsr", "__array_ufunc__")
+        )
+        and not any(
+            hasattr(value, name)
+            for name in ("__array_namespace__", "__dlpack__", "ids")
+        )
     )
 
 
@@ -113,9 +121,15 @@ def lazy_if_large(D: Any) -> Any:
             return D
         store, _ = read_table(D, mmap=True)
     # What is not square is refused, or spread out, where matrices in memory are checked.
-    if not is_store(store) or len(store.shape) != 2 or store.shape[0] != store.shape[1]:
+    if (
+        not is_store(store)
+        or len(store.shape) != 2
+        or store.shape[0] != store.shape[1]
+    ):
         return D
-    wide = np.float32 if store.dtype in (np.float16, np.float32) else np.float64
+    wide = (
+        np.float32 if store.dtype in (np.float16, np.float32) else np.float64
+    )
     free = memory.available_memory()
     fits = free is None or _dense_bytes(int(store.shape[0]), wide, np) <= free
     if fits:

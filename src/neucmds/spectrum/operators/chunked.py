@@ -17,7 +17,13 @@ from neucmds.backend.arrays import Array
 from neucmds.backend.dask_arrays import compute, require_dask
 from neucmds.backend.progress import Callback
 from neucmds.errors import InputError
-from neucmds.spectrum.operators.gram import MOST_GATHERED, Floats, Gram, Indices, Result
+from neucmds.spectrum.operators.gram import (
+    MOST_GATHERED,
+    Floats,
+    Gram,
+    Indices,
+    Result,
+)
 
 
 class DaskGram(Gram):
@@ -32,7 +38,9 @@ class DaskGram(Gram):
     # Blocks of columns are NumPy arrays of the client.
     device = "cpu"
 
-    def __init__(self, sq_dissimilarity: Array, callback: Callback | None = None) -> None:
+    def __init__(
+        self, sq_dissimilarity: Array, callback: Callback | None = None
+    ) -> None:
         self.sq_dissimilarity = sq_dissimilarity
         self.callback = callback
         self.n_passes = 0
@@ -95,7 +103,10 @@ class DaskGram(Gram):
         if "distributed" not in sys.modules:
             return {}
         distributed: Any = sys.modules["distributed"]
-        return {future.key: future for future in distributed.futures_of(self.sq_dissimilarity)}
+        return {
+            future.key: future
+            for future in distributed.futures_of(self.sq_dissimilarity)
+        }
 
     def _product_on_cluster(self, block: Array) -> Array:
         """Multiply where the chunks lie: a task for each row of chunks and worker that has some.
@@ -107,7 +118,10 @@ class DaskGram(Gram):
         client = next(iter(self._futures.values())).client
         ends = np.cumsum(self.sq_dissimilarity.chunks[1])[:-1]
         # The scheduler keeps a task's arguments: unlike scattered data they outlive a worker.
-        pieces = [client.submit(np.asarray, piece, pure=False) for piece in np.split(block, ends)]
+        pieces = [
+            client.submit(np.asarray, piece, pure=False)
+            for piece in np.split(block, ends)
+        ]
         workers_of = client.who_has(list(self._futures.values()))
         sums = []
         for row in self.sq_dissimilarity.__dask_keys__():
@@ -138,7 +152,9 @@ class DaskGram(Gram):
             self.callback(self.n, self.n, f"pass {self.n_passes} over D")
 
 
-def _by_worker(row: list[Any], workers_of: Any) -> list[tuple[str | None, list[int]]]:
+def _by_worker(
+    row: list[Any], workers_of: Any
+) -> list[tuple[str | None, list[int]]]:
     """Group the chunks of a row by the worker that holds them; None: lost, or on its way."""
     groups: dict[str | None, list[int]] = {}
     for j, key in enumerate(row):
@@ -151,7 +167,9 @@ def _multiply_row(
     chunks: list[npt.NDArray[Any]], pieces: list[npt.NDArray[Any]]
 ) -> npt.NDArray[Any]:
     """Σ_j D_ij V_j over the chunks at hand, one product at a time."""
-    total = np.zeros((chunks[0].shape[0], pieces[0].shape[1]), dtype=pieces[0].dtype)
+    total = np.zeros(
+        (chunks[0].shape[0], pieces[0].shape[1]), dtype=pieces[0].dtype
+    )
     for chunk, piece in zip(chunks, pieces, strict=True):
         total += chunk.astype(piece.dtype, copy=False) @ piece
     return total

@@ -9,11 +9,22 @@ from functools import cached_property
 import numpy as np
 
 from neucmds.backend import arrays
-from neucmds.backend.arrays import Array, asarray_like, is_numpy, namespace, on_cpu, row_blocks
+from neucmds.backend.arrays import (
+    Array,
+    asarray_like,
+    is_numpy,
+    namespace,
+    on_cpu,
+    row_blocks,
+)
 from neucmds.backend.blas import symmetric_times
 from neucmds.backend.threads import parallel_map
 from neucmds.spectrum.operators.gram import Floats, Gram, Indices, Result
-from neucmds.spectrum.operators.single_precision import Multiply, Products, rounded
+from neucmds.spectrum.operators.single_precision import (
+    Multiply,
+    Products,
+    rounded,
+)
 
 
 class DenseGram(Gram):
@@ -24,7 +35,11 @@ class DenseGram(Gram):
     """
 
     def __init__(
-        self, sq_dissimilarity: Array, *, working_copy: bool = True, keep_copy: bool = False
+        self,
+        sq_dissimilarity: Array,
+        *,
+        working_copy: bool = True,
+        keep_copy: bool = False,
     ) -> None:
         self.sq_dissimilarity = sq_dissimilarity
         self.working_copy = working_copy
@@ -41,18 +56,26 @@ class DenseGram(Gram):
 
     def row_slices(self) -> list[slice]:
         """Cut D into at most 64 parts, so that no pass starts thousands of kernels on a GPU."""
-        return list(row_blocks(self.n, self.n, max(arrays.BLOCK_ELEMENTS, self.n**2 // 64)))
+        return list(
+            row_blocks(
+                self.n, self.n, max(arrays.BLOCK_ELEMENTS, self.n**2 // 64)
+            )
+        )
 
     def on_each(self, work: Callable[[slice, Array], Result]) -> list[Result]:
         """Do a piece of work on every row slice, on all threads where the library has none."""
         if not is_numpy(self.sq_dissimilarity):
             return super().on_each(work)
         d = self.sq_dissimilarity
-        return parallel_map(lambda rows: work(rows, d[rows, :]), row_blocks(self.n, self.n))
+        return parallel_map(
+            lambda rows: work(rows, d[rows, :]), row_blocks(self.n, self.n)
+        )
 
     def pick(self, indices: Indices) -> Array:
         """Return some rows of D."""
-        rows = asarray_like(indices, self.sq_dissimilarity, dtype=self.xp.int64)
+        rows = asarray_like(
+            indices, self.sq_dissimilarity, dtype=self.xp.int64
+        )
         return self.xp.take(self.sq_dissimilarity, rows, axis=0)
 
     def entries(self, i: Indices, j: Indices) -> Floats:
@@ -61,7 +84,9 @@ class DenseGram(Gram):
         if is_numpy(d):
             return np.asarray(d[i, j], dtype=np.float64)
         at = asarray_like(i * self.n + j, d, dtype=self.xp.int64)
-        return arrays.to_numpy(self.xp.take(self.xp.reshape(d, (-1,)), at)).astype(np.float64)
+        return arrays.to_numpy(
+            self.xp.take(self.xp.reshape(d, (-1,)), at)
+        ).astype(np.float64)
 
     def product(self, block: Array) -> Array:
         """D @ block in one matrix product; row by row if D must be widened for it."""
@@ -77,7 +102,9 @@ class DenseGram(Gram):
             return super().quadratic(x)
         total = self.xp.zeros_like(x[0, :])
         for rows in self.row_slices():
-            image = d[rows, rows] @ x[rows, :] + 2 * (d[rows, rows.stop :] @ x[rows.stop :, :])
+            image = d[rows, rows] @ x[rows, :] + 2 * (
+                d[rows, rows.stop :] @ x[rows.stop :, :]
+            )
             total += self.xp.sum(x[rows, :] * image, axis=0)
         return -0.5 * total
 
@@ -89,7 +116,9 @@ class DenseGram(Gram):
         """
         if not self.working_copy or self.dtype != self.xp.float32:
             return self.working_copy
-        return (arrays.free_memory(self.sq_dissimilarity) or 0) >= 6 * self.n**2
+        return (
+            arrays.free_memory(self.sq_dissimilarity) or 0
+        ) >= 6 * self.n**2
 
     def single(self) -> AbstractContextManager[Multiply] | None:
         """Return the context with products in single precision, of the copy kept if there is."""

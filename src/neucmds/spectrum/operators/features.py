@@ -109,7 +109,9 @@ class FeatureGram(Gram):
 
     def pick(self, indices: Indices) -> Array:
         """Compute some rows of D."""
-        return self.xp.concat([self.rows(slice(int(i), int(i) + 1)) for i in indices], axis=0)
+        return self.xp.concat(
+            [self.rows(slice(int(i), int(i) + 1)) for i in indices], axis=0
+        )
 
     def row_slices(self) -> list[slice]:
         """Cut the objects so that a block of rows has as many entries as a tile."""
@@ -136,7 +138,9 @@ class FeatureGram(Gram):
             if rows != cols:
                 sums[cols] += xp.sum(tile, axis=0, dtype=xp.float64)
             tile *= tile
-            sq_norm = sq_norm + (1 if rows == cols else 2) * xp.sum(tile, dtype=xp.float64)
+            sq_norm = sq_norm + (1 if rows == cols else 2) * xp.sum(
+                tile, dtype=xp.float64
+            )
         if not math.isfinite(float(sq_norm)):
             raise InputError(
                 "dissimilarities between the features are not all finite; look for very large "
@@ -149,11 +153,15 @@ class FeatureGram(Gram):
         everyone = range(self.n)
         if self.fitted.called is not None:
             out = self.fitted.squares(self.points, self.points)
-            metric_registry.refuse_undefined(out, self.fitted.called.__name__, everyone, everyone)
+            metric_registry.refuse_undefined(
+                out, self.fitted.called.__name__, everyone, everyone
+            )
             return out
         out = arrays.empty_like(self.points.left, (self.n, self.n))
         for rows, cols, tile in self._tiles():
-            metric_registry.refuse_undefined(tile, "the metric", everyone[rows], everyone[cols])
+            metric_registry.refuse_undefined(
+                tile, "the metric", everyone[rows], everyone[cols]
+            )
             out[rows, cols] = tile
             out[cols, rows] = self.xp.matrix_transpose(tile)
         return out
@@ -177,9 +185,15 @@ class FeatureGram(Gram):
                 tile = self.fitted.squares(left, self.points[cols])
                 if rows == cols and self.fitted.function is not None:
                     metric_registry.refuse_own(tile)
-                yield rows, cols, _hollow(tile, self.xp) if rows == cols else tile
+                yield (
+                    rows,
+                    cols,
+                    _hollow(tile, self.xp) if rows == cols else tile,
+                )
             if self.callback is not None:
-                self.callback(rows.stop, self.n, f"pass {self.n_passes} over D")
+                self.callback(
+                    rows.stop, self.n, f"pass {self.n_passes} over D"
+                )
 
 
 def _hollow(square: Array, xp: Any) -> Array:
@@ -202,5 +216,7 @@ def _checked(features: Array) -> Array:
     features = xp.astype(features, working_dtype(features), copy=False)
     if not bool(xp.all(xp.isfinite(features))):
         bad = arrays.to_numpy(xp.any(~xp.isfinite(features), axis=1))
-        raise InputError(f"features hold NaN or infinity, first in row {int(bad.argmax())}.")
+        raise InputError(
+            f"features hold NaN or infinity, first in row {int(bad.argmax())}."
+        )
     return features

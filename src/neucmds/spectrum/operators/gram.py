@@ -15,7 +15,11 @@ import numpy.typing as npt
 from neucmds.backend.arrays import Array, centered, row_blocks, to_numpy
 from neucmds.backend.cuda_kernels import row_moments
 from neucmds.problem.validation import out_of_range
-from neucmds.spectrum.operators.single_precision import Multiply, rounded, stored_product
+from neucmds.spectrum.operators.single_precision import (
+    Multiply,
+    rounded,
+    stored_product,
+)
 
 Result = TypeVar("Result")
 Floats = npt.NDArray[np.float64]
@@ -50,7 +54,9 @@ class Gram(ABC):
     def product(self, block: Array) -> Array:
         """D @ block, in the precision of `block`: an array that may be written over."""
         xp = self.xp
-        wide = (xp.astype(part, block.dtype, copy=False) for _, part in self.walk())
+        wide = (
+            xp.astype(part, block.dtype, copy=False) for _, part in self.walk()
+        )
         return xp.concat([part @ block for part in wide], axis=0)
 
     def pick(self, indices: Indices) -> Array | None:
@@ -62,8 +68,12 @@ class Gram(ABC):
         out = np.empty(i.size)
         order = np.argsort(i, kind="stable")
         rows, starts = np.unique(i[order], return_index=True)
-        for row, members in zip(rows.tolist(), np.split(order, starts[1:]), strict=True):
-            out[members] = to_numpy(self.rows(slice(row, row + 1)))[0, j[members]]
+        for row, members in zip(
+            rows.tolist(), np.split(order, starts[1:]), strict=True
+        ):
+            out[members] = to_numpy(self.rows(slice(row, row + 1)))[
+                0, j[members]
+            ]
         return out
 
     def walk(self) -> Iterator[tuple[slice, Array]]:
@@ -95,7 +105,9 @@ class Gram(ABC):
         norm = math.sqrt(sq_norm)
         zero = not bool(self.xp.any(row_means != 0))
         if not (1e-100 < norm < 1e100 or zero):
-            raise out_of_range("D is", f"‖D²‖ is {norm:.2g}", norm, not norm < 1)
+            raise out_of_range(
+                "D is", f"‖D²‖ is {norm:.2g}", norm, not norm < 1
+            )
         return row_means, sq_norm
 
     @property
@@ -116,7 +128,9 @@ class Gram(ABC):
     @property
     def total_sum_of_squares(self) -> float:
         """Σ(D_ij − mean)² over i ≠ j, the mean being that of these entries."""
-        total = self.sq_norm - (self.n * self.mean) ** 2 * self.n / max(1, self.n - 1)
+        total = self.sq_norm - (self.n * self.mean) ** 2 * self.n / max(
+            1, self.n - 1
+        )
         # Below a thousand times the rounding error of ‖D‖², D is constant.
         if total <= 1e-13 * self.sq_norm:
             return 0.0

@@ -23,7 +23,9 @@ class Outliers:
     typical: float
 
 
-def outlying_entries(gram: Gram, *, factor: float = 1e4, limit: int = 10) -> Outliers:
+def outlying_entries(
+    gram: Gram, *, factor: float = 1e4, limit: int = 10
+) -> Outliers:
     """Find pairs whose entry exceeds `factor` times that of a typical object, in one pass over D.
 
     Of each object only the largest entry is considered: others of it appear once that is corrected.
@@ -35,10 +37,17 @@ def outlying_entries(gram: Gram, *, factor: float = 1e4, limit: int = 10) -> Out
         wide = xp.astype(part, xp.float64, copy=False)
         size = xp.abs(wide)
         column = xp.argmax(size, axis=1)
-        index = asarray_like(np.arange(size.shape[0]), wide, dtype=xp.int64) * gram.n + column
+        index = (
+            asarray_like(np.arange(size.shape[0]), wide, dtype=xp.int64)
+            * gram.n
+            + column
+        )
         entry = xp.take(xp.reshape(wide, (-1,)), index)
         rest = (xp.sum(size, axis=1) - xp.abs(entry)) / max(1, gram.n - 2)
-        columns = [to_numpy(values).astype(np.float64) for values in (column, entry, rest)]
+        columns = [
+            to_numpy(values).astype(np.float64)
+            for values in (column, entry, rest)
+        ]
         return np.stack(columns, axis=1)
 
     largest = np.concatenate(gram.on_each(extremes))
@@ -50,4 +59,6 @@ def outlying_entries(gram: Gram, *, factor: float = 1e4, limit: int = 10) -> Out
         if not abs(entry) > factor * typical or len(pairs) == limit:
             break
         pairs.setdefault((min(int(i), j), max(int(i), j)), entry)
-    return Outliers(tuple((i, j, entry) for (i, j), entry in pairs.items()), typical)
+    return Outliers(
+        tuple((i, j, entry) for (i, j), entry in pairs.items()), typical
+    )

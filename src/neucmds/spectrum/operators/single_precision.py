@@ -37,7 +37,9 @@ def rounded(gram: Gram) -> Products:
     means = gram.row_means
     columns = means - gram.mean
     # √F/n is the root mean square entry of B; D·1e-75 would underflow in float32 without it.
-    scale = 2.0 ** round(0.5 * math.log2(gram.frobenius_sq) - math.log2(gram.n))
+    scale = 2.0 ** round(
+        0.5 * math.log2(gram.frobenius_sq) - math.log2(gram.n)
+    )
     factor = -0.5 / scale
     matrix = xp.empty((gram.n, gram.n), dtype=xp.float32, device=gram.device)
     numpy = is_numpy(matrix)
@@ -48,7 +50,9 @@ def rounded(gram: Gram) -> Products:
 
     def fill(strip: slice, part: Array) -> None:
         out = matrix[strip, :]
-        if not numpy and centered_single(part, means[strip], columns, factor, out):
+        if not numpy and centered_single(
+            part, means[strip], columns, factor, out
+        ):
             return
         for rows in row_blocks(int(part.shape[0]), gram.n, elements):
             count = rows.stop - rows.start

@@ -15,7 +15,11 @@ INTERRUPTION = "interrupted; results are written whole or not at all."
 
 def main() -> int:
     """Run the command and return its exit code: 0 done, 2 bad input, 1 a bug, 130 interrupted."""
-    missing = [name for name in ("typer", "rich") if importlib.util.find_spec(name) is None]
+    missing = [
+        name
+        for name in ("typer", "rich")
+        if importlib.util.find_spec(name) is None
+    ]
     if missing:
         print(
             f"neucmds: error: the command line needs {' and '.join(missing)}; "

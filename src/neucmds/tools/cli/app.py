@@ -45,22 +45,37 @@ class Program(TyperGroup):
     """A group of commands that ends with an exit code, and with one line if that is not zero."""
 
     def main(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any
+        self,
+        args: Sequence[str] | None = None,
+        *,
+        standalone_mode: bool = True,
+        **extra: Any,
     ) -> Any:
         """Parse, run, and exit: 0 done, 2 bad input, 1 a bug, 130 interrupted."""
         survive_any_encoding()
         words = list(sys.argv[1:] if args is None else args)
-        debug = "--debug" in words or os.environ.get("NEUCMDS_DEBUG", "0") not in ("", "0")
+        debug = "--debug" in words or os.environ.get(
+            "NEUCMDS_DEBUG", "0"
+        ) not in ("", "0")
         words = [word for word in words if word != "--debug"]
-        command = next((self.commands[word] for word in words if word in self.commands), None)
+        command = next(
+            (self.commands[word] for word in words if word in self.commands),
+            None,
+        )
 
         def spelled(message: str) -> str:
-            return rendered(message, lambda name, value: self.spell(name, value, command))
+            return rendered(
+                message, lambda name, value: self.spell(name, value, command)
+            )
 
         code: Any = 0
         with one_line_warnings(spelled):
             try:
-                extra |= {"prog_name": "neucmds", "standalone_mode": False, "obj": words}
+                extra |= {
+                    "prog_name": "neucmds",
+                    "standalone_mode": False,
+                    "obj": words,
+                }
                 code = super().main(args=words, **extra) or 0
             except BaseException as problem:
                 code = _report(problem, spelled, debug=debug)
@@ -78,9 +93,15 @@ class Program(TyperGroup):
             name, value = "metric", f"shortest_path,direction={value}"
         flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
         commands = self.commands.values()
-        holders = [c.name for c in commands if any(flag in p.opts for p in c.params)]
+        holders = [
+            c.name for c in commands if any(flag in p.opts for p in c.params)
+        ]
         if not holders:
-            return f"{name} in Python" if value is None else f"{name}={value} in Python"
+            return (
+                f"{name} in Python"
+                if value is None
+                else f"{name}={value} in Python"
+            )
         if value == "False":
             flag = f"no {flag}"
         elif value is not None and value != "True":
@@ -92,7 +113,9 @@ class Program(TyperGroup):
         return f"{flag} of neucmds {holders[0]}"
 
 
-def _report(problem: BaseException, spelled: Callable[[str], str], *, debug: bool) -> int:
+def _report(
+    problem: BaseException, spelled: Callable[[str], str], *, debug: bool
+) -> int:
     """Print one line about a problem, and return its exit code."""
     if isinstance(problem.__context__, BrokenPipeError):
         return READER_GONE
@@ -108,7 +131,10 @@ def _report(problem: BaseException, spelled: Callable[[str], str], *, debug: boo
         text = "".join(traceback.format_exception(problem))
         plain_console(sys.stderr).print(visible(text), end="")
     bug = f"{type(problem).__name__}: {problem}"
-    complain("error", f"this is a bug ({bug}); please report it with the output of --debug.")
+    complain(
+        "error",
+        f"this is a bug ({bug}); please report it with the output of --debug.",
+    )
     return BUG
 
 
@@ -123,7 +149,9 @@ def _message(problem: Any, spelled: Callable[[str], str]) -> str:
             command = problem.ctx.command_path
         return f"{text}. See: {command} --help"
     if isinstance(problem, OSError):
-        return f"{problem.filename or 'a file'}: {problem.strerror or problem}."
+        return (
+            f"{problem.filename or 'a file'}: {problem.strerror or problem}."
+        )
     if isinstance(problem, MemoryError):
         return f"not enough memory for a matrix of this size ({problem})."
     return ""
@@ -144,9 +172,15 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def root(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.")
+    ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Print the traceback of a bug; also NEUCMDS_DEBUG=1.")
+        bool,
+        typer.Option(
+            "--debug",
+            help="Print the traceback of a bug; also NEUCMDS_DEBUG=1.",
+        ),
     ] = False,
 ) -> None:
     """Print the help if no command is given."""

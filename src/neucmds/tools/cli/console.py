@@ -62,7 +62,9 @@ def say(text: str) -> None:
 
 def complain(kind: str, text: str) -> None:
     """Print one line to standard error: an error or a warning."""
-    plain_console(sys.stderr).print(f"neucmds: {kind}: {visible(' '.join(text.split()))}")
+    plain_console(sys.stderr).print(
+        f"neucmds: {kind}: {visible(' '.join(text.split()))}"
+    )
 
 
 def print_table(table: Table) -> None:
@@ -87,9 +89,13 @@ def print_json(document: dict[str, Any]) -> None:
 def one_line_warnings(spelled: Callable[[str], str]) -> Iterator[None]:
     """Print every warning as one line; `spelled` writes its parameters as options."""
 
-    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    def show(
+        message: Warning | str, category: type[Warning], *_: Any, **__: Any
+    ) -> None:
         if issubclass(category, UserWarning):
-            complain("warning", spelled(getattr(message, "marked", str(message))))
+            complain(
+                "warning", spelled(getattr(message, "marked", str(message)))
+            )
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
@@ -118,7 +124,9 @@ def progress(first: str) -> Iterator[Callback]:
     def show(step: int, total: int | None, what: float | str) -> None:
         if not isinstance(what, str):
             what = f"refining: STRESS {what:.4g}"
-        bar.update(task, completed=step, total=total, description=visible(what))
+        bar.update(
+            task, completed=step, total=total, description=visible(what)
+        )
 
     with bar:
         yield show

@@ -31,7 +31,10 @@ COMMANDS = (
 def demo(
     context: typer.Context,
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the results.")
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="DIR", help="Folder for the results."
+        ),
     ] = Path("demo"),
     force: Force = False,
 ) -> None:
@@ -45,7 +48,9 @@ def demo(
         hops = hop_distances(images.data, NEIGHBOURS, connect=True)
         counts = hops.astype(np.uint8)
         names = np.arange(len(hops))
-        outputs.files[matrix.name] = lambda file: np.savez(file, D=counts, names=names)
+        outputs.files[matrix.name] = lambda file: np.savez(
+            file, D=counts, names=names
+        )
         digits = pd.DataFrame({"digit": images.target})
         outputs.add_csv(groups.name, digits.reset_index(names="image"))
         outputs.commit()

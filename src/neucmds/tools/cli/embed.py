@@ -30,7 +30,12 @@ from neucmds.tools.cli.inputs import (
     read_weights,
 )
 from neucmds.tools.cli.outputs import Outputs, default_place
-from neucmds.tools.cli.results import COORDINATES, RESULT_FILES, Result, add_envfit
+from neucmds.tools.cli.results import (
+    COORDINATES,
+    RESULT_FILES,
+    Result,
+    add_envfit,
+)
 from neucmds.tools.cli.tables import facts, facts_table, suggestion
 from neucmds.tools.files import objects_table
 from neucmds.tools.plots import plot_coordinates
@@ -50,7 +55,8 @@ def embed(
     correction: Annotated[
         opt.Correction,
         typer.Option(
-            "--correction", help="First add a constant that makes D Euclidean (ape's pcoa)."
+            "--correction",
+            help="First add a constant that makes D Euclidean (ape's pcoa).",
         ),
     ] = "none",
     squared: opt.Squared = False,
@@ -79,7 +85,9 @@ def embed(
     ] = None,
     ellipses: Annotated[
         bool,
-        typer.Option("--ellipses", help="A 95 % ellipse per group of --color-by."),
+        typer.Option(
+            "--ellipses", help="A 95 % ellipse per group of --color-by."
+        ),
     ] = False,
     arrows: Annotated[
         bool,
@@ -101,10 +109,14 @@ def embed(
     outputs = Outputs(folder, RESULT_FILES, force=force)
     table = read_objects(metadata, categories)
     if arrows and table is None:
-        raise InputError("--arrows needs a table of the objects; pass --metadata FILE.")
+        raise InputError(
+            "--arrows needs a table of the objects; pass --metadata FILE."
+        )
     wanted = parse_value(components)
     with progress(f"reading {file}") as callback:
-        data, names, measure = read_data(file, metric, whole=landmarks is not None)
+        data, names, measure = read_data(
+            file, metric, whole=landmarks is not None
+        )
         reading: dict[str, Any] = {
             "metric": measure,
             "squared": squared,
@@ -124,60 +136,96 @@ def embed(
         }
         as_a_whole = correction != "none" or weights is not None
         if landmarks is not None and as_a_whole:
-            raise InputError("--landmarks goes without --correction and --weights; leave one out.")
+            raise InputError(
+                "--landmarks goes without --correction and --weights; leave one out."
+            )
         if landmarks is None and (as_a_whole or measure != SHORTEST_PATH):
-            problem = as_problem(data, names, wanted, keep_copy=method == "refined", **reading)
-            table = objects_table(table, problem.labels, problem.n, metadata_missing, color_by)
-            result = _fitted(problem, correction, fitting | {"callback": callback})
+            problem = as_problem(
+                data, names, wanted, keep_copy=method == "refined", **reading
+            )
+            table = objects_table(
+                table, problem.labels, problem.n, metadata_missing, color_by
+            )
+            result = _fitted(
+                problem, correction, fitting | {"callback": callback}
+            )
         else:
-            table = objects_table(table, names, data.shape[0], metadata_missing, color_by)
-            embedding = neuc_mds(data, landmarks=landmarks, **fitting, **reading)
+            table = objects_table(
+                table, names, data.shape[0], metadata_missing, color_by
+            )
+            embedding = neuc_mds(
+                data, landmarks=landmarks, **fitting, **reading
+            )
             embedding = replace(embedding, labels=names)
-            result = Result.of_sample(embedding, data, measure, squared, symmetrize, seed)
+            result = Result.of_sample(
+                embedding, data, measure, squared, symmetrize, seed
+            )
         callback(0, None, "writing the result")
         record = result.record(file) | {"seconds": time.perf_counter() - start}
         outputs.add_json("quality.json", record)
         result.add_tables(outputs)
         if isinstance(measure, BoundMetric):
             _add_species(outputs, result.embedding, data)
-        pairs = default_axes(result.embedding) if axes is None else [parse_value(axes)]
+        pairs = (
+            default_axes(result.embedding)
+            if axes is None
+            else [parse_value(axes)]
+        )
         fits: list[EnvFit | None] = [None] * len(pairs)
         if arrows:
             fits = _fits(outputs, result.embedding, table, pairs, seed)
         if plots != "none":
-            color = None if color_by is None else column_values(table, color_by)
+            color = (
+                None if color_by is None else column_values(table, color_by)
+            )
             style: Any = {"ellipses": ellipses, "title": color_by or ""}
             for name, pair, fit in zip(COORDINATES, pairs, fits, strict=False):
-                ax = plot_coordinates(result.embedding, color, axes=pair, arrows=fit, **style)
+                ax = plot_coordinates(
+                    result.embedding, color, axes=pair, arrows=fit, **style
+                )
                 outputs.add_plot(f"{name}.{plots}", ax)
             result.add_pictures_of_d(outputs, plots)
         files = outputs.commit()
     if as_json:
         print_json(record | {"files": [str(path) for path in files]})
         return
-    print_table(facts_table(f"{file}: {result.embedding.n:,} objects", facts(result)))
+    print_table(
+        facts_table(f"{file}: {result.embedding.n:,} objects", facts(result))
+    )
     say(suggestion(result, wanted))
     say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
 
 
-def _fitted(problem: Dense, correction: opt.Correction, fitting: dict[str, Any]) -> Result:
+def _fitted(
+    problem: Dense, correction: opt.Correction, fitting: dict[str, Any]
+) -> Result:
     """Embed D, after a correction if one is asked for, and measure the result."""
     if correction == "none":
         return Result.of(neuc_mds(problem, **fitting), problem)
-    refuse_weights(problem, f"--correction {correction}", "leave out --weights and --missing")
+    refuse_weights(
+        problem,
+        f"--correction {correction}",
+        "leave out --weights and --missing",
+    )
     gram = dense_gram(problem, "--correction")
     euclidean = CORRECTIONS[correction](gram.sq_dissimilarity, squared=True)
     problem = replace(problem, gram=DenseGram(euclidean.sq_dissimilarity))
     # New objects come without the constant, so they cannot be placed.
     embedding = replace(neuc_mds(problem, **fitting), placement=None)
     return replace(
-        Result.of(embedding, problem), correction=correction, constant=euclidean.constant
+        Result.of(embedding, problem),
+        correction=correction,
+        constant=euclidean.constant,
     )
 
 
-def _add_species(outputs: Outputs, embedding: Embedding, features: pd.DataFrame) -> None:
+def _add_species(
+    outputs: Outputs, embedding: Embedding, features: pd.DataFrame
+) -> None:
     """Plan the scores of species, if the features have names and may be abundances."""
-    if features.columns.inferred_type == "string" and (features >= 0).all(axis=None):
+    if features.columns.inferred_type == "string" and (features >= 0).all(
+        axis=None
+    ):
         scores = species_scores(embedding, features)
         outputs.add_csv("species.csv", scores.reset_index(names="species"))
 
@@ -191,8 +239,13 @@ def _fits(
 ) -> list[EnvFit | None]:
     """Fit the variables to each pair of axes; return the fits that arrows are drawn of."""
     if embedding.k == 1:
-        add_envfit(outputs, embedding, [envfit(embedding, table, random_state=seed)])
+        add_envfit(
+            outputs, embedding, [envfit(embedding, table, random_state=seed)]
+        )
         return [None]
-    fits = [envfit(embedding, table, axes=pair, random_state=seed) for pair in pairs]
+    fits = [
+        envfit(embedding, table, axes=pair, random_state=seed)
+        for pair in pairs
+    ]
     add_envfit(outputs, embedding, fits)
     return [*fits]

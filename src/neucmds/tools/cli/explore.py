@@ -13,11 +13,21 @@ from neucmds.options import ALL_METHODS, CLOSED_FORMS
 from neucmds.problem.components import MOST_CHOSEN, spaced_ks
 from neucmds.tools.cli import options as opt
 from neucmds.tools.cli.console import print_json, print_table, progress, say
-from neucmds.tools.cli.inputs import as_problem, parse_value, read_data, read_weights
+from neucmds.tools.cli.inputs import (
+    as_problem,
+    parse_value,
+    read_data,
+    read_weights,
+)
 from neucmds.tools.cli.outputs import Outputs, default_place, named_rows
 from neucmds.tools.cli.tables import comparison_table, curve_table, facts_table
 from neucmds.tools.plots import plot_stress_curve
-from neucmds.tools.report.words import diagnosis_facts, outlying, paradox, percent
+from neucmds.tools.report.words import (
+    diagnosis_facts,
+    outlying,
+    paradox,
+    percent,
+)
 
 CURVE_FILES = ("curve.csv", *(f"curve.{kind}" for kind in opt.PICTURES))
 LEGEND = (
@@ -39,11 +49,19 @@ def diagnose(
     """Check whether D is Euclidean, and suggest k."""
     with progress(f"reading {file}") as callback:
         data, names, measure = read_data(file, metric)
-        reading: Any = {"metric": measure, "squared": squared, "symmetrize": symmetrize}
+        reading: Any = {
+            "metric": measure,
+            "squared": squared,
+            "symmetrize": symmetrize,
+        }
         problem = as_problem(data, names, 1, **reading, callback=callback)
-        diagnosis = explore.diagnose(problem, random_state=seed, callback=callback)
+        diagnosis = explore.diagnose(
+            problem, random_state=seed, callback=callback
+        )
     if as_json:
-        print_json({"command": "diagnose", "input": file, **diagnosis.as_dict()})
+        print_json(
+            {"command": "diagnose", "input": file, **diagnosis.as_dict()}
+        )
         return
     title = f"{file}: {diagnosis.n:,} objects"
     print_table(facts_table(title, diagnosis_facts(diagnosis, squared)))
@@ -107,7 +125,9 @@ def compare(
             callback=callback,
         )
     if as_json:
-        print_json({"command": "compare", "input": file, **comparison.as_dict()})
+        print_json(
+            {"command": "compare", "input": file, **comparison.as_dict()}
+        )
         return
     title = f"{file}: {comparison.n:,} objects, k = {comparison.requested}"
     print_table(comparison_table(title, comparison.methods))
@@ -156,13 +176,19 @@ def stress_curve(
             curvature=parse_value(curvature),
             callback=callback,
         )
-        columns = {method: curves.normalized(method) for method in curves.stress}
+        columns = {
+            method: curves.normalized(method) for method in curves.stress
+        }
         outputs.add_csv("curve.csv", named_rows(columns, curves.ks, "k"))
         if plots != "none":
             outputs.add_plot(f"curve.{plots}", plot_stress_curve(curves))
         files = outputs.commit()
     if as_json:
-        document = {"command": "stress-curve", "input": file, **curves.as_dict()}
+        document = {
+            "command": "stress-curve",
+            "input": file,
+            **curves.as_dict(),
+        }
         print_json(document | {"files": [str(path) for path in files]})
         return
     print_table(curve_table(curves))

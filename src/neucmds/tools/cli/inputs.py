@@ -51,7 +51,9 @@ def parse_metric(text: str) -> tuple[str, dict[str, Any]]:
     return name, params
 
 
-def read_data(file: str, metric: str, whole: bool = False) -> tuple[Any, Names, Any]:
+def read_data(
+    file: str, metric: str, whole: bool = False
+) -> tuple[Any, Names, Any]:
     """Read a graph, features or dissimilarities; return it with its names and the metric.
 
     Dissimilarities are left to the library, which may read them in blocks, unless they are needed
@@ -84,7 +86,9 @@ def read_weights(file: Path | None) -> Any:
     return frame.to_numpy() if names is None else frame
 
 
-def as_problem(data: Any, names: Names, n_components: NComponents, **reading: Any) -> Dense:
+def as_problem(
+    data: Any, names: Names, n_components: NComponents, **reading: Any
+) -> Dense:
     """Validate what `read_data` returns, once for all that follows."""
     if isinstance(data, pd.DataFrame):
         data = data.to_numpy()
@@ -99,17 +103,29 @@ def _read_features(file: str) -> tuple[pd.DataFrame, Names]:
         names = as_labels(labels, len(table))
     else:
         table = read_metadata(file)
-        names = None if table.index.name is None else as_labels(table.index, len(table))
+        names = (
+            None
+            if table.index.name is None
+            else as_labels(table.index, len(table))
+        )
     if table.empty:
-        raise InputError(f"{file} has no columns of numbers; pass a table of features.")
+        raise InputError(
+            f"{file} has no columns of numbers; pass a table of features."
+        )
     as_real(table, f"columns of {file}")
     return table, names
 
 
-def read_objects(metadata: Path | None, categories: str | None) -> pd.DataFrame | None:
+def read_objects(
+    metadata: Path | None, categories: str | None
+) -> pd.DataFrame | None:
     """Read the table of the objects, if there is one."""
     if metadata is None:
         return None
-    titles = [] if categories is None else [title.strip() for title in categories.split(",")]
+    titles = (
+        []
+        if categories is None
+        else [title.strip() for title in categories.split(",")]
+    )
     table: pd.DataFrame = read_metadata(metadata, categories=titles)
     return table

@@ -13,7 +13,8 @@ from neucmds.options import ALL_METHODS
 
 # The parameters of `neuc_mds`: options that are left out mean what they mean in Python.
 DEFAULTS: dict[str, Any] = {
-    name: parameter.default for name, parameter in signature(neuc_mds).parameters.items()
+    name: parameter.default
+    for name, parameter in signature(neuc_mds).parameters.items()
 }
 N_COMPONENTS = str(DEFAULTS["n_components"])
 PICTURES = ("png", "svg", "pdf")
@@ -53,13 +54,22 @@ Number = Annotated[
 ]
 Squared = Annotated[
     bool,
-    typer.Option("--squared", help="FILE holds squared dissimilarities; they may be negative."),
+    typer.Option(
+        "--squared",
+        help="FILE holds squared dissimilarities; they may be negative.",
+    ),
 ]
 Symmetrize = Annotated[
-    bool, typer.Option("--symmetrize", help="Average D and its transpose if they differ.")
+    bool,
+    typer.Option(
+        "--symmetrize", help="Average D and its transpose if they differ."
+    ),
 ]
 Method = Annotated[
-    str, typer.Option("--method", metavar="NAME", help=f"One of {', '.join(ALL_METHODS)}.")
+    str,
+    typer.Option(
+        "--method", metavar="NAME", help=f"One of {', '.join(ALL_METHODS)}."
+    ),
 ]
 Loss = Annotated[
     str,
@@ -97,7 +107,9 @@ Curvature = Annotated[
 ]
 MissingPairs = Annotated[
     Missing,
-    typer.Option("--missing", help="Unknown pairs (NA, blank): an error, or ignored."),
+    typer.Option(
+        "--missing", help="Unknown pairs (NA, blank): an error, or ignored."
+    ),
 ]
 Weights = Annotated[
     Path | None,
@@ -139,7 +151,10 @@ Categories = Annotated[
     ),
 ]
 Seed = Annotated[
-    int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of the random numbers.")
+    int,
+    typer.Option(
+        "--seed", min=0, max=2**32 - 1, help="Seed of the random numbers."
+    ),
 ]
 Folder = Annotated[
     Path | None,
@@ -150,6 +165,13 @@ Folder = Annotated[
         help="Folder for the results; by default the name of FILE with -neucmds.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite existing results.")]
-PlotsAs = Annotated[Plots, typer.Option("--plots", help="Format of the plots, or none.")]
+Json = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON document instead of a table."),
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Overwrite existing results.")
+]
+PlotsAs = Annotated[
+    Plots, typer.Option("--plots", help="Format of the plots, or none.")
+]

@@ -42,7 +42,9 @@ class Outputs:
         Name → what writes the file, given the open binary file.
     """
 
-    def __init__(self, folder: Path, names: Iterable[str], *, force: bool) -> None:
+    def __init__(
+        self, folder: Path, names: Iterable[str], *, force: bool
+    ) -> None:
         self.folder = folder
         self.names = tuple(names)
         self.files: dict[str, Writer] = {}
@@ -52,18 +54,24 @@ class Outputs:
             nearest = nearest.parent
         writable = nearest.is_dir() and os.access(nearest, os.W_OK)
         if not writable or not folder.resolve().name:
-            raise InputError(f"{folder} cannot hold results; pass another folder with -o.")
+            raise InputError(
+                f"{folder} cannot hold results; pass another folder with -o."
+            )
         if folder.exists():
             for name in self.names:
                 check_new(folder / name, overwrite=force)
 
     def add_plot(self, name: str, ax: Any) -> None:
         """Plan a picture; its suffix is its format."""
-        self.files[name] = lambda file: save_figure(ax, file, name.rpartition(".")[2])
+        self.files[name] = lambda file: save_figure(
+            ax, file, name.rpartition(".")[2]
+        )
 
     def add_json(self, name: str, document: dict[str, Any]) -> None:
         """Plan a JSON document."""
-        self.files[name] = lambda file: file.write(json_text(document).encode())
+        self.files[name] = lambda file: file.write(
+            json_text(document).encode()
+        )
 
     def add_csv(self, name: str, table: pd.DataFrame) -> None:
         """Plan a table."""

@@ -68,16 +68,22 @@ def project(
     for path in written:
         check_new(path, overwrite=force)
     if plot is not None and plot.suffix[1:] not in PICTURES:
-        raise InputError(f"--plot {plot} must end in one of .{', .'.join(PICTURES)}.")
+        raise InputError(
+            f"--plot {plot} must end in one of .{', .'.join(PICTURES)}."
+        )
     with progress("placing new objects"):
-        embedding = Embedding.load(model / "embedding.npz" if model.is_dir() else model)
+        embedding = Embedding.load(
+            model / "embedding.npz" if model.is_dir() else model
+        )
         landmarks = embedding.landmarks
         fitted = embedding if landmarks is None else embedding[landmarks]
         rows, names = read_new_objects(new, fitted.n, fitted.labels)
         coordinates = to_numpy(embedding.transform(rows))
         fits = _fits(fitted, rows, coordinates)
     names = names or tuple(str(i) for i in range(len(coordinates)))
-    columns = dict(zip(embedding.axis_names, coordinates.T, strict=True)) | fits
+    columns = (
+        dict(zip(embedding.axis_names, coordinates.T, strict=True)) | fits
+    )
     text = as_csv(named_rows(columns, names))
     if output is not None:
         with atomic_file(output, overwrite=force) as file:
@@ -111,7 +117,9 @@ def _fits(fitted: Embedding, new: Any, coordinates: Any) -> dict[str, Any]:
     sq_new = np.asarray(new, dtype=np.float64)
     if not fitted.squared:
         sq_new = sq_new**2
-    residuals = fitted.form.residuals(coordinates, to_numpy(fitted.coordinates), sq_new)
+    residuals = fitted.form.residuals(
+        coordinates, to_numpy(fitted.coordinates), sq_new
+    )
     missed = np.nansum(residuals**2, axis=1)
     around = sq_new - np.nanmean(sq_new, axis=1, keepdims=True)
     norm = np.nansum(sq_new**2, axis=1)
@@ -122,8 +130,12 @@ def _fits(fitted: Embedding, new: Any, coordinates: Any) -> dict[str, Any]:
     }
 
 
-def _drawn(embedding: Embedding, coordinates: Any, names: Sequence[str]) -> Any:
+def _drawn(
+    embedding: Embedding, coordinates: Any, names: Sequence[str]
+) -> Any:
     """Draw fitted and new objects on the first two axes, and name the new ones."""
     both = replace(embedding, labels=None).append(coordinates)
     groups = ["fitted"] * embedding.n + ["new"] * len(names)
-    return plot_coordinates(both, groups, names=[""] * embedding.n + list(names))
+    return plot_coordinates(
+        both, groups, names=[""] * embedding.n + list(names)
+    )

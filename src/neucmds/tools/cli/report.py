@@ -107,4 +107,6 @@ def report(
             callback=callback,
             overwrite=force,
         )
-    say(f"Written to {page} ({page.stat().st_size / 1e6:.1f} MB): open it in a browser.")
+    say(
+        f"Written to {page} ({page.stat().st_size / 1e6:.1f} MB): open it in a browser."
+    )

@@ -54,7 +54,12 @@ class Result:
     constant: float = 0.0
 
     @classmethod
-    def of(cls, embedding: Embedding, problem: Dense, measured: Embedding | None = None) -> Result:
+    def of(
+        cls,
+        embedding: Embedding,
+        problem: Dense,
+        measured: Embedding | None = None,
+    ) -> Result:
         """Measure an embedding, all of it or a part, against D."""
         measured = measured or embedding
         quality = evaluate(measured, problem)
@@ -76,11 +81,17 @@ class Result:
         rows = np.arange(embedding.n)
         if embedding.n > MEASURED_OBJECTS:
             rng = np.random.default_rng(seed)
-            rows = np.sort(rng.choice(embedding.n, MEASURED_OBJECTS, replace=False))
+            rows = np.sort(
+                rng.choice(embedding.n, MEASURED_OBJECTS, replace=False)
+            )
             measured = embedding[rows]
         if isinstance(data, pd.DataFrame):
             data = data.to_numpy()
-        reading: Any = {"metric": metric, "squared": squared, "symmetrize": symmetrize}
+        reading: Any = {
+            "metric": metric,
+            "squared": squared,
+            "symmetrize": symmetrize,
+        }
         return cls.of(embedding, prepare_some(data, rows, **reading), measured)
 
     def record(self, file: str) -> dict[str, Any]:
@@ -106,7 +117,10 @@ class Result:
             record["landmarks"] = len(embedding.landmarks)
             record["axes_of"] = embedding._landmarks_alone
         if self.correction:
-            record |= {"correction": self.correction, "constant": self.constant}
+            record |= {
+                "correction": self.correction,
+                "constant": self.constant,
+            }
         return record
 
     def add_tables(self, outputs: Outputs) -> None:
@@ -116,21 +130,37 @@ class Result:
             "r2": self.errors.r2_of_object,
             "mean_relative_error": self.errors.of_object,
         }
-        outputs.add_csv("coordinates.csv", self.embedding.to_frame().reset_index(names="object"))
-        outputs.add_csv("objects.csv", named_rows(columns, self.measured.labels))
+        outputs.add_csv(
+            "coordinates.csv",
+            self.embedding.to_frame().reset_index(names="object"),
+        )
+        outputs.add_csv(
+            "objects.csv", named_rows(columns, self.measured.labels)
+        )
         outputs.add_csv("axes.csv", axis_table(self.embedding))
         outputs.files["embedding.npz"] = self.embedding.save
 
     def add_pictures_of_d(self, outputs: Outputs, kind: str) -> None:
         """Plan plots of the pairs and, where all pairs count alike, of the spectrum."""
-        outputs.add_plot(f"shepard.{kind}", plot_shepard(self.problem, self.measured))
-        partial = self.embedding.landmarks is not None or self.measured.n < self.embedding.n
+        outputs.add_plot(
+            f"shepard.{kind}", plot_shepard(self.problem, self.measured)
+        )
+        partial = (
+            self.embedding.landmarks is not None
+            or self.measured.n < self.embedding.n
+        )
         if partial or self.problem.weights is not None:
             return
         spectrum = spectrum_of(self.problem)
-        outputs.add_plot(f"spectrum.{kind}", plot_spectrum(spectrum, self.embedding))
-        if spectrum.trace > 0:  # squared dissimilarities may be negative on average
-            outputs.add_plot(f"scree.{kind}", plot_scree(spectrum, self.embedding))
+        outputs.add_plot(
+            f"spectrum.{kind}", plot_spectrum(spectrum, self.embedding)
+        )
+        if (
+            spectrum.trace > 0
+        ):  # squared dissimilarities may be negative on average
+            outputs.add_plot(
+                f"scree.{kind}", plot_scree(spectrum, self.embedding)
+            )
 
 
 def axis_table(embedding: Embedding) -> pd.DataFrame:
@@ -152,7 +182,9 @@ def axis_table(embedding: Embedding) -> pd.DataFrame:
     return table
 
 
-def add_envfit(outputs: Outputs, embedding: Embedding, fits: list[EnvFit]) -> None:
+def add_envfit(
+    outputs: Outputs, embedding: Embedding, fits: list[EnvFit]
+) -> None:
     """Plan r² and p of variables, and centroids of classes, on each pair of axes."""
     variables: list[dict[str, Any]] = []
     classes: list[dict[str, Any]] = []
@@ -175,7 +207,9 @@ def add_envfit(outputs: Outputs, embedding: Embedding, fits: list[EnvFit]) -> No
                     "n": variable.n,
                 }
             )
-            for level, centroid in zip(variable.levels, variable.centroids, strict=True):
+            for level, centroid in zip(
+                variable.levels, variable.centroids, strict=True
+            ):
                 row = {
                     **axes,
                     "variable": variable.name,

@@ -63,15 +63,22 @@ def facts(result: Result) -> list[tuple[str, str]]:
         rows.append(("correction", text))
     rows += [
         ("method", method),
-        ("coordinates", f"{embedding.k}: {positive} positive, {negative} negative{_axes(result)}"),
+        (
+            "coordinates",
+            f"{embedding.k}: {positive} positive, {negative} negative{_axes(result)}",
+        ),
     ]
     if embedding.landmarks is not None:
         landmarks = len(embedding.landmarks)
         others = count(embedding.n - landmarks)
-        text = f"{count(landmarks)} embedded, {others} others placed among them"
+        text = (
+            f"{count(landmarks)} embedded, {others} others placed among them"
+        )
         rows.append(("landmarks", text))
     if result.measured is not embedding:
-        text = f"on pairs of {count(result.measured.n)} objects drawn at random"
+        text = (
+            f"on pairs of {count(result.measured.n)} objects drawn at random"
+        )
         rows.append(("measured", text))
     if embedding.curvature:
         rows.append(("curvature", curvature_words(embedding)))
@@ -80,8 +87,14 @@ def facts(result: Result) -> list[tuple[str, str]]:
         ("R²", _r2(quality.r2)),
         ("off by over 10 %", _off(result)),
         ("worst objects", _worst(result)),
-        ("recall@10", f"{percent(quality.neighbors_kept)} of the 10 nearest neighbours are kept"),
-        ("S-STRESS", f"{stress}; distortion {significant(quality.distortion)} (1 is perfect)"),
+        (
+            "recall@10",
+            f"{percent(quality.neighbors_kept)} of the 10 nearest neighbours are kept",
+        ),
+        (
+            "S-STRESS",
+            f"{stress}; distortion {significant(quality.distortion)} (1 is perfect)",
+        ),
     ]
     if quality.negative_dissimilarities:
         below = count(quality.negative_dissimilarities)
@@ -95,10 +108,15 @@ def _axes(result: Result) -> str:
     """Say how much each axis explains."""
     embedding = result.embedding
     wholes: dict[str, str] = {}
-    for name, share in embedding.shares.items():  # alike where no eigenvalue is negative
+    for (
+        name,
+        share,
+    ) in embedding.shares.items():  # alike where no eigenvalue is negative
         wholes.setdefault(_listed(share, percent), CONVENTIONS[name])
     if wholes:
-        parts = [f"{shares} of the {whole}" for shares, whole in wholes.items()]
+        parts = [
+            f"{shares} of the {whole}" for shares, whole in wholes.items()
+        ]
         text = f"; they have {'; '.join(parts)}"
     elif np.isfinite(embedding.explained).any():
         text = f"; R² lost without each: {_listed(embedding.explained, short)}"
@@ -142,7 +160,10 @@ def _worst(result: Result) -> str:
     worst = [i for i in result.errors.worst() if errors[i] > 0]
     if not worst:
         return "none"
-    texts = [f"{object_name(labels, i)} ({percent(float(errors[i]))})" for i in worst]
+    texts = [
+        f"{object_name(labels, i)} ({percent(float(errors[i]))})"
+        for i in worst
+    ]
     texts[0] = texts[0].replace(" %)", " % mean relative error)")
     text = ", ".join(texts)
     if labels is None:
@@ -164,7 +185,10 @@ def suggestion(result: Result, wanted: NComponents) -> str:
         tries.append(f"-k {more}")
     if embedding.method != "refined":
         tries.append("--method refined")
-    elif k in (2, 3):  # where "relative" keeps fewer neighbours than "distance"
+    elif k in (
+        2,
+        3,
+    ):  # where "relative" keeps fewer neighbours than "distance"
         if embedding.loss == "squared" and not chosen:
             tries.append(f"-k {k},0 --loss distance, for a plot")
     elif embedding.loss != "relative" and embedding.n >= RELATIVE_FROM:
@@ -188,12 +212,16 @@ _COLUMNS: tuple[tuple[str, str, Callable[[float], str], bool], ...] = (
 
 def comparison_table(title: str, rows: Sequence[ComparedMethod]) -> Table:
     """Make a row per method; a star marks the best value of a column."""
-    columns: dict[str, Sequence[Any]] = {"method": [row.method for row in rows]}
+    columns: dict[str, Sequence[Any]] = {
+        "method": [row.method for row in rows]
+    }
     for header, field, write, more_is_better in _COLUMNS:
         values = [getattr(row.quality, field) for row in rows]
         columns[header] = _starred(values, write, most=more_is_better)
     columns["signs"] = [signature(row.embedding.signature) for row in rows]
-    columns["seconds"] = _starred([row.seconds for row in rows], "{:.3f}".format)
+    columns["seconds"] = _starred(
+        [row.seconds for row in rows], "{:.3f}".format
+    )
     lines = zip(*columns.values(), strict=True)
     return _table(title, list(columns), lines, padding=0, pad_edge=False)
 
@@ -207,7 +235,9 @@ def curve_table(curves: StressCurves) -> Table:
     return _table("STRESS / ‖D‖²", ["k", *curves.stress], rows)
 
 
-def _table(title: str, header: Sequence[str], rows: Iterable[Any], **look: Any) -> Table:
+def _table(
+    title: str, header: Sequence[str], rows: Iterable[Any], **look: Any
+) -> Table:
     table = Table(
         title=visible(title),
         title_justify="left",
@@ -223,7 +253,10 @@ def _table(title: str, header: Sequence[str], rows: Iterable[Any], **look: Any) 
 
 
 def _starred(
-    values: Sequence[float], write: Callable[[float], str], *, most: bool = False
+    values: Sequence[float],
+    write: Callable[[float], str],
+    *,
+    most: bool = False,
 ) -> list[Text]:
     texts, best = marked(values, write, most=most)
     # A blank keeps the digits below each other.

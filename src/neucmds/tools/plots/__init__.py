@@ -6,7 +6,11 @@ pdf.
 
 from neucmds.tools.plots.coordinates import plot_bootstrap, plot_coordinates
 from neucmds.tools.plots.shepard import plot_shepard
-from neucmds.tools.plots.spectra import plot_scree, plot_spectrum, plot_stress_curve
+from neucmds.tools.plots.spectra import (
+    plot_scree,
+    plot_spectrum,
+    plot_stress_curve,
+)
 
 __all__ = [
     "plot_coordinates",

@@ -52,7 +52,9 @@ def as_colours(color: Any, n: int) -> Colours:
         color = to_numpy(color)
     texts = np.array([_text(value) for value in color], dtype=object)
     if len(texts) != n:
-        raise InputError(f"{option('color')} has {len(texts)} entries for {n} objects.")
+        raise InputError(
+            f"{option('color')} has {len(texts)} entries for {n} objects."
+        )
     known = texts != ""
     numbers = _numbers(texts, known)
     if numbers is not None:
@@ -88,7 +90,10 @@ def _numbers(texts: Any, known: Marks) -> Floats | None:
     except ValueError:
         return None
     different = np.unique(numbers[np.isfinite(numbers)])
-    if different.size <= MAX_NUMBERED_GROUPS and (different == np.round(different)).all():
+    if (
+        different.size <= MAX_NUMBERED_GROUPS
+        and (different == np.round(different)).all()
+    ):
         return None
     return numbers
 

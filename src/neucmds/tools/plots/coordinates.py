@@ -18,7 +18,13 @@ from neucmds.errors import InputError, option
 from neucmds.explore import Bootstrap
 from neucmds.tools.plots import figures
 from neucmds.tools.plots.colours import Colours, as_colours
-from neucmds.tools.plots.figures import GUIDE, NEGATIVE, POSITIVE, Floats, printable
+from neucmds.tools.plots.figures import (
+    GUIDE,
+    NEGATIVE,
+    POSITIVE,
+    Floats,
+    printable,
+)
 from neucmds.tools.plots.names import boxes_of_points, write_name, write_names
 
 if TYPE_CHECKING:
@@ -91,7 +97,9 @@ def plot_coordinates(
     notes = []
     groups = Colours()
     if color is None:
-        ax.scatter(*points.T, color=POSITIVE, **_point_style(len(points), size))
+        ax.scatter(
+            *points.T, color=POSITIVE, **_point_style(len(points), size)
+        )
     else:
         groups = as_colours(color, embedding.n)
         missing = int((~groups.known).sum())
@@ -206,7 +214,9 @@ def normal_ellipse(points: Floats, level: float = 0.95) -> Floats | None:
     radius = math.sqrt(-2 * math.log1p(-level))
     angle = np.linspace(0, 2 * np.pi, 100)
     circle = np.stack([np.cos(angle), np.sin(angle)])
-    outline: Floats = points.mean(axis=0) + radius * ((vectors * np.sqrt(values)) @ circle).T
+    outline: Floats = (
+        points.mean(axis=0) + radius * ((vectors * np.sqrt(values)) @ circle).T
+    )
     return outline
 
 
@@ -214,7 +224,9 @@ def _two_axes(embedding: Embedding, axes: Sequence[int]) -> tuple[int, int]:
     # One axis alone is drawn as a line.
     pair = checked_axes(axes, max(embedding.k, 2))
     if len(pair) != 2:
-        raise InputError(f"{option('axes', pair)} must be two different axes, as in (1, 2).")
+        raise InputError(
+            f"{option('axes', pair)} must be two different axes, as in (1, 2)."
+        )
     return pair[0], pair[1]
 
 
@@ -288,7 +300,9 @@ def _draw_colours(
     style = _point_style(len(points), size)
     known = colours.known
     if not known.all():
-        ax.scatter(*points[~known].T, color="#BBBBBB", **(style | {"zorder": 2}))
+        ax.scatter(
+            *points[~known].T, color="#BBBBBB", **(style | {"zorder": 2})
+        )
     if colours.numbers is not None:
         x, y = points[known].T
         drawn = ax.scatter(
@@ -344,10 +358,14 @@ def _draw_ellipses(
     ellipses: bool | float,
 ) -> None:
     if not colours.groups:
-        raise InputError(f"{option('ellipses')} need categories; pass them as {option('color')}.")
+        raise InputError(
+            f"{option('ellipses')} need categories; pass them as {option('color')}."
+        )
     level = 0.95 if ellipses is True else ellipses
     for g in range(len(colours.groups)):
-        _draw_ellipse(ax, points[colours.codes == g], colours.look(g)[0], level)
+        _draw_ellipse(
+            ax, points[colours.codes == g], colours.look(g)[0], level
+        )
 
 
 def _draw_ellipse(ax: Axes, points: Floats, colour: str, level: float) -> None:
@@ -374,7 +392,9 @@ def _draw_ellipse(ax: Axes, points: Floats, colour: str, level: float) -> None:
         )
 
 
-def _envfit(embedding: Embedding, pair: tuple[int, int], arrows: Any) -> EnvFit:
+def _envfit(
+    embedding: Embedding, pair: tuple[int, int], arrows: Any
+) -> EnvFit:
     """Return the fit of the variables that are drawn: those with an r² above zero."""
     if arrows is None:
         return EnvFit(pair, (), 0)
@@ -386,7 +406,9 @@ def _envfit(embedding: Embedding, pair: tuple[int, int], arrows: Any) -> EnvFit:
             f"{option('arrows')} were fitted to axes {fit.axes}, but axes {pair} are drawn; "
             "pass axes to envfit."
         )
-    return replace(fit, fits=tuple(variable for variable in fit.fits if variable.r2 > 0))
+    return replace(
+        fit, fits=tuple(variable for variable in fit.fits if variable.r2 > 0)
+    )
 
 
 def _draw_arrows(ax: Axes, fit: EnvFit, points: Floats) -> Floats:
@@ -402,7 +424,9 @@ def _draw_arrows(ax: Axes, fit: EnvFit, points: Floats) -> Floats:
                 s=60,
                 zorder=5,
             )
-    ends = np.array([vector.direction * math.sqrt(vector.r2) for vector in fit.vectors])
+    ends = np.array(
+        [vector.direction * math.sqrt(vector.r2) for vector in fit.vectors]
+    )
     if not ends.any():
         return ends
     # As vegan: the longest arrow reaches three quarters of the way to the border.
@@ -450,7 +474,9 @@ def _name_variables(
         if factor.p <= SIGNIFICANT:
             names = [f"{factor.name} {level}" for level in factor.levels]
             style = {"fontsize": 8, "fontstyle": "italic"}
-            _, taken = write_names(ax, factor.centroids, names, size, taken, **style)
+            _, taken = write_names(
+                ax, factor.centroids, names, size, taken, **style
+            )
     return taken
 
 
@@ -463,10 +489,16 @@ def _names(names: Any, embedding: Embedding) -> Sequence[str]:
     """Return the name of each object; empty where there is none."""
     if names is True:
         return embedding.labels or [str(i) for i in range(embedding.n)]
-    if names is None and embedding.n <= MOST_NAMED and embedding.labels is not None:
+    if (
+        names is None
+        and embedding.n <= MOST_NAMED
+        and embedding.labels is not None
+    ):
         return embedding.labels
     if names is None or names is False:
         return [""] * embedding.n
     if len(names) != embedding.n:
-        raise InputError(f"{option('names')} has {len(names)} entries for {embedding.n} objects.")
+        raise InputError(
+            f"{option('names')} has {len(names)} entries for {embedding.n} objects."
+        )
     return [str(name) for name in names]

@@ -82,7 +82,9 @@ def place_legend(
     numbers = [str(i) for i in range(len(names))]
     if is_ours(ax):
         figure: Any = ax.figure
-        legend = figure.legend(handles, numbers, loc=location, frameon=False, **options)
+        legend = figure.legend(
+            handles, numbers, loc=location, frameon=False, **options
+        )
     else:
         legend = ax.legend(handles, numbers, **options)
     for text, name in zip(legend.get_texts(), names, strict=True):
@@ -102,7 +104,9 @@ def legend_below(ax: Axes, columns: int) -> None:
         return
     if not is_ours(ax):
         columns = 1
-    legend = place_legend(ax, "outside lower center", handles, names, ncols=columns)
+    legend = place_legend(
+        ax, "outside lower center", handles, names, ncols=columns
+    )
     for handle in legend.legend_handles:
         if hasattr(handle, "set_sizes"):
             handle.set_sizes([30])
@@ -127,7 +131,10 @@ def with_minus(text: str) -> str:
 
 def printable(text: str) -> str:
     """Escape control characters, for which fonts have no glyphs."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode()
+        for c in text
+    )
 
 
 def percent(share: float) -> str:

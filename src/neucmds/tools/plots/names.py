@@ -37,7 +37,9 @@ def write_names(
             text.remove()
             continue
         centre = (free[0, :2] + free[0, 2:]) / 2
-        text.set_position((centre - ax.transData.transform(point)) * 72 / ax.figure.dpi)
+        text.set_position(
+            (centre - ax.transData.transform(point)) * 72 / ax.figure.dpi
+        )
         taken = np.vstack([taken, free[0]])
         texts.append(text)
     return texts, taken
@@ -80,13 +82,17 @@ def _radius(ax: Axes, size: float) -> float:
 def _is_free(ax: Axes, boxes: Floats, taken: Floats) -> Any:
     """Tell which boxes lie inside the Axes and overlap none that is taken."""
     inside = (boxes[:, :2] >= ax.bbox.min) & (boxes[:, 2:] <= ax.bbox.max)
-    apart = (boxes[:, None, :2] >= taken[:, 2:]) | (boxes[:, None, 2:] <= taken[:, :2])
+    apart = (boxes[:, None, :2] >= taken[:, 2:]) | (
+        boxes[:, None, 2:] <= taken[:, :2]
+    )
     return np.all(inside, axis=1) & np.all(np.any(apart, axis=2), axis=1)
 
 
 def _boxes_around(ax: Axes, text: Any, point: Floats, size: float) -> Floats:
     """Return boxes for a text that touch a point's circle: nearer ones, then farther ones."""
-    sides = np.array([(x, y) for x in (1, 0, -1) for y in (0, 1, -1) if x or y])
+    sides = np.array(
+        [(x, y) for x in (1, 0, -1) for y in (0, 1, -1) if x or y]
+    )
     half = text.get_window_extent().size / 2
     boxes = []
     for gap in (1.0, 5.0):

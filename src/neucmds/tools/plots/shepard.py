@@ -72,7 +72,9 @@ def plot_shepard(
     """
     squared = embedding.squared if squared is None else squared
     missing: Any = embedding.missing
-    problem = prepare(D, squared=squared, symmetrize=symmetrize, missing=missing)
+    problem = prepare(
+        D, squared=squared, symmetrize=symmetrize, missing=missing
+    )
     pairs = sampled_pairs(problem, embedding, max_pairs, random_state)
     ax = figures.axes_or_new(ax)
     _scatter_pairs(ax, pairs)
@@ -178,7 +180,10 @@ def _scatter_pairs(ax: Axes, pairs: SampledPairs) -> None:
     if pairs.given.size > 2000:
         style = {"s": 6, "linewidths": 0, "rasterized": True}
     negative = pairs.fitted < 0
-    for drawn, colour, name in ((~negative, POSITIVE, "D̂ ≥ 0"), (negative, NEGATIVE, "D̂ < 0")):
+    for drawn, colour, name in (
+        (~negative, POSITIVE, "D̂ ≥ 0"),
+        (negative, NEGATIVE, "D̂ < 0"),
+    ):
         count = int(drawn.sum())
         # Pairs of either kind stay visible among the others, also where they are few.
         style["alpha"] = float(np.clip(1500 / max(count, 1), 0.12, 0.7))

@@ -17,7 +17,14 @@ from neucmds.problem.dense import Dense
 from neucmds.spectrum.solve import solve_for
 from neucmds.spectrum.spectrum import Spectrum, full_spectrum
 from neucmds.tools.plots import figures
-from neucmds.tools.plots.figures import GUIDE, METHOD_STYLES, NEGATIVE, POSITIVE, Floats, Marks
+from neucmds.tools.plots.figures import (
+    GUIDE,
+    METHOD_STYLES,
+    NEGATIVE,
+    POSITIVE,
+    Floats,
+    Marks,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +70,9 @@ def plot_spectrum(
     is_kept = mark_kept(lam, kept)
     seen = is_seen(lam)
     rank = ranks(lam)
-    for part, name, colour, chosen in _parts(np.where(seen, lam, 0.0), is_kept):
+    for part, name, colour, chosen in _parts(
+        np.where(seen, lam, 0.0), is_kept
+    ):
         style: dict[str, Any] = {
             "s": 14,
             "facecolors": "none",
@@ -94,7 +103,9 @@ def plot_spectrum(
     ax.set_ylabel("eigenvalue of B")
     positive = int((lam[seen] > 0).sum())
     negative = int((lam[seen] < 0).sum())
-    title = f"Spectrum: {positive:,} positive, {negative:,} negative eigenvalues"
+    title = (
+        f"Spectrum: {positive:,} positive, {negative:,} negative eigenvalues"
+    )
     if not complete:
         title += ", the largest of all"
     figures.set_title(ax, title)
@@ -271,7 +282,9 @@ def spectrum_of(problem: Dense) -> Spectrum:
     )
 
 
-def _eigenvalues(D: Any, squared: bool, symmetrize: bool) -> tuple[Floats, float, bool]:
+def _eigenvalues(
+    D: Any, squared: bool, symmetrize: bool
+) -> tuple[Floats, float, bool]:
     """Return eigenvalues of B by magnitude, its trace, and whether they are all."""
     if not isinstance(D, Spectrum) and _is_vector(D):
         values = np.asarray(to_numpy(D), dtype=np.float64)
@@ -287,12 +300,17 @@ def _is_vector(D: Any) -> bool:
     return len(getattr(D, "shape", ())) == 1
 
 
-def _parts(values: Floats, is_kept: Marks) -> Iterator[tuple[Marks, str, str, bool]]:
+def _parts(
+    values: Floats, is_kept: Marks
+) -> Iterator[tuple[Marks, str, str, bool]]:
     """Yield who is positive and kept, positive and dropped, and so on: name, colour, whether kept.
 
     Parts without members are left out.
     """
-    for sign, colour, name in ((1, POSITIVE, "positive"), (-1, NEGATIVE, "negative")):
+    for sign, colour, name in (
+        (1, POSITIVE, "positive"),
+        (-1, NEGATIVE, "negative"),
+    ):
         for chosen in (True, False):
             part = (np.sign(values) == sign) & (is_kept == chosen)
             if part.any():

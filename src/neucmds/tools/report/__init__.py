@@ -96,7 +96,9 @@ def write_report(
     target = Path(path)
     check_new(target, overwrite)
     check_packages()
-    table = objects_table(metadata, embedding.labels, embedding.n, metadata_missing, color_by)
+    table = objects_table(
+        metadata, embedding.labels, embedding.n, metadata_missing, color_by
+    )
     findings = Findings(embedding)
     if D is not None:
         problem = prepare(
@@ -108,13 +110,18 @@ def write_report(
             missing=missing,
             keep_copy=True,
         )
-        findings = gather(embedding, problem, replicates, random_state, callback)
+        findings = gather(
+            embedding, problem, replicates, random_state, callback
+        )
     versions = [f"{package} {version(package)}" for package in PACKAGES]
     made = [
         ("command", command),
         ("seed", str(random_state)),
         ("neucmds", neucmds.__version__),
-        ("with", ", ".join([f"Python {platform.python_version()}", *versions])),
+        (
+            "with",
+            ", ".join([f"Python {platform.python_version()}", *versions]),
+        ),
     ]
     page = render(findings, title or target.stem, made, table, color_by)
     with atomic_file(target, overwrite=overwrite) as file:

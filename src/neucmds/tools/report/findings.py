@@ -32,7 +32,11 @@ from neucmds.place.dimension import among
 from neucmds.problem.components import spaced_ks
 from neucmds.problem.dense import Dense
 from neucmds.spectrum.operators.dense import DenseGram
-from neucmds.tools.plots.shepard import SampledPairs, sampled_pairs, sq_fitted_of
+from neucmds.tools.plots.shepard import (
+    SampledPairs,
+    sampled_pairs,
+    sq_fitted_of,
+)
 from neucmds.tools.plots.spectra import MOST_COMPLETE
 
 # Numbers of coordinates at which every method is fitted and measured in full.
@@ -83,11 +87,17 @@ def gather(
         notify(callback, "looking for the nearest by D and by D̂")
         findings = replace(findings, nearest=nearest_of(embedding, problem))
     if replicates:
-        seeded: Any = {"random_state": random_state, "callback": callback, "embedding": embedding}
+        seeded: Any = {
+            "random_state": random_state,
+            "callback": callback,
+            "embedding": embedding,
+        }
         findings = replace(
             findings,
             stability=bootstrap(problem, n_boot=replicates, **seeded),
-            stress_test=stress_test(problem, permutations=replicates, **seeded),
+            stress_test=stress_test(
+                problem, permutations=replicates, **seeded
+            ),
         )
     if problem.weights is not None:
         return findings
@@ -96,13 +106,19 @@ def gather(
     for k in LADDER:
         if k < sample.n:
             notify(callback, f"every method at k = {k}")
-            ladder.append(compare(sample, k, ALL_METHODS, random_state=random_state))
+            ladder.append(
+                compare(sample, k, ALL_METHODS, random_state=random_state)
+            )
     notify(callback, "comparing every method and loss")
     k = max(1, embedding.requested)
-    comparison = compare(problem, k, COMPARED, random_state=random_state, callback=callback)
+    comparison = compare(
+        problem, k, COMPARED, random_state=random_state, callback=callback
+    )
     return replace(
         findings,
-        diagnosis=diagnose(problem, random_state=random_state, callback=callback),
+        diagnosis=diagnose(
+            problem, random_state=random_state, callback=callback
+        ),
         curves=stress_curve(problem, callback=callback),
         ladder=tuple(ladder),
         comparison=comparison,
@@ -110,7 +126,9 @@ def gather(
     )
 
 
-def nearest_of(embedding: Embedding, problem: Dense) -> dict[str, npt.NDArray[Any]]:
+def nearest_of(
+    embedding: Embedding, problem: Dense
+) -> dict[str, npt.NDArray[Any]]:
     """Find the nearest objects of each by D and by D̂, with D and D̂ of these pairs, squared.
 
     −1 stands for an object where fewer are known.
@@ -125,10 +143,14 @@ def nearest_of(embedding: Embedding, problem: Dense) -> dict[str, npt.NDArray[An
         sq_given = to_numpy(block).astype(np.float64)
         if problem.weights is not None:
             sq_given[to_numpy(problem.weights[rows, :]) == 0] = np.inf
-        given_of_fitted[rows] = np.take_along_axis(sq_given, by_fitted[rows], axis=1)
+        given_of_fitted[rows] = np.take_along_axis(
+            sq_given, by_fitted[rows], axis=1
+        )
         np.fill_diagonal(sq_given[:, rows], np.inf)
         by_given[rows] = np.argsort(sq_given, axis=1, kind="stable")[:, :count]
-        given_of_given[rows] = np.take_along_axis(sq_given, by_given[rows], axis=1)
+        given_of_given[rows] = np.take_along_axis(
+            sq_given, by_given[rows], axis=1
+        )
     objects = np.arange(n)[:, None]
     known = np.isfinite(given_of_given)
     return {

@@ -18,7 +18,11 @@ from neucmds.ecology.metadata import column_values
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.explore.comparison import COMPARED
-from neucmds.tools.plots.colours import GROUP_COLOURS, GROUP_MARKERS, as_colours
+from neucmds.tools.plots.colours import (
+    GROUP_COLOURS,
+    GROUP_MARKERS,
+    as_colours,
+)
 from neucmds.tools.plots.coordinates import axis_label, default_axes
 from neucmds.tools.plots.figures import (
     METHOD_STYLES,
@@ -28,7 +32,13 @@ from neucmds.tools.plots.figures import (
     printable,
 )
 from neucmds.tools.plots.shepard import on_scale
-from neucmds.tools.plots.spectra import by_magnitude, is_seen, kept_words, mark_kept, ranks
+from neucmds.tools.plots.spectra import (
+    by_magnitude,
+    is_seen,
+    kept_words,
+    mark_kept,
+    ranks,
+)
 from neucmds.tools.report import words
 from neucmds.tools.report.findings import LISTED, Findings
 
@@ -41,7 +51,11 @@ MOST_SVG = 3000
 # Numbers of objects.
 INDEX = "<u4"
 # Curves against k, and their fields of `Quality`.
-MEASURED = {"stress": "normalized_stress", "r2": "r2", "neighbours": "neighbors_kept"}
+MEASURED = {
+    "stress": "normalized_stress",
+    "r2": "r2",
+    "neighbours": "neighbors_kept",
+}
 
 # Field of `Quality`, header, format, whether more is better.
 MEASURES: tuple[tuple[str, str, Callable[[float], str], bool], ...] = (
@@ -108,9 +122,14 @@ def _template() -> Any:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    environment.policies["json.dumps_kwargs"] = {
+        "separators": (",", ":"),
+        "allow_nan": False,
+    }
     # The commands write what a terminal can show.
-    environment.filters["minus"] = lambda text: re.sub(r"(?<!\w)-(?=\d)", "−", str(text))
+    environment.filters["minus"] = lambda text: re.sub(
+        r"(?<!\w)-(?=\d)", "−", str(text)
+    )
     for name in ("count", "percent", "significant"):
         environment.filters[name] = getattr(words, name)
     environment.globals |= {"words": words, "zip": zip}
@@ -118,7 +137,11 @@ def _template() -> Any:
 
 
 def _asset(name: str) -> str:
-    return resources.files("neucmds.tools.report").joinpath(name).read_text(encoding="utf-8")
+    return (
+        resources.files("neucmds.tools.report")
+        .joinpath(name)
+        .read_text(encoding="utf-8")
+    )
 
 
 def _plotly_script() -> str:
@@ -161,12 +184,18 @@ def _tenths(found: Findings) -> list[Data]:
 
 def _axis_columns(embedding: Embedding) -> Data:
     """Return measures of each coordinate by the header of their column."""
-    columns = {"weight": to_numpy(embedding.weights), "R² lost without it": embedding.explained}
+    columns = {
+        "weight": to_numpy(embedding.weights),
+        "R² lost without it": embedding.explained,
+    }
     for name, share in embedding.shares.items():
         columns[f"share of the {words.CONVENTIONS[name]}"] = share
     if embedding.landmarks is None:
         return columns
-    return {f"{title} (of {embedding._landmarks_alone})": columns[title] for title in columns}
+    return {
+        f"{title} (of {embedding._landmarks_alone})": columns[title]
+        for title in columns
+    }
 
 
 def _methods(found: Findings) -> Data:
@@ -177,7 +206,10 @@ def _methods(found: Findings) -> Data:
     fit = f"this page: {embedding.method}, {embedding.loss} loss{curvature_note(embedding)}"
     rows = found.comparison.methods
     qualities = [found.quality, *(row.quality for row in rows)]
-    signatures = [embedding.signature, *(row.embedding.signature for row in rows)]
+    signatures = [
+        embedding.signature,
+        *(row.embedding.signature for row in rows),
+    ]
     columns = []
     for field, title, write, more in MEASURES:
         values = [float(getattr(quality, field)) for quality in qualities]
@@ -202,7 +234,8 @@ def _payload(
         "n": embedding.n,
         "mostSvg": MOST_SVG,
         "mostAxes": MOST_COLUMNS,
-        "names": embedding.labels and [printable(name) for name in embedding.labels],
+        "names": embedding.labels
+        and [printable(name) for name in embedding.labels],
         "squared": embedding.squared,
         "colours": {"positive": POSITIVE, "negative": NEGATIVE},
         "groupColours": GROUP_COLOURS,
@@ -223,8 +256,12 @@ def _payload(
 
 def _spectrum(found: Findings) -> Data | None:
     """Return eigenvalues by magnitude, their rank per sign, and which are kept."""
-    kept = np.asarray(to_numpy(found.embedding.info.eigenvalues), dtype=np.float64)
-    lam = by_magnitude(kept if found.curves is None else found.curves.eigenvalues)
+    kept = np.asarray(
+        to_numpy(found.embedding.info.eigenvalues), dtype=np.float64
+    )
+    lam = by_magnitude(
+        kept if found.curves is None else found.curves.eigenvalues
+    )
     lam = lam[is_seen(lam)]
     if not lam.size:
         return None
@@ -234,7 +271,10 @@ def _spectrum(found: Findings) -> Data | None:
         "values": lam,
         "rank": ranks(lam),
         "kept": is_kept.astype(int),
-        "keptSigns": [np.count_nonzero(signs > 0), np.count_nonzero(signs < 0)],
+        "keptSigns": [
+            np.count_nonzero(signs > 0),
+            np.count_nonzero(signs < 0),
+        ],
         "words": kept_words(found.embedding),
         "complete": found.diagnosis is not None and found.diagnosis.complete,
         "trace": found.embedding.info.trace,
@@ -258,7 +298,9 @@ def _axes(embedding: Embedding) -> Data:
     }
 
 
-def _columns(found: Findings, metadata: Any, color_by: str | None) -> list[Data]:
+def _columns(
+    found: Findings, metadata: Any, color_by: str | None
+) -> list[Data]:
     """Return what can colour the points: the columns of the metadata, and the mean error."""
     columns: list[Data] = []
     titles = []
@@ -271,12 +313,16 @@ def _columns(found: Findings, metadata: Any, color_by: str | None) -> list[Data]
         if colours.numbers is not None:
             column["numbers"] = _packed(colours.numbers)
         else:
-            column["groups"] = _packed(colours.codes, "u1")  # 255 where there is none
+            column["groups"] = _packed(
+                colours.codes, "u1"
+            )  # 255 where there is none
             column["order"] = [printable(name) for name in colours.groups]
         columns.append(column)
     if found.errors is not None:
         error = _packed(100 * found.errors.of_object)
-        columns.append({"title": "mean error of the object in %", "numbers": error})
+        columns.append(
+            {"title": "mean error of the object in %", "numbers": error}
+        )
     return columns
 
 
@@ -298,17 +344,27 @@ def _curves(found: Findings) -> Data | None:
     if found.curves is None:
         return None
     ks = [rung.requested for rung in found.ladder]
-    document: Data = {"here": {"k": found.embedding.k, "method": found.embedding.method}}
+    document: Data = {
+        "here": {"k": found.embedding.k, "method": found.embedding.method}
+    }
     for what, field in MEASURED.items():
         document["here"][what] = getattr(found.quality, field)
         document[what] = []
         for row in found.ladder[0].methods:
-            values = [getattr(rung[row.method].quality, field) for rung in found.ladder]
-            document[what].append({"method": row.method, "ks": ks, "values": values})
+            values = [
+                getattr(rung[row.method].quality, field)
+                for rung in found.ladder
+            ]
+            document[what].append(
+                {"method": row.method, "ks": ks, "values": values}
+            )
     curves = found.curves
     document["turning"] = None
     if curves.paradox:
-        document["turning"] = [curves.best_k, curves.best_stress / curves.sq_norm]
+        document["turning"] = [
+            curves.best_k,
+            curves.best_stress / curves.sq_norm,
+        ]
     return document
 
 
@@ -318,7 +374,10 @@ def _pairs(found: Findings, tenths: list[Data]) -> Data | None:
         return None
     band = None
     if pairs.given.size >= 500:
-        errors = [[100 * part[name] for part in tenths] for name in ("least", "error", "most")]
+        errors = [
+            [100 * part[name] for part in tenths]
+            for name in ("least", "error", "most")
+        ]
         band = {"x": [part["middle"] for part in tenths], "y": errors}
     return {
         "left": _packed(pairs.left, INDEX),
@@ -372,7 +431,9 @@ def _stability(found: Findings) -> Data | None:
 
 
 def _packed(values: Any, kind: str = "<f4") -> dict[str, str]:
-    with np.errstate(over="ignore"):  # beyond single precision: infinite, and not drawn
+    with np.errstate(
+        over="ignore"
+    ):  # beyond single precision: infinite, and not drawn
         data = np.asarray(values).astype(kind).tobytes()
     return {
         "kind": kind.lstrip("<"),

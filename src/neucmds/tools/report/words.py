@@ -29,7 +29,11 @@ def significant(value: float | None, digits: int = 4) -> str:
     if value is None or math.isnan(value):
         return UNKNOWN
     # 1.7e9 for 1.7e+09: a table of nine columns has to fit into 80.
-    return re.sub(r"e([+-])0*(\d)", lambda m: f"e{m[1].strip('+')}{m[2]}", f"{value:.{digits}g}")
+    return re.sub(
+        r"e([+-])0*(\d)",
+        lambda m: f"e{m[1].strip('+')}{m[2]}",
+        f"{value:.{digits}g}",
+    )
 
 
 def short(value: float) -> str:
@@ -65,7 +69,11 @@ def curvature_words(embedding: Embedding) -> str:
     """Say what the curvature of an embedding means."""
     if not embedding.curvature:
         return "0: flat"
-    kind = "hyperbolic, as trees and networks" if embedding.curvature < 0 else "spherical"
+    kind = (
+        "hyperbolic, as trees and networks"
+        if embedding.curvature < 0
+        else "spherical"
+    )
     return f"{with_minus(f'{embedding.curvature:.3g}')} / (mean d)²: {kind}"
 
 
@@ -83,10 +91,15 @@ def clean(value: Any) -> Any:
 
 
 def marked(
-    values: Sequence[float], write: Callable[[float], str], *, most: bool = False
+    values: Sequence[float],
+    write: Callable[[float], str],
+    *,
+    most: bool = False,
 ) -> tuple[list[str], set[int]]:
     """Write a column of numbers, and mark the best; those that read the same share the mark."""
-    texts = [UNKNOWN if math.isnan(value) else write(value) for value in values]
+    texts = [
+        UNKNOWN if math.isnan(value) else write(value) for value in values
+    ]
     choose = np.nanmax if most else np.nanmin
     if set(texts) <= {UNKNOWN}:
         return texts, set()
@@ -94,7 +107,9 @@ def marked(
     return texts, {i for i, text in enumerate(texts) if text == best}
 
 
-def diagnosis_facts(diagnosis: Diagnosis, squared: bool) -> list[tuple[str, str]]:
+def diagnosis_facts(
+    diagnosis: Diagnosis, squared: bool
+) -> list[tuple[str, str]]:
     """Return names and values of the rows that `diagnose` prints."""
     scale = "squared dissimilarities" if squared else "dissimilarities"
     low = unsquared(diagnosis.smallest, squared)
@@ -114,13 +129,17 @@ def diagnosis_facts(diagnosis: Diagnosis, squared: bool) -> list[tuple[str, str]
     ]
 
 
-def outlying(diagnosis: Diagnosis, squared: bool, labels: Sequence[str] | None) -> str:
+def outlying(
+    diagnosis: Diagnosis, squared: bool, labels: Sequence[str] | None
+) -> str:
     """Name the first outlying entries of D."""
     entries = diagnosis.outliers.entries
     pairs = []
     for i, j, sq_value in entries[:LISTED]:
         value = significant(unsquared(sq_value, squared))
-        pairs.append(f"{value} between {object_name(labels, i)} and {object_name(labels, j)}")
+        pairs.append(
+            f"{value} between {object_name(labels, i)} and {object_name(labels, j)}"
+        )
     typical = significant(unsquared(diagnosis.outliers.typical, squared))
     text = f"Outlying entries, where {typical} is typical: {'; '.join(pairs)}"
     if len(entries) > LISTED:
@@ -176,7 +195,11 @@ def _triangles(triangles: Triangles | None) -> str:
     ratio = triangles.worst_ratio
     if math.isinf(ratio):
         return f"{text}; at worst the other two sides are zero"
-    worst = f"{short(ratio)} times" if ratio >= 2 else f"{percent(ratio - 1)} more than"
+    worst = (
+        f"{short(ratio)} times"
+        if ratio >= 2
+        else f"{percent(ratio - 1)} more than"
+    )
     return f"{text}; at worst a side is {worst} the sum of the other two"
 
 
@@ -198,7 +221,9 @@ def _suggestion(diagnosis: Diagnosis) -> str:
 
 def _beyond_noise(diagnosis: Diagnosis) -> str:
     positive, negative = diagnosis.certain
-    text = f"{positive} positive and {negative} negative eigenvalues for certain"
+    text = (
+        f"{positive} positive and {negative} negative eigenvalues for certain"
+    )
     if diagnosis.beyond_noise != diagnosis.certain:
         text += ", at most {} and {}".format(*diagnosis.beyond_noise)
     low, high = diagnosis.noise_band
