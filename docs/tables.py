@@ -364,10 +364,6 @@ def goes_with() -> str:
         ),
         ("features", "loss"): fits,
         ("features", "n_init"): fits,
-        ("features", "checkpoint"): (
-            "yes",
-            "if their D does not fit in memory, or the metric is a function",
-        ),
         ("graph", "missing"): complete,
         ("graph", "symmetrize"): paths,
         ("graph", "n_pairs"): (

@@ -140,29 +140,3 @@ def test_progress_is_heard_in_calls(capsys):
     assert steps[-1][0] == steps[-1][1]
     NeucMDS(2, metric=Edits(), verbose=1).fit(WORDS[:60])
     assert "1.77k/1.77k" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("how", [{}, {"n_pairs": 40}], ids=["all", "sampled"])
-def test_an_interruption_keeps_the_calls_that_were_made(
-    how, tmp_path, monkeypatch
-):
-    monkeypatch.setattr("neucmds.backend.checkpoint.INTERVAL", 0.0)
-    edits, stop, words = Edits(), 800, WORDS[:60]
-    kept = {"checkpoint": tmp_path / "kept", "random_state": 0, **how}
-
-    def metric(a, b):
-        if edits.calls == stop:
-            raise KeyboardInterrupt
-        return edits(a, b)
-
-    with pytest.raises(KeyboardInterrupt):
-        neuc_mds(words, 2, metric=metric, **kept)
-    stop = None
-    monkeypatch.setattr("neucmds.backend.checkpoint.INTERVAL", 60.0)
-    found = neuc_mds(words, 2, metric=metric, **kept)
-    assert not list(tmp_path.iterdir())
-    again = edits.calls
-    whole = neuc_mds(words, 2, metric=metric, random_state=0, **how)
-    # What is lost is the round of calls that was not finished.
-    assert again - (edits.calls - again) < 500
-    np.testing.assert_allclose(found.coordinates, whole.coordinates, atol=1e-8)

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from os import PathLike, fspath
 from typing import Any, Literal
 
-import numpy as np
-
-from neucmds.backend.arrays import Array, is_numpy, to_numpy
-from neucmds.backend.checkpoint import Checkpoint
 from neucmds.embedding import Embedding
-from neucmds.errors import InputError, option
 from neucmds.fitting import fit, warn_of_surprises
 from neucmds.large.landmarks import embed_by_landmarks
 from neucmds.large.listed import embed_pairs
 from neucmds.large.sampled import embed_features, embed_graph
 from neucmds.options import (
     DEFAULT_METHOD,
-    GOALS,
-    KEPT,
     PRECOMPUTED,
     SHORTEST_PATH,
     Callback,
@@ -30,17 +22,15 @@ from neucmds.options import (
     kind_of,
 )
 from neucmds.prepared import read_dense
-from neucmds.problem.calls import Tape, watched
+from neucmds.problem.calls import watched
 from neucmds.problem.components import N_COMPONENTS, NComponents
 from neucmds.problem.containers import as_objects, named_features
-from neucmds.problem.dense import Dense
 from neucmds.problem.graph import named_graph
 from neucmds.problem.metrics import BoundMetric, refuse_params
 from neucmds.problem.names import row_names
 from neucmds.problem.pairs import as_pairs
 from neucmds.problem.validation import as_labels
 from neucmds.spectrum.operators.choose import lazy_if_large
-from neucmds.spectrum.operators.dense import DenseGram
 
 __all__ = ["neuc_mds"]
 
@@ -67,7 +57,6 @@ def neuc_mds(
     n_init: int | None = None,
     init: Any = None,
     callback: Callback | None = None,
-    checkpoint: str | PathLike[str] | None = None,
 ) -> Embedding:
     """Embed dissimilarities as real coordinates with a sign per coordinate.
 
@@ -177,11 +166,6 @@ def neuc_mds(
         ``callback(step, total, what)`` gets, after an iteration of "refined", its number,
         `max_iter` and the loss as a float; while a D outside memory is read, the rows read, n and
         the name of the pass; before other long steps, 0, None and a short text.
-    checkpoint : path, optional
-        For "refined" of listed pairs, or of a D that is not held in memory: a file to which the
-        coordinates are written every few seconds. After an interruption the same call continues
-        from it; the file is removed at the end. Another D or other parameters are refused. Results
-        of a function as `metric` are kept beside it, in ``CHECKPOINT.calls``.
 
     Returns
     -------
@@ -215,7 +199,6 @@ def neuc_mds(
         n_init=n_init,
         init=init,
         callback=callback,
-        checkpoint=checkpoint,
     )
     embedding = embed(data, options)
     warn_of_surprises(embedding)
@@ -228,8 +211,7 @@ def embed(data: Any, options: Options, labels: Any = None) -> Embedding:
     options = replace(options, metric=metric, metric_params=None)
     kind = kind_of(data, options)
     check_support(options, kind)
-    tape = _tape(data, options, kind)
-    with watched(options.callback, tape):
+    with watched(options.callback):
         if kind == "landmarks":
             embedding = embed_by_landmarks(data, options, labels)
         elif kind in ("large graph", "sampled", "pairs"):
@@ -240,13 +222,7 @@ def embed(data: Any, options: Options, labels: Any = None) -> Embedding:
             problem = read_dense(
                 data, options, labels, keep_copy=options.method == "refined"
             )
-            is_stored = isinstance(problem.gram, DenseGram)
-            if options.checkpoint is None or (is_stored and tape is not None):
-                embedding = fit(problem, replace(options, checkpoint=None))
-            else:
-                embedding = _resume(problem, options)
-    if tape is not None:
-        tape.remove()
+            embedding = fit(problem, options)
     return embedding
 
 
@@ -287,62 +263,3 @@ def _as_rows(data: Any, options: Options, labels: Any) -> tuple[Any, Any, Any]:
     if labels is None:
         labels = row_names(data)
     return *bound.numbered(items), labels
-
-
-def _tape(data: Any, options: Options, kind: str) -> Tape | None:
-    """Return what keeps the calls of a user's function, beside `checkpoint`."""
-    metric = options.metric
-    is_called = (
-        isinstance(metric, BoundMetric)
-        and callable(metric.metric)
-        and is_numpy(data)
-    )
-    if options.checkpoint is None or not is_called:
-        return None
-    return Tape(
-        f"{fspath(options.checkpoint)}.calls",
-        data if metric.items is None else metric.items,
-        getattr(metric.metric, "__name__", "the metric"),
-        metric.params,
-        (
-            options.n_components,
-            options.loss,
-            options.random_state,
-            options.n_pairs,
-            kind,
-        ),
-    )
-
-
-def _resume(problem: Dense, options: Options) -> Embedding:
-    """Continue an interrupted fit, and keep the coordinates of every step."""
-    if isinstance(problem.gram, DenseGram):
-        raise InputError(f"{option('checkpoint')} {KEPT}")
-    if options.init is None and isinstance(
-        options.n_components, (*GOALS, tuple, list)
-    ):
-        raise InputError(
-            f"{option('n_components', options.n_components)} takes many descents, and "
-            f"{option('checkpoint')} keeps the coordinates of one; pass a whole number, or leave "
-            "one of them out."
-        )
-    assert options.checkpoint is not None
-    checkpoint = Checkpoint(
-        options.checkpoint,
-        # In single precision, since the last digits depend on the number of threads.
-        to_numpy(problem.gram.row_means).astype(np.float32),
-        options.n_components,
-        options.tol,
-        options.max_iter,
-        options.init,
-    )
-    if checkpoint.held:
-        start = checkpoint.held["coordinates"], checkpoint.held["signs"]
-        options = replace(options, init=start)
-
-    def keep(coordinates: Array, signs: Array) -> None:
-        checkpoint.save(coordinates=coordinates, signs=signs)
-
-    embedding = fit(problem, options, keep)
-    checkpoint.remove()
-    return embedding

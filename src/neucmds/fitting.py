@@ -30,7 +30,7 @@ from neucmds.prepared import dense_gram, refuse_weights
 from neucmds.problem.components import AUTO, Components, spaced_ks
 from neucmds.problem.dense import Dense
 from neucmds.problem.weights import refuse_parts_of
-from neucmds.refine.descent import FEW_OBJECTS, Keep, Limits
+from neucmds.refine.descent import FEW_OBJECTS, Limits
 from neucmds.refine.gaps import complete_and_refine
 from neucmds.refine.loss_starts import refine_for_loss
 from neucmds.refine.pairwise import minimize
@@ -53,10 +53,8 @@ MOST_FOR_SHARE = 2000
 FIRST_FOR_SHARE = 16
 
 
-def fit(
-    problem: Dense, options: Options, keep: Keep | None = None
-) -> Embedding:
-    """Embed a dense problem; `keep` is called with coordinates and signs after every step."""
+def fit(problem: Dense, options: Options) -> Embedding:
+    """Embed a dense problem."""
     if isinstance(options.n_components, GOALS):
         return _fit_goal(problem, options)
     gram = problem.gram
@@ -68,7 +66,7 @@ def fit(
             f"use {option('method', 'refined')}",
         )
     components = Components.parse(options.n_components, gram.n)
-    limits = replace(options.limits(gram.n), keep=keep)
+    limits = options.limits(gram.n)
     is_free = problem.weights is not None or options.init is not None
     # Where D is zero, so is every loss, without any coordinate.
     if is_free or (options.loss != "squared" and gram.sq_norm > 0):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from os import PathLike
 from typing import Any, Literal
 
 import numpy as np
@@ -62,10 +61,6 @@ def _is_flag(value: Any) -> bool:
     return isinstance(value, (bool, np.bool_, int)) and value in (0, 1)
 
 
-def _is_path(value: Any) -> bool:
-    return isinstance(value, (str, PathLike)) and str(value) != ""
-
-
 # Parameter → what it may be, beside None where that is the default, and the same in words.
 PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "method": (
@@ -109,7 +104,6 @@ PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
         f"must be a whole number of at least {LEAST_PAIRS}; about 32 per coordinate are good",
     ),
     "callback": (callable, "must be a function, or None"),
-    "checkpoint": (_is_path, "must be the name of a file"),
 }
 
 
@@ -157,7 +151,6 @@ OPTIONS = {
     "missing": '`missing="ignore"`',
     "init": "`init`",
     "n_init": "`n_init` above 1",
-    "checkpoint": "`checkpoint`",
     "squared": "`squared`",
     "symmetrize": "`symmetrize`",
     "n_pairs": "`n_pairs`",
@@ -175,11 +168,6 @@ _NO_GRAM = "needs D itself, not a Gram of it; pass D."
 _CHOSEN = (
     "samples pairs of features and graphs; "
     "pass the known pairs of a D as a scipy.sparse array."
-)
-KEPT = (
-    f"is for fits of listed pairs (a scipy.sparse D, {option('n_pairs')}, graphs of more than "
-    "10,000 nodes), of a D that is not held in memory or of a function that is called, and for "
-    "LandmarkNeucMDS.transform; this D is: leave it out."
 )
 _EVERY_PAIR = "needs every pair of D, and only some are known; pass a number of coordinates."
 _ONE_START = "needs every pair of D; a list of pairs is fitted from one start; leave it out."
@@ -209,7 +197,7 @@ _BLOCKS = {
 }
 # Kind of input or of fit → option → why it is refused; options that are not listed are supported.
 TABLE: dict[str, dict[str, str]] = {
-    "matrix": {"checkpoint": KEPT, "n_pairs": _CHOSEN},
+    "matrix": {"n_pairs": _CHOSEN},
     "dask": _BLOCKS,
     "operator": _BLOCKS
     | dict.fromkeys(("weights", "missing", "symmetrize"), _NO_GRAM),
@@ -230,7 +218,7 @@ TABLE: dict[str, dict[str, str]] = {
             ("weights", "missing", "init", "squared"), _NOT_SAMPLED
         ),
     },
-    "graph": {"squared": _NO_SQUARES, "checkpoint": KEPT},
+    "graph": {"squared": _NO_SQUARES},
     "large graph": {
         "squared": _NO_SQUARES,
         "n_components": _EVERY_PAIR,
@@ -240,8 +228,6 @@ TABLE: dict[str, dict[str, str]] = {
     },
     "landmarks": {
         "missing": "does not work with landmarks: every dissimilarity to them is needed.",
-        "checkpoint": "keeps the rows that LandmarkNeucMDS.transform writes to out=; leave it "
-        "out, or use it.",
         "n_pairs": "samples pairs, but landmarks place objects; leave one out.",
     },
     "closed form": {
@@ -250,7 +236,6 @@ TABLE: dict[str, dict[str, str]] = {
         "curvature": _NO_LOSS,
         "init": _NO_START,
         "n_init": _NO_START,
-        "checkpoint": f"keeps the coordinates of {_REFINED}, and no eigenpairs; leave it out.",
         "weights": _COUNTED_ALIKE,
         "missing": _COUNTED_ALIKE,
     },
@@ -312,11 +297,7 @@ def check_support(options: Options, kind: str) -> None:
     for name, value in asked.items():
         for row in kinds:
             if name in TABLE[row]:
-                plain = (
-                    isinstance(value, (str, int, float))
-                    and name != "checkpoint"
-                )
-                if plain:
+                if isinstance(value, (str, int, float)):
                     shown = option(name, value)
                 else:
                     shown = option(name)
@@ -349,7 +330,6 @@ class Options:
     n_init: int | None = None
     init: Any = None
     callback: Callback | None = None
-    checkpoint: str | PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         check_parameters(vars(self))

@@ -1,6 +1,5 @@
 """Landmarks: placement that stays close, and rows by the chunk."""
 
-import time
 import tracemalloc
 
 import numpy as np
@@ -83,48 +82,6 @@ def test_plain_triangulation_blows_up_and_the_default_does_not():
 @pytest.fixture
 def features():
     return np.random.default_rng(0).normal(size=(300, 6))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("each", "levels"), [(20, {"method": "neuc+"}), (22, {"n_near": 10})]
-)
-def test_an_interrupted_transform_goes_on_where_it_stopped(
-    tmp_path, monkeypatch, each, levels
-):
-    rows, calls = np.random.default_rng(0).normal(size=(300, 3)), []
-
-    def slow(a, b):
-        calls.append(1)
-        time.sleep(2e-4)
-        if len(calls) == 280 * each and fitted:
-            raise KeyboardInterrupt
-        return np.abs(a - b).sum()
-
-    fitted = False
-    n_landmarks = 50 if "n_near" in levels else each
-    est = LandmarkNeucMDS(2, n_landmarks, metric=slow, n_jobs=1, **levels).fit(
-        rows
-    )
-    fitted = True
-    calls.clear()
-    out, kept = tmp_path / "x.npy", tmp_path / "kept"
-    monkeypatch.setattr("neucmds.backend.checkpoint.INTERVAL", 0.0)
-    with pytest.raises(KeyboardInterrupt):
-        est.transform(rows, out, checkpoint=kept)
-    with pytest.raises(InputError, match="of another"):
-        est.transform(rows + 1, out, checkpoint=kept)
-    calls.append(1)
-    found = est.transform(rows, out, checkpoint=kept)
-    assert isinstance(found, np.memmap)
-    assert (
-        300 * each <= len(calls) < (300 + 200) * each
-    )  # of 280 rows, those of a second are kept
-    assert [path.name for path in tmp_path.iterdir()] == ["x.npy"]
-    fitted = False
-    np.testing.assert_allclose(found, est.transform(rows), atol=1e-9)
-    with pytest.raises(InputError, match="keeps the rows of out"):
-        est.transform(rows, checkpoint=kept)
 
 
 def test_neither_the_matrix_nor_the_block_ever_exists():

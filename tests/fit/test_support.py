@@ -59,7 +59,7 @@ def given(kind, folder, monkeypatch):
     }[kind]
 
 
-def asked_for(name, folder):
+def asked_for(name):
     return {
         "method": {"method": "neuc+"},
         "loss": {"loss": "relative", "n_init": 1},
@@ -70,7 +70,6 @@ def asked_for(name, folder):
         "init": {"init": (X[:, :2], np.ones(2))},
         "floor": {"floor": 0.1, "loss": "relative", "n_init": 1},
         "n_init": {"n_init": 2, "loss": "distance"},
-        "checkpoint": {"checkpoint": folder / "kept"},
         "squared": {"squared": True},
         "symmetrize": {"symmetrize": True},
         "n_pairs": {"n_pairs": 24},
@@ -83,7 +82,7 @@ def test_every_cell_says_what_happens(kind, name, tmp_path, monkeypatch):
     data, parameters = given(kind, tmp_path, monkeypatch)
     kind = "dask" if kind == "file" else kind
     plain = {"n_components": 2, "random_state": 0} | parameters
-    options = plain | asked_for(name, tmp_path)
+    options = plain | asked_for(name)
     # A floor and several starts are of losses other than the squared one.
     reasons = [TABLE[kind].get(name)]
     if name in ("floor", "n_init"):
@@ -95,9 +94,6 @@ def test_every_cell_says_what_happens(kind, name, tmp_path, monkeypatch):
             with pytest.raises(InputError) as caught:
                 neuc_mds(data, **options)
             assert any(rendered(why) in str(caught.value) for why in reasons)
-        elif (kind, name) == ("features", "checkpoint"):
-            with pytest.raises(InputError, match="this D is: leave it out"):
-                neuc_mds(data, **options)
         else:
             result = neuc_mds(data, **options)
             assert result.n == N
@@ -116,5 +112,5 @@ def test_closed_forms_refuse_what_needs_a_descent(name, tmp_path):
             gaps if name == "missing" else D,
             2,
             "neuc+",
-            **asked_for(name, tmp_path),
+            **asked_for(name),
         )

@@ -108,10 +108,6 @@ def test_all_paths_are_taken_while_they_fit(monkeypatch):
 
 def test_all_paths_of_up_to_10_000_nodes_are_taken(monkeypatch):
     monkeypatch.setattr("neucmds.options.available_memory", lambda: 10**12)
-    with pytest.raises(
-        InputError, match=r"checkpoint .*of a D that is not held in memory"
-    ):
-        neuc_mds(lattice(100), 2, metric="shortest_path", checkpoint="kept")
     start = np.random.default_rng(0).normal(size=(10201, 2)), np.ones(2)
     with pytest.raises(
         InputError,

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from neucmds import InputError
-from neucmds.backend import checkpoint
 from neucmds.backend.arrays import asarray_like
 from neucmds.form import Form
 from neucmds.problem.pairs import make_pairs
@@ -428,29 +427,6 @@ def test_the_floor_is_half_of_the_lowest_percent_or_the_usual_nearest(
     assert (
         pair_floor(flat, replace(pairs, sq_dissimilarity=np.zeros(4))) == 1.0
     )
-
-
-def test_an_interrupted_descent_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
-    d, x = bumpy()
-    kept = tmp_path / "fit.npz"
-
-    def stop(iteration, total, value):
-        if iteration == 10:
-            raise KeyboardInterrupt
-
-    whole = minimized("listed", d, x, "relative")
-    with pytest.raises(KeyboardInterrupt):
-        minimized("listed", d, x, "relative", callback=stop, checkpoint=kept)
-    held = kept.read_bytes()
-    done = minimized("listed", d, x, "relative", checkpoint=kept, max_iter=5)
-    assert (
-        len(done.history) == 1
-    )  # iterations before count, and no more than five were asked for
-    kept.write_bytes(held)
-    end = minimized("listed", d, x, "relative", checkpoint=kept)
-    assert end.value == pytest.approx(whole.value, rel=0.1)
-    assert not kept.exists()
 
 
 @pytest.mark.parametrize("kind", ["tiles", "listed"])

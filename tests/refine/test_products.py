@@ -69,7 +69,7 @@ def test_the_stress_is_that_of_the_coordinates_in_double_precision(
         [],
         Limits(60, 1e-6),
     )
-    limits = replace(limits, keep=lambda *place: kept.append(place))
+    limits = replace(limits, callback=lambda *step: kept.append(step))
     with patch.object(products, "MAX_DENSE", small):
         found = refine(DenseGram(D), Start(start, FORM), limits)
     d_hat = found.form.sq(found.coordinates, found.coordinates)

@@ -200,7 +200,6 @@ class LandmarkNeucMDS(SignedTransformer):
         self,
         X: Any,
         out: str | PathLike[str] | None = None,
-        checkpoint: str | PathLike[str] | None = None,
         weights: Any = None,
     ) -> LandmarkNeucMDS:
         with self._fitting() as callback:
@@ -255,9 +254,7 @@ class LandmarkNeucMDS(SignedTransformer):
             self.landmark_result_: Embedding = fitted.embedding
             self.recipe_: Recipe | None = fitted.recipe
             rows = np.arange(fitted.n) if self._of_graph else rows
-            self._coordinates = self._placed(
-                rows, X, out, checkpoint=checkpoint, fitted=True
-            )
+            self._coordinates = self._placed(rows, X, out, fitted=True)
         warn_of_surprises(self.landmark_result_)
         return self
 
@@ -287,7 +284,6 @@ class LandmarkNeucMDS(SignedTransformer):
         X: Any,
         y: Any = None,
         out: str | PathLike[str] | None = None,
-        checkpoint: str | PathLike[str] | None = None,
         *,
         weights: Any = None,
     ) -> Array:
@@ -301,9 +297,8 @@ class LandmarkNeucMDS(SignedTransformer):
         X : array
             As for `fit`.
         y : ignored
-        out, checkpoint : path, optional
-            As for `transform`. `random_state` must be a number or None, so that the same model is
-            fitted again.
+        out : path, optional
+            As for `transform`.
         weights : array or DataFrame of shape (L, L) or (n, n), optional
             As for `fit`. When objects are placed, all their dissimilarities count alike.
 
@@ -311,7 +306,7 @@ class LandmarkNeucMDS(SignedTransformer):
         -------
         array of shape (n, k)
         """
-        return self._fit_and_place(X, out, checkpoint, weights).embedding_
+        return self._fit_and_place(X, out, weights).embedding_
 
     def transform(
         self,
@@ -319,7 +314,6 @@ class LandmarkNeucMDS(SignedTransformer):
         out: str | PathLike[str] | None = None,
         *,
         weights: Any = None,
-        checkpoint: str | PathLike[str] | None = None,
     ) -> Array:
         """Place objects.
 
@@ -335,10 +329,6 @@ class LandmarkNeucMDS(SignedTransformer):
         weights : array or DataFrame of shape (m, L), optional
             How much each dissimilarity to a landmark counts, for NumPy arrays; see
             `Embedding.transform`.
-        checkpoint : path, optional
-            A file that says how many rows ``OUT.part`` holds: after an interruption the same call
-            goes on there. It needs `out`, and is removed when all is done. A checkpoint of
-            another model or of other rows is refused. For NumPy arrays.
 
         Returns
         -------
@@ -346,25 +336,20 @@ class LandmarkNeucMDS(SignedTransformer):
             A lazy dask array if X is one; of the library and on the device of X otherwise.
         """
         check_is_fitted(self)
-        return self._transform(X, out, weights, checkpoint)
+        return self._transform(X, out, weights)
 
     def _transform(
         self,
         X: Any,
         out: str | PathLike[str] | None = None,
         weights: Any = None,
-        checkpoint: str | PathLike[str] | None = None,
         fitted: bool = False,
     ) -> Array:
         if self._of_graph:
-            for name, value in (
-                ("weights", weights),
-                ("checkpoint", checkpoint),
-            ):
-                if value is not None:
-                    raise InputError(
-                        f"{option(name)} is not for nodes of a graph; leave it out."
-                    )
+            if weights is not None:
+                raise InputError(
+                    "weights are not for nodes of a graph; leave them out."
+                )
             return self._transform_nodes(X, out)
         places, rows = self._taking(X)
         if weights is not None and places.n_near:
@@ -387,7 +372,6 @@ class LandmarkNeucMDS(SignedTransformer):
                 out,
                 places=places,
                 weights=weights,
-                checkpoint=checkpoint,
             )
 
     def _transform_nodes(

@@ -58,9 +58,6 @@ class NeucMDS(SignedTransformer):
         Further arguments of the metric, as for `neuc_mds`.
     squared, symmetrize, missing, random_state, tol, max_iter, n_init, init, n_pairs, callback
         As for `neuc_mds`.
-    checkpoint : path, optional
-        As for `neuc_mds`; with sampled pairs `random_state` must be a number or None, so that they
-        are drawn again.
     n_jobs : int, optional
         Processes that call a function which is the metric, by joblib; None: one, or as many as
         `joblib.parallel_config` says.
@@ -122,7 +119,6 @@ class NeucMDS(SignedTransformer):
     init: Any = None
     n_pairs: int | None = None
     callback: Any = None
-    checkpoint: Any = None
     n_jobs: int | None = None
     verbose: int = 0
 

@@ -108,7 +108,6 @@ def fit_pairs(
         options.loss,
         floor=options.floor,
         falling=falling,
-        checkpoint=options.checkpoint,
     )
     return from_pairs(
         pairs,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from typing import Any
@@ -18,6 +18,7 @@ from zlib import crc32
 import joblib
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.format import open_memmap
 
 from neucmds.backend.arrays import (
     BLOCK_ELEMENTS,
@@ -32,7 +33,7 @@ from neucmds.backend.arrays import (
     row_blocks,
     to_numpy,
 )
-from neucmds.backend.checkpoint import Checkpoint, npy_output
+from neucmds.backend.files import atomic_file
 from neucmds.backend.progress import Callback
 from neucmds.backend.threads import fill_rows, thread_count
 from neucmds.embedding import Embedding
@@ -423,7 +424,6 @@ class LandmarkFit:
         *,
         fitted: bool = False,
         weights: Array | None = None,
-        checkpoint: str | PathLike[str] | None = None,
         n_jobs: int | None = None,
         callback: Callback | None = None,
     ) -> Array:
@@ -432,7 +432,7 @@ class LandmarkFit:
         Parameters
         ----------
         rows : array, as of `squares`
-        out, weights, checkpoint, n_jobs
+        out, weights, n_jobs
             As for `LandmarkNeucMDS`.
         fitted : bool, default=False
             Whether these are the objects that were fitted: landmarks stay where they are.
@@ -444,13 +444,8 @@ class LandmarkFit:
             place = self.place_fitted
         like = self._like(rows)
         shape = (int(rows.shape[0]), self.embedding.k)
-        if not is_numpy(like):
-            for name, value in (
-                ("weights", weights),
-                ("checkpoint", checkpoint),
-            ):
-                if value is not None:
-                    raise InputError(f"{option(name)} is for NumPy arrays.")
+        if weights is not None and not is_numpy(like):
+            raise InputError(f"{option('weights')} is for NumPy arrays.")
         if is_dask(like):
             from neucmds.backend.dask_arrays import map_rows
 
@@ -461,44 +456,30 @@ class LandmarkFit:
             return map_rows(
                 rows, place, self.embedding.k, self._row_width(rows)
             )
-        kept = None
-        if checkpoint is not None:
-            kept = Checkpoint(
-                checkpoint, *self._identity(), rows, weights, fitted
-            )
-        dtype = to_numpy(empty_like(like, (0,), self._dtype(rows))).dtype
-        with npy_output(out, shape, dtype, kept) as target:
-            done = shape[0] - target.shape[0]
+        dtype = self._dtype(rows)
 
-            def place_block(block: slice) -> Array:
-                block = slice(block.start + done, block.stop + done)
-                counted = weights
-                if weights is not None:
-                    counted = weights[block]
-                placed = place(rows[block], block.start, counted)
-                return placed if out is None else to_numpy(placed)
+        def place_block(block: slice) -> Array:
+            counted = None
+            if weights is not None:
+                counted = weights[block]
+            placed = place(rows[block], block.start, counted)
+            return placed if out is None else to_numpy(placed)
 
-            if out is None and not is_numpy(like):
-                target = empty_like(like, shape, self._dtype(rows))
-            jobs, elements = self._block_sizes(like, n_jobs, kept or callback)
-            fill_rows(
-                target,
-                place_block,
-                self._row_width(rows),
-                jobs,
-                callback,
-                elements,
-            )
-        return target if out is None else np.load(out, mmap_mode="r")
+        def fill(target: Array) -> None:
+            jobs, elements = self._block_sizes(like, n_jobs)
+            width = self._row_width(rows)
+            fill_rows(target, place_block, width, jobs, callback, elements)
 
-    def _identity(self) -> list[Any]:
-        """Return what a checkpoint of placed rows depends on."""
-        rule = [getattr(self.rule, field.name) for field in fields(self.rule)]
-        return [rule, getattr(self._called, "items", None)]
+        if out is None:
+            target = empty_like(like, shape, dtype)
+            fill(target)
+            return target
+        with atomic_file(out) as file:
+            stored = to_numpy(empty_like(like, (0,), dtype)).dtype
+            fill(open_memmap(file.name, "w+", stored, shape))
+        return np.load(out, mmap_mode="r")
 
-    def _block_sizes(
-        self, like: Array, n_jobs: int | None, seen: Any
-    ) -> tuple[int, int]:
+    def _block_sizes(self, like: Array, n_jobs: int | None) -> tuple[int, int]:
         """Return the number of threads, and the entries of a block."""
         if not is_numpy(like):
             # Some ten arrays of a block live at a time; beyond 2²⁷ entries nothing runs faster.
@@ -507,9 +488,7 @@ class LandmarkFit:
             )
         if self._called is None:
             return thread_count(n_jobs), BLOCK_ELEMENTS
-        # It runs in processes, and is cut by time where that shows.
-        if seen:
-            return 1, self._called.at_once(BLOCK_ELEMENTS)
+        # It runs in processes.
         return 1, BLOCK_ELEMENTS
 
     def _row_width(self, rows: Array) -> int:

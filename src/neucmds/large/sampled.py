@@ -119,9 +119,7 @@ def embed_features(features: Array, options: Options) -> Embedding:
 
 def _started_by_two_levels(features: Array, options: Options) -> Options:
     """Place all rows by two levels of landmarks, and return options to start there."""
-    asked = replace(
-        options, landmarks="random", max_iter=None, checkpoint=None
-    )
+    asked = replace(options, landmarks="random", max_iter=None)
     fit = fit_landmarks(features, asked, n_near=None)
     notify(options.callback, f"placing {features.shape[0]} objects")
     x = fit.place_all(features, fitted=True)

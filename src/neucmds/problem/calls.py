@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from joblib import Parallel, delayed, effective_n_jobs  # type: ignore[import-un
 from scipy.spatial.distance import squareform
 
 from neucmds.backend.arrays import row_blocks
-from neucmds.backend.checkpoint import Checkpoint
 from neucmds.backend.progress import Callback
 from neucmds.errors import InputError
 
@@ -29,40 +27,13 @@ ROUND = 1.0
 FIRST = 16
 
 
-class Tape:
-    """Results of calls in their order, in a file, from which an interrupted fit resumes."""
-
-    def __init__(self, path: str | PathLike[str], *problem: Any) -> None:
-        self._file = Checkpoint(path, *problem)
-        self._known = self._file.held.get("values", np.zeros(0))
-        self._parts = [self._known]
-
-    def take(self, count: int) -> Floats:
-        """Return the results of the next `count` calls, as far as they are known."""
-        values, self._known = np.split(self._known, [count])
-        return values
-
-    def add(self, values: Floats) -> None:
-        """Keep more results; they are written every few seconds."""
-        self._parts.append(values)
-        self._file.save(values=np.concatenate(self._parts))
-
-    def remove(self) -> None:
-        """Remove the file: the work is done."""
-        self._file.remove()
-
-
-_watching: ContextVar[tuple[Callback | None, Tape | None]] = ContextVar(
-    "watching", default=(None, None)
-)
+_watching: ContextVar[Callback | None] = ContextVar("watching", default=None)
 
 
 @contextmanager
-def watched(
-    callback: Callback | None, tape: Tape | None = None
-) -> Iterator[None]:
-    """Tell a callback of the calls in this context; a tape keeps their results."""
-    token = _watching.set((callback, tape))
+def watched(callback: Callback | None) -> Iterator[None]:
+    """Tell a callback of the calls in this context."""
+    token = _watching.set(callback)
     try:
         yield
     finally:
@@ -104,13 +75,9 @@ class Called:
 
     def listed(self, x: Floats, y: Floats, i: Ints, j: Ints) -> Floats:
         """Call for listed pairs, row i of x with row j of y, in rounds of a second."""
-        callback, tape = _watching.get()
+        callback = _watching.get()
         values = np.empty(i.size)
         done = 0
-        if tape:
-            known = tape.take(i.size)
-            done = known.size
-            values[:done] = known
         size = FIRST
         workers = 1
         while done < i.size:
@@ -123,8 +90,6 @@ class Called:
             values[done:stop] = self._results(left, right, workers)
             self.pace = max(time.perf_counter() - begun, 1e-9) / (stop - done)
             size = self.at_once(4 * size)
-            if tape:
-                tape.add(values[done:stop])
             done = stop
             if callback:
                 callback(done, i.size, f"calls of {self.__name__}")

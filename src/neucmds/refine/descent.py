@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,6 @@ from neucmds.refine.losses import PairLoss
 from neucmds.spectrum.geometry import StressTerms
 
 Floats = npt.NDArray[np.float64]
-# Called with coordinates and signs from which a descent can resume.
-Keep = Callable[[Array, npt.NDArray[Any]], None]
 
 MAX_ITER = 500
 # Share of the loss that WINDOW iterations must gain: this costs at most 0.6 % of STRESS.
@@ -44,18 +42,17 @@ TINY = float(np.finfo(np.float64).tiny)
 
 @dataclass(frozen=True)
 class Limits:
-    """When a descent stops, and the functions that it calls after every step.
+    """When a descent stops, and the function that it calls after every step.
 
     It stops after `max_iter` iterations, or when three of them gain less than `tol` of the loss and
     the squared relative gradient is no larger. `callback` is called with the iteration, the number
-    of iterations at most and the loss, `keep` with the coordinates and their signs. `done`
+    of iterations at most and the loss. `done`
     iterations came before this descent, of `total` at most in all stages.
     """
 
     max_iter: int
     tol: float
     callback: Callback | None = None
-    keep: Keep | None = None
     done: int = 0
     total: int | None = None
 
@@ -87,14 +84,12 @@ class Limits:
         return Limits(min(max_iter, self.max_iter), max(tol, self.tol))
 
     def tell(self, iteration: int, objective: Objective) -> None:
-        """Call both functions after an iteration."""
+        """Call the callback after an iteration."""
         if self.callback is not None:
             total = self.total or self.done + self.max_iter
             self.callback(
                 self.done + iteration, total, objective.value * objective.unit
             )
-        if self.keep is not None:
-            self.keep(objective.coordinates, objective.form.signs)
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count, pairwise
+from itertools import pairwise
 from math import sqrt
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,6 @@ from neucmds.backend.arrays import (
     row_blocks,
     sparse_times,
 )
-from neucmds.backend.checkpoint import Checkpoint
 from neucmds.backend.cuda_kernels import pair_changes
 from neucmds.backend.threads import parallel_map
 from neucmds.form import Form
@@ -70,7 +68,6 @@ def refine_pairs(
     *,
     floor: float | None = None,
     falling: bool = True,
-    checkpoint: str | PathLike[str] | None = None,
 ) -> Refined:
     """Lower a loss of listed pairs, with the library and on the device of the start.
 
@@ -86,40 +83,12 @@ def refine_pairs(
         As for `Tiles.of`; `pair_floor` by default.
     falling : bool, default=True
         Whether the floor falls in stages, for a start whose near pairs are far off.
-    checkpoint : path, optional
-        A file that holds the coordinates every few seconds; the descent resumes from it. It is
-        removed at the end.
     """
     check_defined(pairs.sq_dissimilarity, None, loss)
     like = start.coordinates if is_array(start.coordinates) else np.zeros(0)
     listed = ListedPairs.of(pairs, loss, start.form, like=like, floor=floor)
     first = None if falling else listed.loss.floor
-    if checkpoint is None:
-        return minimize(listed, *lowered(listed, start, limits, first))
-    problem = (
-        pairs.i,
-        pairs.j,
-        pairs.sq_dissimilarity,
-        pairs.weight,
-        loss,
-        floor,
-    )
-    kept = Checkpoint(
-        checkpoint, *problem, start.coordinates, start.form, limits.tol
-    )
-    done = int(kept.held.get("iteration", 0))
-    steps = count(done + 1)
-    limits = replace(
-        limits, keep=lambda x, _: kept.save(x=x, iteration=next(steps))
-    )
-    if done:
-        start = replace(start, coordinates=asarray_like(kept.held["x"], like))
-        limits = limits.after(done)
-    else:
-        start, limits = lowered(listed, start, limits, first)
-    end = minimize(listed, start, limits)
-    kept.remove()
-    return end
+    return minimize(listed, *lowered(listed, start, limits, first))
 
 
 def pair_floor(form: Form, pairs: Pairs) -> float:

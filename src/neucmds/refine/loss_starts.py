@@ -112,7 +112,7 @@ def refine_for_loss(
         tiles,
         link,
         components,
-        replace(limits, callback=None, keep=None),
+        replace(limits, callback=None),
         n_init=n_init,
         quick=n > FEW_OBJECTS,
         seed=int(rng.randint(2**31 - components.total)),

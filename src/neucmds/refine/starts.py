@@ -110,7 +110,7 @@ def best_refined(
         result = refine(gram, start, limits)
     if components.signature is None and gram.n <= FEWER_OBJECTS:
         euclidean = Components(components.total, (components.total, 0))
-        quiet = replace(limits, callback=None, keep=None)
+        quiet = replace(limits, callback=None)
         other = best_refined(gram, spectrum, euclidean, quiet)
         if other.value < (1 - WORTH) * result.value:
             return other
