@@ -55,12 +55,8 @@ class DenseGram(Gram):
         return self.sq_dissimilarity[rows, :]
 
     def row_slices(self) -> list[slice]:
-        """Cut D into at most 64 parts, so that no pass starts thousands of kernels on a GPU."""
-        return list(
-            row_blocks(
-                self.n, self.n, max(arrays.BLOCK_ELEMENTS, self.n**2 // 64)
-            )
-        )
+        """Cut D into few parts, so that no pass starts hundreds of kernels on a GPU."""
+        return list(row_blocks(self.n, self.n, arrays.DEVICE_ELEMENTS))
 
     def on_each(self, work: Callable[[slice, Array], Result]) -> list[Result]:
         """Do a piece of work on every row slice, on all threads where the library has none."""
