@@ -25,7 +25,7 @@ CACHED_ELEMENTS = 131_072
 # Entries of a block on a GPU, where each is waited for.
 DEVICE_ELEMENTS = 67_108_864
 
-_NUMPY = compat.array_namespace(np.empty(0))
+_NUMPY = compat.array_namespace(np.empty(()))
 
 
 def namespace(*arrays: Array) -> Any:

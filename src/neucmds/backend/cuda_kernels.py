@@ -21,8 +21,6 @@ from neucmds.errors import NeucmdsWarning
 # Blocks that fill an H200 several times over: 16 for each of its 132 multiprocessors.
 _BLOCKS = 2112
 _THREADS = 256
-# Objects from which on a product takes longer than its launch.
-_LARGE = 4096
 
 _MIRRORED = """
 // Compares every entry with its mirror image: the lowest, the highest, the largest gap, any NaN.
@@ -271,16 +269,16 @@ def pair_changes(
 
 
 def narrow_product(matrix: Array, columns: Array) -> Array | None:
-    """Return ``matrix @ columns`` for a large float32 matrix and at most 64 columns, in float64."""
+    """Return ``matrix @ columns`` for a float32 matrix and at most 64 columns, in float64."""
     if (
         not compat.is_torch_array(matrix)
         or not _is_cuda(matrix)
         or not _is_whole(matrix)
     ):
         return None
-    n, width = (int(size) for size in columns.shape)
+    width = int(columns.shape[1])
     single = str(matrix.dtype) == str(columns.dtype) == "torch.float32"
-    if not single or n < _LARGE or not 0 < width <= 64:
+    if not single or not 0 < width <= 64:
         return None
     multiply = _by_triton(matrix.device.index or 0)
     if multiply is None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import count
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -61,7 +59,7 @@ def atomic_folder(
     overwrite: bool,
     owned: Collection[str] = (),
 ) -> list[Path]:
-    """Write several files into a folder, which replaces the old one when all are complete.
+    """Write several files into a folder; none of them appears before all are complete.
 
     `files` maps names to functions that write to a binary file. With `overwrite`, files of these
     names and of those `owned` are replaced or removed, and all others stay; without it
@@ -81,36 +79,12 @@ def atomic_folder(
         _refuse_taken([target / name for name in sorted(names)], overwrite)
         if not target.is_dir():
             new.rename(target)
-        elif not _exchanged(new, target, names):
-            for name in names:
-                (target / name).unlink(missing_ok=True)
-            for name in files:
-                os.replace(new / name, target / name)
+            return [folder / name for name in files]
+        for name in files:
+            os.replace(new / name, target / name)
+        for name in names.difference(files):
+            (target / name).unlink(missing_ok=True)
     return [folder / name for name in files]
-
-
-def _exchanged(new: Path, target: Path, names: set[str]) -> bool:
-    """Replace a folder, which is ``NAME.old`` meanwhile; False if it cannot be renamed."""
-    if any(
-        path.samefile(target) for path in (Path.cwd(), *Path.cwd().parents)
-    ):
-        return False  # a shell would be left in a removed folder
-    names_of_old = (
-        target.with_name(f"{target.name}.old{number or ''}")
-        for number in count()
-    )
-    old = next(path for path in names_of_old if not path.exists())
-    shutil.copymode(target, new)
-    try:
-        target.rename(old)
-    except OSError:  # a mount point, or a parent that cannot be written to
-        return False
-    (old / new.relative_to(target)).rename(target)
-    for path in old.iterdir():
-        if path.name not in names and path.name != new.parent.name:
-            path.rename(target / path.name)
-    shutil.rmtree(old)
-    return True
 
 
 def _beside(folder: Path, name: str) -> tempfile.TemporaryDirectory[str]:
