@@ -25,11 +25,12 @@ from neucmds.backend.arrays import (
 from neucmds.backend.threads import pool_for
 from neucmds.form import Form
 from neucmds.problem.components import Components
-from neucmds.refine.descent import FEW_OBJECTS, TOL, Limits, Refined, Start
+from neucmds.refine.descent import FEW_OBJECTS, Limits, Refined, Start
 from neucmds.refine.gaps import complete_and_refine, filled, has_gaps
 from neucmds.refine.pairwise import (
     FLOOR_STEP,
     STAGE_ITERATIONS,
+    STAGE_TOL,
     lowered,
     minimize,
 )
@@ -252,7 +253,7 @@ class Search:
         There are a quarter of the starts by default.
         """
         starts = starts or ceil(self.n_init / 4)
-        brief = self.limits.at_most(STAGE_ITERATIONS, TOL)
+        brief = self.limits.at_most(STAGE_ITERATIONS, STAGE_TOL)
         if negatives not in self.ends:
             squared = self._squared_with(negatives)
             start, _ = approach(
