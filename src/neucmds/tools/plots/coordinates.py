@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from neucmds.backend.arrays import to_numpy
-from neucmds.ecology import EnvFit, VariableFit, envfit
+from neucmds.ecology import EnvFit
 from neucmds.ecology.variables import checked_axes
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.explore import Bootstrap
 from neucmds.tools.plots import figures
-from neucmds.tools.plots.colours import Colours, as_colours
+from neucmds.tools.plots.colours import Colours, as_colours, look
 from neucmds.tools.plots.figures import (
     GUIDE,
     NEGATIVE,
@@ -25,7 +24,7 @@ from neucmds.tools.plots.figures import (
     Floats,
     printable,
 )
-from neucmds.tools.plots.names import boxes_of_points, write_name, write_names
+from neucmds.tools.plots.names import write_name, write_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
 MOST_NAMED = 60
 # Largest p of a variable that is drawn strongly.
 SIGNIFICANT = 0.05
+# Share of a normal distribution inside an ellipse.
+LEVEL = 0.95
 
 
 def plot_coordinates(
@@ -42,8 +43,8 @@ def plot_coordinates(
     *,
     axes: tuple[int, int] = (1, 2),
     names: bool | Sequence[str] | None = None,
-    ellipses: bool | float = False,
-    arrows: Any = None,
+    ellipses: bool = False,
+    arrows: EnvFit | None = None,
     title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
@@ -59,16 +60,16 @@ def plot_coordinates(
     axes : (int, int), default=(1, 2)
         Which axes, counted from 1. `default_axes` names the pairs worth a picture.
     names : bool or sequence of str, optional
-        True writes as many labels as fit, False none; by default labels are written if all fit. Or
-        other names, one per object.
-    ellipses : bool or float, default=False
-        Draw the ellipse that holds 95 % (or this share) of a normal distribution with the mean and
-        the covariance of each category of at least three objects, as vegan's
+        True writes as many labels as fit, False none; by default labels of up to 60 objects are
+        written. Or other names, one per object.
+    ellipses : bool, default=False
+        Draw the ellipse that holds 95 % of a normal distribution with the mean and the covariance
+        of each category of at least three objects, as vegan's
         ``ordiellipse(kind="sd", conf=0.95)``.
-    arrows : EnvFit, DataFrame or mapping, optional
-        The result of `envfit` for these two axes, or variables to fit. Continuous variables are
-        arrows of length √r², pale for p > 0.05; categorical variables with p ≤ 0.05 have a cross
-        at the centroid of each class.
+    arrows : EnvFit, optional
+        The result of `envfit` for these two axes. Continuous variables are arrows of length √r²,
+        pale for p > 0.05; categorical variables with p ≤ 0.05 have a cross at the centroid of each
+        class.
     title : str, optional
         Title of the colours.
     ax : Axes, optional
@@ -91,53 +92,45 @@ def plot_coordinates(
     """
     pair = _two_axes(embedding, axes)
     ax = figures.axes_or_new(ax)
-    points = _points(embedding, pair)
-    size = float(np.clip(9_000 / embedding.n, 7, 42))
+    # The second column of one axis alone is zero.
+    padded = np.pad(to_numpy(embedding.coordinates), ((0, 0), (0, 2)))
+    points = padded[:, np.array(pair) - 1]
     _label_axes(ax, embedding, pair)
     notes = []
     groups = Colours()
     if color is None:
-        ax.scatter(
-            *points.T, color=POSITIVE, **_point_style(len(points), size)
-        )
+        ax.scatter(*points.T, color=POSITIVE, **_point_style(len(points)))
     else:
         groups = as_colours(color, embedding.n)
         missing = int((~groups.known).sum())
         if missing:
             notes.append(f"{missing:,} objects without a value in grey")
-        _draw_colours(ax, points, groups, size, title)
+        _draw_colours(ax, points, groups, title)
     if ellipses:
-        _draw_ellipses(ax, points, groups, ellipses)
-    fit = _envfit(embedding, pair, arrows)
-    ends = _draw_arrows(ax, fit, points)
+        _draw_ellipses(ax, points, groups)
+    centroids: dict[str, Any] = {}
+    if arrows is not None:
+        _draw_arrows(ax, arrows, pair, points)
+        centroids = _centroids(arrows)
     figures.set_title(ax, _title(embedding))
     if not _set_aspect(ax):
         notes.append("axes on different scales")
-    taken = boxes_of_points(ax, points, size)
-    taken = _name_variables(ax, fit, ends, size, taken)
-    texts = _names(names, embedding)
-    written, _ = write_names(ax, points, texts, size, taken, fontsize=7.5)
+    for point in centroids.values():
+        ax.scatter(*point, marker="+", color="black", zorder=5)
+    texts = [*centroids, *_names(names, embedding)]
+    written = write_names(ax, np.array([*centroids.values(), *points]), texts)
     wanted = np.count_nonzero(texts)
-    if len(written) < wanted and names is None:
-        for text in written:
-            text.remove()
-    elif len(written) < wanted:
-        notes.append(f"{len(written):,} of {wanted:,} names fit")
-    if notes:
-        corner: dict[str, Any] = {
-            "transform": ax.transAxes,
-            "ha": "right",
-            "va": "bottom",
-        }
-        ax.text(
-            0.995,
-            0.005,
-            "; ".join(notes),
-            fontsize=8,
-            color=GUIDE,
-            zorder=6,
-            **corner,
-        )
+    if written < wanted:
+        notes.append(f"{written:,} of {wanted:,} names fit")
+    ax.annotate(
+        "; ".join(notes),
+        (0.995, 0.005),
+        xycoords="axes fraction",
+        ha="right",
+        fontsize=8,
+        color=GUIDE,
+        zorder=6,
+    )
     return ax
 
 
@@ -145,11 +138,12 @@ def plot_bootstrap(
     bootstrap: Bootstrap,
     *,
     axes: tuple[int, int] = (1, 2),
-    level: float = 0.95,
     names: bool | Sequence[str] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the objects on two of their axes, each with the ellipse of its replicates.
+
+    It holds 95 % of a normal distribution with the mean and the covariance of the replicates.
 
     Parameters
     ----------
@@ -157,8 +151,6 @@ def plot_bootstrap(
         The result of `neucmds.bootstrap`.
     axes, names, ax
         As for `plot_coordinates`.
-    level : float, default=0.95
-        Share of a normal distribution with the mean and the covariance of the replicates.
 
     Returns
     -------
@@ -168,7 +160,7 @@ def plot_bootstrap(
     pair = np.array(_two_axes(embedding, axes)) - 1
     ax = figures.axes_or_new(ax)
     for cloud in np.moveaxis(bootstrap.clouds[:, :, pair], 1, 0):
-        _draw_ellipse(ax, cloud, POSITIVE, level)
+        _draw_ellipse(ax, cloud, POSITIVE)
     return plot_coordinates(embedding, axes=axes, names=names, ax=ax)
 
 
@@ -200,26 +192,6 @@ def axis_label(embedding: Embedding, axis: int) -> str:
     return f"{label} (R² lost without it: {figures.with_minus(f'{lost:.3g}')})"
 
 
-def normal_ellipse(points: Floats, level: float = 0.95) -> Floats | None:
-    """Return the outline that holds a share of a normal distribution fitted to points (m, 2).
-
-    None for less than three points, or points on a line.
-    """
-    if len(points) < 3:
-        return None
-    values, vectors = np.linalg.eigh(np.cov(points.T))
-    if values[0] <= 1e-12 * values[1]:
-        return None
-    # The χ² distribution of two degrees of freedom has its quantiles in closed form.
-    radius = math.sqrt(-2 * math.log1p(-level))
-    angle = np.linspace(0, 2 * np.pi, 100)
-    circle = np.stack([np.cos(angle), np.sin(angle)])
-    outline: Floats = (
-        points.mean(axis=0) + radius * ((vectors * np.sqrt(values)) @ circle).T
-    )
-    return outline
-
-
 def _two_axes(embedding: Embedding, axes: Sequence[int]) -> tuple[int, int]:
     # One axis alone is drawn as a line.
     pair = checked_axes(axes, max(embedding.k, 2))
@@ -228,13 +200,6 @@ def _two_axes(embedding: Embedding, axes: Sequence[int]) -> tuple[int, int]:
             f"{option('axes', pair)} must be two different axes, as in (1, 2)."
         )
     return pair[0], pair[1]
-
-
-def _points(embedding: Embedding, pair: tuple[int, int]) -> Floats:
-    """Return two columns of the coordinates; the second of one axis alone is zero."""
-    x = np.zeros((embedding.n, max(embedding.k, 2)))
-    x[:, : embedding.k] = to_numpy(embedding.coordinates)
-    return x[:, np.array(pair) - 1]
 
 
 def _label_axes(ax: Axes, embedding: Embedding, pair: tuple[int, int]) -> None:
@@ -276,74 +241,46 @@ def _set_aspect(ax: Axes) -> bool:
     return readable
 
 
-def _point_style(n: int, size: float) -> dict[str, Any]:
-    many = n > 1000
+def _point_style(n: int) -> dict[str, Any]:
     return {
-        "s": size,
-        "alpha": 0.75 if many else 0.9,
-        "linewidths": 0.0 if many else 0.4,
-        "edgecolors": "white",
+        "s": float(np.clip(9_000 / n, 7, 42)),
+        "alpha": 0.8,
+        "linewidths": 0.0,
         "zorder": 3,
         # Thousands of points as shapes make a pdf or svg of megabytes.
-        "rasterized": many,
+        "rasterized": n > 1000,
     }
 
 
 def _draw_colours(
-    ax: Axes,
-    points: Floats,
-    colours: Colours,
-    size: float,
-    title: str,
+    ax: Axes, points: Floats, colours: Colours, title: str
 ) -> None:
     """Draw the points, those without a value in grey, with a colour bar or a legend."""
-    style = _point_style(len(points), size)
+    style = _point_style(len(points))
     known = colours.known
     if not known.all():
-        ax.scatter(
-            *points[~known].T, color="#BBBBBB", **(style | {"zorder": 2})
-        )
+        ax.scatter(*points[~known].T, color="#BBBBBB", **style)
     if colours.numbers is not None:
-        x, y = points[known].T
-        drawn = ax.scatter(
-            x,
-            y,
-            c=colours.numbers[known],
-            cmap="viridis",
-            **style,
-        )
-        bar: Any = ax.figure.colorbar(
-            drawn,
-            ax=ax,
-            pad=0.02,
-            aspect=30,
-        )
+        style["c"] = colours.numbers[known]
+        drawn = ax.scatter(*points[known].T, **style)
+        bar: Any = ax.figure.colorbar(drawn, ax=ax, pad=0.02, aspect=30)
         bar.set_label(printable(title), parse_math=False)
-        bar.outline.set_visible(False)
         bar.solids.set_alpha(1.0)
         return
     handles = []
-    for g in range(len(colours.groups)):
-        colour, marker = colours.look(g)
-        members = points[colours.codes == g]
+    for group in range(len(colours.groups)):
+        colour, marker = look(group)
+        members = points[colours.codes == group]
         handles.append(
-            ax.scatter(
-                *members.T,
-                color=colour,
-                marker=marker,
-                **style,
-            )
+            ax.scatter(*members.T, color=colour, marker=marker, **style)
         )
     legend = figures.place_legend(
         ax,
         "outside right upper",
         handles,
         colours.groups,
-        title=printable(title) or None,
-        markerscale=max(1.0, 6.5 / math.sqrt(size)),
+        title=printable(title),
         ncols=math.ceil(len(handles) / 18),
-        columnspacing=1.0,
-        handletextpad=0.3,
     )
     if figures.is_ours(ax):
         figure: Any = ax.figure
@@ -351,151 +288,80 @@ def _draw_colours(
         figure.set_figwidth(figure.get_figwidth() + width)
 
 
-def _draw_ellipses(
-    ax: Axes,
-    points: Floats,
-    colours: Colours,
-    ellipses: bool | float,
-) -> None:
+def _draw_ellipses(ax: Axes, points: Floats, colours: Colours) -> None:
     if not colours.groups:
         raise InputError(
             f"{option('ellipses')} need categories; pass them as {option('color')}."
         )
-    level = 0.95 if ellipses is True else ellipses
-    for g in range(len(colours.groups)):
-        _draw_ellipse(
-            ax, points[colours.codes == g], colours.look(g)[0], level
-        )
+    for group in range(len(colours.groups)):
+        _draw_ellipse(ax, points[colours.codes == group], look(group)[0])
 
 
-def _draw_ellipse(ax: Axes, points: Floats, colour: str, level: float) -> None:
-    """Draw the ellipse of points that have one."""
-    from matplotlib.patches import Polygon
+def _draw_ellipse(ax: Axes, points: Floats, colour: str) -> None:
+    """Draw the ellipse of a normal distribution fitted to points, unless they are on a line."""
+    from matplotlib.colors import to_rgba
+    from matplotlib.patches import Ellipse
 
-    outline = normal_ellipse(points, level)
-    if outline is not None:
-        ax.add_patch(
-            Polygon(
-                outline,
-                facecolor=colour,
-                edgecolor="none",
-                alpha=0.1,
-                zorder=1.5,
-            )
-        )
-        ax.plot(
-            *outline.T,
-            color=colour,
-            linewidth=1.0,
-            alpha=0.8,
-            zorder=2,
-        )
+    if len(points) < 3:
+        return
+    values, vectors = np.linalg.eigh(np.cov(points.T))
+    if values[0] <= 1e-12 * values[1]:
+        return
+    # The χ² distribution of two degrees of freedom has its quantiles in closed form.
+    radius = math.sqrt(-2 * math.log1p(-LEVEL))
+    width, height = 2 * radius * np.sqrt(values)
+    angle = math.degrees(math.atan2(vectors[1, 0], vectors[0, 0]))
+    centre = points.mean(axis=0)
+    style = {"edgecolor": colour, "facecolor": to_rgba(colour, 0.1)}
+    ax.add_patch(Ellipse(centre, width, height, angle=angle, **style))
 
 
-def _envfit(
-    embedding: Embedding, pair: tuple[int, int], arrows: Any
-) -> EnvFit:
-    """Return the fit of the variables that are drawn: those with an r² above zero."""
-    if arrows is None:
-        return EnvFit(pair, (), 0)
-    fit: EnvFit = arrows
-    if not isinstance(arrows, EnvFit):
-        fit = envfit(embedding, arrows, axes=pair, random_state=0)
+def _centroids(fit: EnvFit) -> dict[str, Floats]:
+    """Return the centroid of each class of the variables that matter, by name."""
+    centroids: dict[str, Floats] = {}
+    for factor in fit.factors:
+        if factor.p <= SIGNIFICANT:
+            names = [f"{factor.name} {level}" for level in factor.levels]
+            centroids |= dict(zip(names, factor.centroids, strict=True))
+    return centroids
+
+
+def _draw_arrows(
+    ax: Axes, fit: EnvFit, pair: tuple[int, int], points: Floats
+) -> None:
+    """Draw an arrow per continuous variable."""
     if fit.axes != pair:
         raise InputError(
             f"{option('arrows')} were fitted to axes {fit.axes}, but axes {pair} are drawn; "
             "pass axes to envfit."
         )
-    return replace(
-        fit, fits=tuple(variable for variable in fit.fits if variable.r2 > 0)
-    )
-
-
-def _draw_arrows(ax: Axes, fit: EnvFit, points: Floats) -> Floats:
-    """Draw an arrow per continuous variable and crosses at centroids; return ends of arrows."""
-    for factor in fit.factors:
-        if factor.p <= SIGNIFICANT:
-            x, y = factor.centroids.T
-            ax.scatter(
-                x,
-                y,
-                marker="+",
-                color="black",
-                s=60,
-                zorder=5,
-            )
+    vectors = [vector for vector in fit.vectors if vector.r2 > 0]
+    if not vectors:
+        return
     ends = np.array(
-        [vector.direction * math.sqrt(vector.r2) for vector in fit.vectors]
+        [vector.direction * math.sqrt(vector.r2) for vector in vectors]
     )
-    if not ends.any():
-        return ends
     # As vegan: the longest arrow reaches three quarters of the way to the border.
     reach = np.abs(points).max(axis=0)
     ends *= 0.75 * float(np.min(reach / np.abs(ends).max(axis=0).clip(1e-12)))
-    for vector, end in zip(fit.vectors, ends, strict=True):
-        style = {
-            "arrowstyle": "-|>",
-            "color": "black",
-            "linewidth": 1.3,
-            "shrinkA": 0,
-            "shrinkB": 0,
-            "mutation_scale": 11,
-            "alpha": _strength(vector),
-        }
-        ax.annotate(
-            "",
-            xy=(end[0], end[1]),
-            xytext=(0.0, 0.0),
-            arrowprops=style,
-            zorder=5,
-        )
-    ax.update_datalim(1.1 * ends)
+    for vector, end in zip(vectors, ends, strict=True):
+        alpha = 1.0
+        if vector.p > SIGNIFICANT:
+            alpha = 0.4
+        style = {"arrowstyle": "-|>", "color": "black", "alpha": alpha}
+        ax.annotate("", end, (0.0, 0.0), arrowprops=style, zorder=5)
+        write_name(ax, 1.15 * end, vector.name, weight="bold", alpha=alpha)
+    ax.update_datalim(1.2 * ends)
     ax.autoscale_view()
-    return ends
-
-
-def _name_variables(
-    ax: Axes,
-    fit: EnvFit,
-    ends: Floats,
-    size: float,
-    taken: Floats,
-) -> Floats:
-    """Name arrows beyond their ends, and centroids; return the boxes that are taken."""
-    for vector, end in zip(fit.vectors, ends, strict=True):
-        style = {
-            "fontsize": 9,
-            "fontweight": "bold",
-            "alpha": _strength(vector),
-        }
-        text = write_name(ax, 1.08 * end, vector.name, **style)
-        taken = np.vstack([taken, text.get_window_extent().extents])
-    for factor in fit.factors:
-        if factor.p <= SIGNIFICANT:
-            names = [f"{factor.name} {level}" for level in factor.levels]
-            style = {"fontsize": 8, "fontstyle": "italic"}
-            _, taken = write_names(
-                ax, factor.centroids, names, size, taken, **style
-            )
-    return taken
-
-
-def _strength(variable: VariableFit) -> float:
-    """Return the opacity of an arrow."""
-    return 0.4 if variable.p > SIGNIFICANT else 1.0
 
 
 def _names(names: Any, embedding: Embedding) -> Sequence[str]:
     """Return the name of each object; empty where there is none."""
+    if names is None:
+        names = embedding.labels is not None and embedding.n <= MOST_NAMED
     if names is True:
         return embedding.labels or [str(i) for i in range(embedding.n)]
-    if (
-        names is None
-        and embedding.n <= MOST_NAMED
-        and embedding.labels is not None
-    ):
-        return embedding.labels
-    if names is None or names is False:
+    if names is False:
         return [""] * embedding.n
     if len(names) != embedding.n:
         raise InputError(

@@ -81,16 +81,15 @@ def place_legend(
     # Matplotlib drops names that begin with "_", and reads "$" as formulas; these are plain text.
     numbers = [str(i) for i in range(len(names))]
     if is_ours(ax):
-        figure: Any = ax.figure
-        legend = figure.legend(
-            handles, numbers, loc=location, frameon=False, **options
-        )
+        options |= {"loc": location, "frameon": False}
+        legend = ax.figure.legend(handles, numbers, **options)
     else:
         legend = ax.legend(handles, numbers, **options)
     for text, name in zip(legend.get_texts(), names, strict=True):
         text.set_text(printable(name))
     for text in (*legend.get_texts(), legend.get_title()):
         text.set_parse_math(False)
+    handle: Any
     for handle in legend.legend_handles:
         if hasattr(handle, "set_sizes"):  # points, pale where there are many
             handle.set_alpha(1.0)
@@ -100,16 +99,7 @@ def place_legend(
 def legend_below(ax: Axes, columns: int) -> None:
     """Put the legend of all labelled artists below the data."""
     handles, names = ax.get_legend_handles_labels()
-    if not names:
-        return
-    if not is_ours(ax):
-        columns = 1
-    legend = place_legend(
-        ax, "outside lower center", handles, names, ncols=columns
-    )
-    for handle in legend.legend_handles:
-        if hasattr(handle, "set_sizes"):
-            handle.set_sizes([30])
+    place_legend(ax, "outside lower center", handles, names, ncols=columns)
 
 
 def set_title(ax: Axes, title: str) -> None:

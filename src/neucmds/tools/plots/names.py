@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,39 +12,11 @@ from neucmds.tools.plots.figures import Floats, printable, settle
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
-def write_names(
-    ax: Axes,
-    points: Floats,
-    names: Sequence[str],
-    size: float,
-    taken: Floats,
-    **style: Any,
-) -> tuple[list[Any], Floats]:
-    """Write names where there is space; return those written, and all boxes that are taken.
-
-    `size` is the area of a point, and `taken` are boxes in pixels.
-    """
-    texts = []
-    for point, name in zip(points, names, strict=True):
-        if not name:
-            continue
-        text = write_name(ax, point, name, **style)
-        boxes = _boxes_around(ax, text, point, size)
-        free = boxes[_is_free(ax, boxes, taken)]
-        if not free.size:
-            text.remove()
-            continue
-        centre = (free[0, :2] + free[0, 2:]) / 2
-        text.set_position(
-            (centre - ax.transData.transform(point)) * 72 / ax.figure.dpi
-        )
-        taken = np.vstack([taken, free[0]])
-        texts.append(text)
-    return texts, taken
+# Pixels between the middle of a point and a name beside it.
+REACH = 6
 
 
-def write_name(ax: Axes, point: Floats, name: str, **style: Any) -> Any:
+def write_name(ax: Axes, point: Any, name: str, **style: Any) -> Any:
     """Write a name at a point."""
     from matplotlib.patheffects import withStroke
 
@@ -66,17 +37,33 @@ def write_name(ax: Axes, point: Floats, name: str, **style: Any) -> Any:
     return text
 
 
-def boxes_of_points(ax: Axes, points: Floats, size: float) -> Floats:
-    """Lay the figure out, and return the boxes in pixels that points of an area take."""
+def write_names(ax: Axes, points: Floats, names: Sequence[str]) -> int:
+    """Write names beside points where there is space; return how many."""
     settle(ax)
-    centres = ax.transData.transform(points)
-    # A name may touch the corner of a round point's box.
-    half = 0.8 * _radius(ax, size)
-    return np.hstack([centres - half, centres + half])
-
-
-def _radius(ax: Axes, size: float) -> float:
-    return 0.5 * math.sqrt(size) * ax.figure.dpi / 72
+    middles = ax.transData.transform(points)
+    taken = np.hstack([middles - REACH / 2, middles + REACH / 2])
+    for text in ax.texts:
+        taken = np.vstack([taken, text.get_window_extent().extents])
+    sides = np.array(
+        [(x, y) for x in (1, 0, -1) for y in (0, 1, -1) if x or y]
+    )
+    written = 0
+    for point, middle, name in zip(points, middles, names, strict=True):
+        if not name:
+            continue
+        text = write_name(ax, point, name, fontsize=7.5)
+        half = text.get_window_extent().size / 2
+        offsets = sides * (half + REACH)
+        boxes = np.hstack([offsets - half, offsets + half])
+        boxes += np.tile(middle, 2)
+        free = np.flatnonzero(_is_free(ax, boxes, taken))
+        if not free.size:
+            text.remove()
+            continue
+        text.set_position(offsets[free[0]] * 72 / ax.figure.dpi)
+        taken = np.vstack([taken, boxes[free[0]]])
+        written += 1
+    return written
 
 
 def _is_free(ax: Axes, boxes: Floats, taken: Floats) -> Any:
@@ -86,17 +73,3 @@ def _is_free(ax: Axes, boxes: Floats, taken: Floats) -> Any:
         boxes[:, None, 2:] <= taken[:, :2]
     )
     return np.all(inside, axis=1) & np.all(np.any(apart, axis=2), axis=1)
-
-
-def _boxes_around(ax: Axes, text: Any, point: Floats, size: float) -> Floats:
-    """Return boxes for a text that touch a point's circle: nearer ones, then farther ones."""
-    sides = np.array(
-        [(x, y) for x in (1, 0, -1) for y in (0, 1, -1) if x or y]
-    )
-    half = text.get_window_extent().size / 2
-    boxes = []
-    for gap in (1.0, 5.0):
-        away = sides * (half + _radius(ax, size) + gap)
-        centres = ax.transData.transform(point) + away
-        boxes.append(np.hstack([centres - half, centres + half]))
-    return np.vstack(boxes)

@@ -176,22 +176,20 @@ def on_scale(sq_values: Floats, squared: bool) -> Floats:
 
 def _scatter_pairs(ax: Axes, pairs: SampledPairs) -> None:
     """Draw the pairs, those with a negative D̂ in a colour of their own."""
-    style: dict[str, Any] = {"s": 12, "linewidths": 0}
-    if pairs.given.size > 2000:
-        style = {"s": 6, "linewidths": 0, "rasterized": True}
     negative = pairs.fitted < 0
     for drawn, colour, name in (
         (~negative, POSITIVE, "D̂ ≥ 0"),
         (negative, NEGATIVE, "D̂ < 0"),
     ):
         count = int(drawn.sum())
-        # Pairs of either kind stay visible among the others, also where they are few.
-        style["alpha"] = float(np.clip(1500 / max(count, 1), 0.12, 0.7))
-        if negative.any():
-            style["label"] = f"{name} ({count:,})"
         ax.scatter(
             pairs.given[drawn],
             pairs.fitted[drawn],
             color=colour,
-            **style,
+            s=10,
+            linewidths=0,
+            # Pairs of either kind stay visible among the others, also where they are few.
+            alpha=float(np.clip(1500 / max(count, 1), 0.12, 0.7)),
+            label=f"{name} ({count:,})",
+            rasterized=True,
         )

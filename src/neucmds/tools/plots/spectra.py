@@ -35,7 +35,7 @@ MOST_COMPLETE = 2_000
 
 def plot_spectrum(
     D: Any,
-    kept: Any = (),
+    kept: Embedding | None = None,
     *,
     squared: bool = False,
     symmetrize: bool = False,
@@ -45,12 +45,11 @@ def plot_spectrum(
 
     Parameters
     ----------
-    D : array-like, path, Spectrum, …
-        Whatever `neuc_mds` takes, or a spectrum; but a vector is taken as all eigenvalues, in any
-        order. Of more than 2,000 objects only the largest eigenvalues are computed.
-    kept : Embedding or array-like of shape (k,)
-        Eigenvalues that an embedding keeps, or that "refined", which keeps none, starts from; they
-        are drawn larger and filled.
+    D : as for `neuc_mds`, or Spectrum
+        Of more than 2,000 objects only the largest eigenvalues are computed.
+    kept : Embedding, optional
+        The eigenvalues that it keeps, or that "refined", which keeps none, starts from, are drawn
+        larger and filled.
     squared, symmetrize
         As in `neuc_mds`.
     ax : Axes, optional
@@ -62,51 +61,38 @@ def plot_spectrum(
     Examples
     --------
     >>> from neucmds.tools.plots import plot_spectrum
-    >>> plot_spectrum([3.0, 1.0, -2.0], kept=[3.0, -2.0]).get_title(loc="left")
-    'Spectrum: 2 positive, 1 negative eigenvalues'
+    >>> plot_spectrum([[0, 1, 1], [1, 0, 4], [1, 4, 0]]).get_title(loc="left")
+    'Spectrum: 1 positive, 1 negative eigenvalues'
     """
-    lam, _, complete = _eigenvalues(D, squared, symmetrize)
+    spectrum = _spectrum(D, squared, symmetrize)
+    lam = by_magnitude(spectrum.values)
+    lam = lam[is_seen(lam)]
     ax = figures.axes_or_new(ax)
-    is_kept = mark_kept(lam, kept)
-    seen = is_seen(lam)
     rank = ranks(lam)
-    for part, name, colour, chosen in _parts(
-        np.where(seen, lam, 0.0), is_kept
-    ):
-        style: dict[str, Any] = {
-            "s": 14,
-            "facecolors": "none",
-            "edgecolors": colour,
-            "zorder": 3,
-        }
+    for part, colour, label, chosen in _parts(lam, kept):
+        style: dict[str, Any] = {"s": 14, "facecolors": "none"}
         if chosen:
-            style = {
-                "s": 44,
-                "facecolors": colour,
-                "edgecolors": "black",
-                "zorder": 4,
-            }
-        role = kept_words(kept)[not chosen] if is_kept.any() else "eigenvalues"
+            style = {"s": 44, "facecolors": colour}
+        count = int(part.sum())
         ax.scatter(
             rank[part],
             lam[part],
-            marker={"positive": "o", "negative": "v"}[name],
-            linewidths=0.7,
-            label=f"{name}, {role} ({int(part.sum()):,})",
+            edgecolors=colour,
+            label=f"{label} ({count:,})",
             **style,
         )
-    _signed_log_scale(ax, lam[seen])
+    _signed_log_scale(ax, lam)
     if lam.size > 60:
         ax.set_xscale("log")
         _plain_ticks(ax)
     ax.set_xlabel("rank among the eigenvalues of the same sign")
     ax.set_ylabel("eigenvalue of B")
-    positive = int((lam[seen] > 0).sum())
-    negative = int((lam[seen] < 0).sum())
+    positive = int((lam > 0).sum())
+    negative = int((lam < 0).sum())
     title = (
         f"Spectrum: {positive:,} positive, {negative:,} negative eigenvalues"
     )
-    if not complete:
+    if not spectrum.complete:
         title += ", the largest of all"
     figures.set_title(ax, title)
     figures.legend_below(ax, 2)
@@ -115,7 +101,7 @@ def plot_spectrum(
 
 def plot_scree(
     D: Any,
-    kept: Any = (),
+    kept: Embedding | None = None,
     *,
     first: int = 12,
     squared: bool = False,
@@ -138,42 +124,34 @@ def plot_scree(
     Examples
     --------
     >>> from neucmds.tools.plots import plot_scree
-    >>> plot_scree([3.0, 1.0, -2.0], kept=[3.0, -2.0]).get_title(loc="left")
+    >>> plot_scree([[0, 1, 1], [1, 0, 4], [1, 4, 0]]).get_title(loc="left")
     'Scree plot'
     """
-    lam, trace, complete = _eigenvalues(D, squared, symmetrize)
+    spectrum = _spectrum(D, squared, symmetrize)
+    trace = spectrum.trace
     if trace <= 0:
         raise InputError(
             f"a scree plot needs a positive trace of B, the sum of all eigenvalues; it is {trace}; "
             "use plot_spectrum."
         )
     ax = figures.axes_or_new(ax)
-    is_kept = mark_kept(lam, kept)
-    words = kept_words(kept)
-    share = 100 * lam[:first] / trace
-    rank = np.arange(1, share.size + 1)
-    for part, name, colour, chosen in _parts(share, is_kept[:first]):
-        style: dict[str, Any] = {"color": colour, "label": name}
-        if is_kept.any():
-            style["label"] += f", {words[not chosen]}"
-            style["alpha"] = {True: 1.0, False: 0.35}[chosen]
-        bars = ax.bar(
-            rank[part],
-            share[part],
-            width=0.75,
-            **style,
-        )
-        texts = [figures.percent(value / 100) for value in share[part]]
+    lam = by_magnitude(spectrum.values)
+    share = 100 * lam / trace
+    rank = np.arange(1, lam.size + 1)
+    for part, colour, label, chosen in _parts(lam, kept):
+        drawn = part & (rank <= first)
+        bars = ax.bar(rank[drawn], share[drawn], color=colour, label=label)
+        texts = [figures.percent(value / 100) for value in share[drawn]]
         ax.bar_label(bars, texts, fontsize=8, padding=2)
+        if kept is not None and not chosen:
+            for bar in bars:
+                bar.set_alpha(0.35)
     ax.axhline(0.0, color=GUIDE, linewidth=0.8)
     ax.margins(y=0.1)
-    ax.grid(False, axis="x")
-    if share.size <= 20:
-        ax.set_xticks(rank)
     ax.set_xlabel("eigenvalue, by magnitude")
     ax.set_ylabel("share of the trace of B in %")
     title = "Scree plot"
-    if complete and lam.size > first:
+    if spectrum.complete and lam.size > first:
         rest = figures.percent(1 - lam[:first].sum() / trace)
         title += f"; the other {lam.size - first:,} together {rest}"
     figures.set_title(ax, title)
@@ -247,18 +225,16 @@ def ranks(eigenvalues: Floats) -> Any:
     return np.where(positive, np.cumsum(positive), np.cumsum(~positive))
 
 
-def kept_words(kept: Any) -> tuple[str, str]:
+def kept_words(embedding: Embedding) -> tuple[str, str]:
     """Return what eigenvalues that are marked and others are called."""
-    if isinstance(kept, Embedding) and kept.method == "refined":
+    if embedding.method == "refined":
         return "start of the fit", "other"
     return "kept", "dropped"
 
 
-def mark_kept(values: Floats, kept: Any) -> Marks:
+def mark_kept(values: Floats, embedding: Embedding) -> Marks:
     """Mark the nearest of `values` for each that is kept; of ties as many as are kept."""
-    if isinstance(kept, Embedding):
-        kept = kept.info.eigenvalues
-    targets = np.asarray(to_numpy(kept), dtype=np.float64).ravel()
+    targets = to_numpy(embedding.info.eigenvalues)
     mark = np.zeros(values.size, dtype=bool)
     # Two solves agree to their tolerance, which is 1e-3 of ‖B‖ where "refined" starts.
     tolerance = 1e-3 * float(np.abs(values).max(initial=0.0))
@@ -282,56 +258,48 @@ def spectrum_of(problem: Dense) -> Spectrum:
     )
 
 
-def _eigenvalues(
-    D: Any, squared: bool, symmetrize: bool
-) -> tuple[Floats, float, bool]:
-    """Return eigenvalues of B by magnitude, its trace, and whether they are all."""
-    if not isinstance(D, Spectrum) and _is_vector(D):
-        values = np.asarray(to_numpy(D), dtype=np.float64)
-        return by_magnitude(values), float(values.sum()), True
-    if not isinstance(D, Spectrum):
-        D = spectrum_of(prepare(D, squared=squared, symmetrize=symmetrize))
-    return by_magnitude(D.values), D.trace, D.n_top == D.values.size
-
-
-def _is_vector(D: Any) -> bool:
-    if isinstance(D, (list, tuple)):
-        return all(np.ndim(value) == 0 for value in D)
-    return len(getattr(D, "shape", ())) == 1
+def _spectrum(D: Any, squared: bool, symmetrize: bool) -> Spectrum:
+    if isinstance(D, Spectrum):
+        return D
+    return spectrum_of(prepare(D, squared=squared, symmetrize=symmetrize))
 
 
 def _parts(
-    values: Floats, is_kept: Marks
+    values: Floats, embedding: Embedding | None
 ) -> Iterator[tuple[Marks, str, str, bool]]:
-    """Yield who is positive and kept, positive and dropped, and so on: name, colour, whether kept.
+    """Yield who is positive and kept, positive and dropped, and so on: colour, label, whether kept.
 
     Parts without members are left out.
     """
+    is_kept = np.zeros(values.size, dtype=bool)
+    words = ("", "eigenvalues")
+    if embedding is not None:
+        is_kept = mark_kept(values, embedding)
+        words = kept_words(embedding)
     for sign, colour, name in (
         (1, POSITIVE, "positive"),
         (-1, NEGATIVE, "negative"),
     ):
-        for chosen in (True, False):
+        for chosen, word in zip((True, False), words, strict=True):
             part = (np.sign(values) == sign) & (is_kept == chosen)
             if part.any():
-                yield part, name, colour, chosen
+                yield part, colour, f"{name}, {word}", chosen
 
 
 def _signed_log_scale(ax: Axes, values: Floats) -> None:
     """Scale y logarithmically away from zero; in four decades at the most, and evenly nearer."""
     ax.axhline(0.0, color=GUIDE, linewidth=0.8)
-    smallest = np.abs(values).min(initial=np.inf)
-    largest = np.abs(values).max(initial=0.0)
-    if largest < 100 * smallest:
-        return
-    threshold = 10.0 ** np.floor(np.log10(max(smallest, 1e-4 * largest)))
-    ax.set_yscale("symlog", linthresh=threshold, linscale=0.4)
+    size = np.abs(values)
+    largest = size.max(initial=0.0)
+    if largest > 100 * size.min(initial=np.inf):
+        threshold = max(size.min(), 1e-4 * largest)
+        ax.set_yscale("symlog", linthresh=threshold, linscale=0.4)
 
 
 def _plain_ticks(ax: Axes) -> None:
     """Label a log axis with whole numbers."""
-    from matplotlib.ticker import LogLocator, NullFormatter
+    from matplotlib.ticker import LogLocator
 
     ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     ax.xaxis.set_major_formatter("{x:g}")
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.minorticks_off()

@@ -265,7 +265,7 @@ def _spectrum(found: Findings) -> Data | None:
     lam = lam[is_seen(lam)]
     if not lam.size:
         return None
-    is_kept = mark_kept(lam, kept)
+    is_kept = mark_kept(lam, found.embedding)
     signs = np.sign(lam[is_kept])
     return {
         "values": lam,
