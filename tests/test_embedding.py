@@ -227,8 +227,8 @@ def saved(D, tmp_path):
         good = {name: archive[name] for name in archive.files}
 
     def save(said=None, drop=(), **arrays):
-        fields = json.loads(str(good["header"])) | (said or {})
-        members = good | {"header": np.asarray(json.dumps(fields))} | arrays
+        fields = json.loads(good["header"].tobytes()) | (said or {})
+        members = good | {"header": as_bytes(json.dumps(fields))} | arrays
         np.savez(
             path,
             **{name: members[name] for name in members if name not in drop},
@@ -238,20 +238,17 @@ def saved(D, tmp_path):
     return save
 
 
-def as_labels(names):
-    return np.frombuffer(json.dumps(names).encode(), dtype=np.uint8)
+def as_bytes(text):
+    return np.frombuffer(text.encode(), dtype=np.uint8)
 
 
 WRONG_FIELDS = [
-    ("version", 0, "not an embedding"),
-    ("version", 99, "update neucmds"),
-    ("format", "other", "not an embedding"),
-    ("squared", "no", "squared is not a bool"),
-    ("sq_norm", None, "sq_norm is not a float"),
-    ("requested", "3", "requested is not a int"),
-    ("placement", "os.system", "placement is unknown"),
+    ("format", "neucmds.Embedding 5", "not an embedding"),
+    ("sq_norm", None, "not an embedding"),
+    ("requested", "three", "not an embedding"),
     ("loss", "other", "loss is unknown"),
-    ("trace", "0", "trace is not a float"),
+    ("labels", ["a"] * 30, "labels are not unique"),
+    ("labels", ["a", "b"], "30 objects but 2 labels"),
 ]
 
 
@@ -266,17 +263,11 @@ WRONG_FIELDS = [
         ({"eigenvalues": np.asarray(["1"])}, "eigenvalues has dtype"),
         ({"signs": np.ones(4)}, "signs has shape"),
         ({"stress_terms": np.ones(2)}, "stress_terms has shape"),
-        ({"placement_offsets": np.ones(29)}, "placement_offsets has shape"),
+        ({"offsets": np.ones(29)}, "offsets has shape"),
         ({"landmarks": np.ones(30)}, "damaged"),
         ({"landmarks": np.arange(1, 31)}, "damaged"),
-        (
-            {"labels": as_labels(["a"] * 30)},
-            "labels are not the names of 30 objects",
-        ),
-        ({"labels": as_labels(list(range(30)))}, "labels are not the names"),
-        ({"labels": np.frombuffer(b"\xff\xfe", dtype=np.uint8)}, "damaged"),
         *[
-            ({"header": np.asarray(text)}, "not an embedding saved by neucmds")
+            ({"header": as_bytes(text)}, r"e\.npz: not an embedding saved by")
             for text in ("[" * 100_000, "{", "null", '{"format": 1}')
         ],
         *[
@@ -291,7 +282,7 @@ WRONG_FIELDS = [
     ],
 )
 def test_wrong_members_and_fields_are_refused(saved, arrays, message):
-    with pytest.raises(InputError, match=rf"e\.npz: .*{message}"):
+    with pytest.raises(InputError, match=message):
         Embedding.load(saved(**arrays))
 
 
@@ -311,13 +302,6 @@ def test_labels_come_back_to_the_last_character(D, tmp_path):
     )
     neuc_mds(pd.DataFrame(D, labels, labels), 2).save(tmp_path / "e.npz")
     assert Embedding.load(tmp_path / "e.npz").labels == labels
-
-
-def test_files_of_release_0_3_are_read(saved, D):
-    said = {"version": 4, "placement": "LeastSquaresPlacement"}
-    old = Embedding.load(saved(said=said))
-    expected = neuc_mds(named(D), 3).transform(D[:3])
-    np.testing.assert_array_equal(old.transform(D[:3]), expected)
 
 
 def test_placed_objects_join_and_parts_are_taken():

@@ -169,9 +169,11 @@ def repacked(archive: bytes, seed: int) -> bytes:
         members = {name: packed.read(name) for name in packed.namelist()}
     chosen, kind = rng.choice(sorted(members)), rng.randrange(5)
     if kind == 0 and "header.npy" in members:
-        header = json.loads(str(np.load(io.BytesIO(members["header.npy"]))))
+        header = json.loads(
+            np.load(io.BytesIO(members["header.npy"])).tobytes()
+        )
         header[rng.choice(sorted(header))] = rng.choice(VALUES)
-        text = np.asarray(json.dumps(header))
+        text = np.frombuffer(json.dumps(header).encode(), np.uint8)
         members["header.npy"] = _written(lambda file: np.save(file, text))
     elif kind == 1:
         array = _spoiled(np.load(io.BytesIO(members[chosen])), rng)

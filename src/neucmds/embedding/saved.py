@@ -9,22 +9,19 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from neucmds.backend.arrays import Array, is_array, to_numpy
+from neucmds.backend.arrays import is_array, to_numpy
 from neucmds.backend.files import format_errors, read_npz
 from neucmds.embedding.info import Info
-from neucmds.errors import InputError
 from neucmds.form import Form
-from neucmds.place.rules import LinearPlacement, LossPlacement, Placement
+from neucmds.place.rules import LinearPlacement, LossPlacement
+from neucmds.problem.validation import as_labels
 from neucmds.refine.losses import LOSSES, PairLoss
 
 if TYPE_CHECKING:
     from neucmds.embedding.result import Embedding
 
-FORMAT = "neucmds.Embedding"
-WHAT = "an embedding saved by neucmds"
-# 4 is that of release 0.3.0, where least squares had a placement of their own.
-FORMAT_VERSION = 5
-OLDEST_VERSION = 4
+FORMAT = "neucmds.Embedding 6"
+WHAT = "an embedding saved by this version of neucmds"
 # Types of the fields that the header holds, as they are annotated.
 SCALARS: dict[Any, type] = {
     "float": float,
@@ -32,121 +29,88 @@ SCALARS: dict[Any, type] = {
     "str": str,
     "bool": bool,
 }
-PLACEMENT_ARRAYS = ("mean", "projector", "offsets", "ridge", "shrinkage")
 
 
 def write(embedding: Embedding, file: BinaryIO) -> None:
     """Write everything to an open file, without pickle."""
     rule = embedding.placement
+    parts: list[Any] = [embedding, embedding.info]
     header = {
         "format": FORMAT,
-        "version": FORMAT_VERSION,
+        "kappa": embedding.kappa,
+        "labels": embedding.labels,
         "placement": type(rule).__name__,
-        "curvature": embedding.curvature,
     }
+    if rule is not None:
+        parts.insert(0, rule)
     if isinstance(rule, LossPlacement):
         header["loss_floor"] = float(rule.loss.floor)
-    values: dict[str, Any] = {"signs": embedding.signs}
-    for name in PLACEMENT_ARRAYS:
-        values[f"placement_{name}"] = getattr(rule, name, None)
-    for part in (embedding, embedding.info):
+    values = {"signs": embedding.signs}
+    for part in parts:
         for field in fields(part):
             value = getattr(part, field.name)
             if field.type in SCALARS:
                 header[field.name] = SCALARS[field.type](value)
             else:
                 values[field.name] = value
-    if embedding.labels is not None:
-        text = json.dumps(embedding.labels).encode("ascii")
-        values["labels"] = np.frombuffer(text, dtype=np.uint8)
-    arrays: dict[str, Any] = {}
+    values["history"] = np.asarray(embedding.info.history)
+    values["stress_terms"] = np.asarray(embedding.stress_terms)
+    text = json.dumps(header).encode("ascii")
+    arrays = {"header": np.frombuffer(text, dtype=np.uint8)}
     for name, value in values.items():
         if is_array(value):
             arrays[name] = np.asarray(to_numpy(value))
-        elif isinstance(value, (tuple, float)):
-            arrays[name] = np.asarray(value, dtype=np.float64)
-    np.savez(file, header=np.asarray(json.dumps(header)), **arrays)
+    np.savez(file, **arrays)
 
 
 def read(kind: type[Embedding], path: Path) -> Embedding:
-    """Read an embedding; a foreign, damaged or newer file is refused in one line."""
+    """Read an embedding; a foreign or damaged file is refused in one line."""
     arrays = read_npz(path, WHAT)
     with format_errors(str(path), WHAT):
-        header = json.loads(str(arrays.pop("header")))
-        version = header["version"]
-        if header["format"] != FORMAT or version < OLDEST_VERSION:
+        header = json.loads(arrays.pop("header").tobytes())
+        if header["format"] != FORMAT:
             raise ValueError("the format is another")
-        if version > FORMAT_VERSION:
-            raise InputError(
-                f"{path}: written in format {version}, but this neucmds reads up to "
-                f"{FORMAT_VERSION}; update neucmds."
+        landmarks = arrays.pop("landmarks", None)
+        x = arrays["coordinates"]
+        labels = as_labels(header["labels"], len(x))
+        if landmarks is not None:
+            x = x[landmarks]
+        _check_floats(arrays, *x.shape)
+        info = _fields(Info, header, arrays)
+        info["history"] = tuple(arrays["history"].tolist())
+        values = _fields(kind, header, arrays)
+        if values["loss"] not in LOSSES:
+            raise ValueError("its loss is unknown")
+        values["info"] = Info(**info)
+        values["form"] = Form(arrays["signs"], float(header["kappa"]))
+        values["labels"] = labels
+        values["landmarks"] = landmarks
+        values["stress_terms"] = tuple(arrays["stress_terms"].tolist())
+        if header["placement"] == "LinearPlacement":
+            rule = _fields(LinearPlacement, header, arrays)
+            values["placement"] = LinearPlacement(**rule)
+        elif header["placement"] == "LossPlacement":
+            rule = _fields(LossPlacement, header, arrays)
+            rule["coordinates"] = x
+            rule["form"] = values["form"]
+            rule["loss"] = PairLoss(
+                values["loss"], float(header["loss_floor"])
             )
-        return _embedding(kind, header, arrays)
+            values["placement"] = LossPlacement(**rule)
+        return kind(**values)
 
 
-def _embedding(
-    kind: type[Embedding], header: dict[str, Any], arrays: dict[str, Any]
-) -> Embedding:
-    """Make an embedding of the members of a file; errors say what is wrong with it."""
-    x = arrays["coordinates"]
-    n, k = x.shape
-    labels = None
-    if "labels" in arrays:
-        labels = tuple(json.loads(arrays.pop("labels").tobytes()))
-        if len(set(labels)) != n or not all(
-            isinstance(name, str) for name in labels
-        ):
-            raise ValueError(f"labels are not the names of {n} objects")
-    landmarks = arrays.pop("landmarks", None)
-    if landmarks is not None:
-        x = x[landmarks]
-    _check_floats(arrays, len(x), k)
-    values: dict[type, dict[str, Any]] = {kind: {}, Info: {}}
-    for part, parts in values.items():
-        for field in fields(part):
-            if field.type in SCALARS:
-                parts[field.name] = _scalar(
-                    header, field.name, SCALARS[field.type]
-                )
-            elif field.name in arrays:
-                parts[field.name] = arrays[field.name]
-    if header["loss"] not in LOSSES:
-        raise ValueError("its loss is unknown")
-    values[Info]["history"] = tuple(arrays["history"].tolist())
-    curvature = _scalar(header, "curvature", float)
-    form = Form.of(arrays["signs"], curvature, header["mean_distance"])
-    values[kind] |= {
-        "form": form,
-        "info": Info(**values[Info]),
-        "labels": labels,
-        "landmarks": landmarks,
-        "placement": _placement(header, arrays, x, form),
-        "stress_terms": tuple(arrays["stress_terms"].tolist()),
-    }
-    return kind(**values[kind])
-
-
-def _placement(
-    header: dict[str, Any], arrays: dict[str, Any], x: Array, form: Form
-) -> Placement | None:
-    name = header["placement"]
-    if name == "NoneType":
-        return None
-    if name == "LinearPlacement":
-        return LinearPlacement(
-            arrays["placement_mean"], arrays["placement_projector"]
-        )
-    if name not in ("LossPlacement", "LeastSquaresPlacement"):
-        raise ValueError("its placement is unknown")
-    loss = PairLoss(header["loss"], float(header.get("loss_floor", 0.0)))
-    return LossPlacement(
-        x,
-        form,
-        loss,
-        float(arrays["placement_shrinkage"]),
-        arrays.get("placement_offsets"),
-        arrays.get("placement_ridge"),
-    )
+def _fields(
+    kind: type, header: dict[str, Any], arrays: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the numbers, words and arrays among the fields of a class."""
+    values = {}
+    for field in fields(kind):
+        if field.type in SCALARS:
+            values[field.name] = SCALARS[field.type](header[field.name])
+        elif field.name in arrays:
+            values[field.name] = arrays[field.name]
+    return values
 
 
 def _check_floats(arrays: dict[str, Any], n: int, k: int) -> None:
@@ -156,11 +120,10 @@ def _check_floats(arrays: dict[str, Any], n: int, k: int) -> None:
         "weights": (k,),
         "stress_rises": (k,),
         "stress_terms": (3,),
-        "placement_projector": (n, k),
-        "placement_mean": (n,),
-        "placement_offsets": (n,),
-        "placement_ridge": (k,),
-        "placement_shrinkage": (),
+        "projector": (n, k),
+        "mean": (n,),
+        "offsets": (n,),
+        "ridge": (k,),
     }
     for name, values in arrays.items():
         if values.dtype not in (np.float32, np.float64):
@@ -169,13 +132,3 @@ def _check_floats(arrays: dict[str, Any], n: int, k: int) -> None:
             raise ValueError(f"{name} has shape {values.shape}")
         if not np.isfinite(values).all():
             raise ValueError(f"{name} has NaN or infinite entries")
-
-
-def _scalar(header: dict[str, Any], name: str, kind: type) -> Any:
-    """Take a value of this type; a float may be written like an integer."""
-    value = header[name]
-    if type(value) is int and kind is float:
-        return float(value)
-    if type(value) is not kind:
-        raise ValueError(f"{name} is not a {kind.__name__}")
-    return value
