@@ -331,15 +331,10 @@ def warn_of_surprises(embedding: Embedding) -> None:
         return
     category: type[Warning] = FewerComponentsWarning
     reason = (
-        "the other eigenvalues are zero, have the wrong sign, or lose their weight by the shift of "
-        "'neuc+'"
+        "the other eigenvalues are zero or, beside huge entries of D, lost in rounding, have the "
+        "wrong sign, or lose their weight by the shift of 'neuc+'"
     )
-    if info.hidden_below:
-        reason = (
-            f"rounding hides eigenvalues below {info.hidden_below:.2g}; look for huge entries in "
-            "D, and correct or remove them"
-        )
-    elif embedding.method in ("classical", "lower"):
+    if embedding.method in ("classical", "lower"):
         category = NonEuclideanWarning
         reason = (
             f"{option('method', embedding.method)} can use no more positive eigenvalues; 'neuc+' "

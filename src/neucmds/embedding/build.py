@@ -22,10 +22,10 @@ from neucmds.backend.arrays import (
 from neucmds.backend.threads import parallel_map
 from neucmds.embedding.info import Info
 from neucmds.embedding.result import Embedding
-from neucmds.errors import InputError
 from neucmds.form import Form
 from neucmds.place.rules import (
     SHRINKAGE,
+    SQUARED,
     LinearPlacement,
     LossPlacement,
     Placement,
@@ -37,7 +37,7 @@ from neucmds.problem.sampled_pairs import Check
 from neucmds.refine.descent import Refined, Start
 from neucmds.refine.losses import PairLoss
 from neucmds.refine.products import stress_terms_at
-from neucmds.refine.stress import stress_of_pairs, stress_of_rows
+from neucmds.refine.stress import stress_of_rows
 from neucmds.spectrum.geometry import (
     canonical,
     column_signs,
@@ -48,8 +48,6 @@ from neucmds.spectrum.geometry import (
     stress_rounding,
     stress_terms,
 )
-from neucmds.spectrum.operators.gram import Gram
-from neucmds.spectrum.operators.outliers import outlying_entries
 from neucmds.spectrum.selection import Selection, neuc
 from neucmds.spectrum.spectrum import Spectrum
 
@@ -68,10 +66,13 @@ def from_selection(
     kept = selection.kept
     x, weights, directions = selected_coordinates(spectrum, selection)
     form = Form(np.sign(weights))
-    values = spectrum.values[kept]
     terms = stress_terms(spectrum, gram.diagonal(), selection)
-    quadratic = asarray_like(values, x) @ directions**2
-    sizes = selection.core if selection.core.ndim == 1 else values
+    rounding = gram_rounding(spectrum, selection)
+    values = spectrum.values[kept]
+    columns = asarray_like(values, x)
+    sizes = values
+    if selection.core.ndim == 1:
+        sizes = selection.core
     order = np.argsort(-np.abs(sizes), kind="stable")
     positive_trace = math.nan
     if spectrum.complete:
@@ -85,29 +86,25 @@ def from_selection(
         positive_trace=positive_trace,
         converged=spectrum.converged,
         solver=spectrum.solver,
-        stress_error=stress_rounding(
-            gram, x, terms, gram_rounding(spectrum, selection)
+        stress_error=stress_rounding(gram, x, terms, rounding),
+        stress_rises=stress_rises(
+            gram, x, form.signs, columns @ directions**2
         ),
-        stress_rises=stress_rises(gram, x, form.signs, quadratic),
-        hidden_below=_hidden_below(gram, spectrum, kept.size, requested),
     )
-    back = spectrum.take(kept) @ (
-        directions / asarray_like(values, x)[:, None]
-    )
-    xp = gram.xp
+    back = spectrum.take(kept) @ (directions / columns[:, None])
     placement = LinearPlacement(
-        xp.astype(gram.row_means, gram.dtype, copy=False),
-        xp.astype(back, gram.dtype, copy=False),
+        gram.xp.astype(gram.row_means, gram.dtype, copy=False),
+        gram.xp.astype(back, gram.dtype, copy=False),
     )
     return _embedding(
         x,
         form,
         gram.dtype,
-        weights=weights,
+        SQUARED,
+        placement,
         stress_terms=terms,
         loss_value=sum(terms),
         info=info,
-        placement=placement,
         method=method,
         requested=requested,
         squared=problem.squared,
@@ -147,14 +144,15 @@ def from_descent(
             error = stress_rounding(gram, x, terms, end.gram_rounding)
         else:
             terms, error = stress_terms_at(gram, Start(x, form), quadratic)
-    is_squared = end.loss.name == "squared"
-    sq_norm, total, trace = _sums(problem)
-    info = Info(
-        sq_norm=sq_norm,
-        total_sum_of_squares=total,
-        trace=trace,
+    value = end.value
+    converged = end.converged
+    if end.loss.name == "squared":
+        value = sum(terms)
         # A STRESS below its rounding error has no gradient.
-        converged=end.converged or (is_squared and sum(terms) <= error),
+        converged = converged or value <= error
+    info = Info(
+        **_sums(problem),
+        converged=converged,
         solver=solver,
         history=end.history,
         relative_gradient=end.relative_gradient,
@@ -168,20 +166,16 @@ def from_descent(
             info,
             eigenvalues=spectrum.values[kept],
             residuals=spectrum.residuals[kept],
-            converged=info.converged and spectrum.converged,
+            converged=converged and spectrum.converged,
             solver=spectrum.solver,
-            hidden_below=_hidden_below(
-                gram, spectrum, form.signs.size, requested
-            ),
         )
     return _embedding(
-        x * column_signs(x),
+        x,
         form,
         gram.dtype,
-        weights=signed_lengths(x, form),
+        end.loss,
         stress_terms=terms,
-        loss=end.loss,
-        loss_value=sum(terms) if is_squared else end.value,
+        loss_value=value,
         mean_distance=mean_distance,
         info=info,
         method=method,
@@ -190,6 +184,29 @@ def from_descent(
         labels=problem.labels,
         missing=problem.missing,
     )
+
+
+def _sums(problem: Dense) -> dict[str, Any]:
+    """Return the fields of `Info` that are sums over D."""
+    gram = problem.gram
+    weights = problem.weights
+    if weights is None:
+        return {
+            "sum_of_squares": 2 * gram.n * gram.trace,
+            "sq_norm": gram.sq_norm,
+            "total_sum_of_squares": gram.total_sum_of_squares,
+            "trace": gram.trace,
+        }
+    xp = gram.xp
+    d = gram.rows(slice(None))
+    sum_of_squares = float(xp.sum(weights * d))
+    mean = sum_of_squares / float(xp.sum(weights))
+    return {
+        "sum_of_squares": sum_of_squares,
+        "sq_norm": float(xp.sum(weights * d**2)),
+        "total_sum_of_squares": float(xp.sum(weights * (d - mean) ** 2)),
+        "trace": 0.5 * (gram.n - 1) * mean,
+    }
 
 
 def from_pairs(
@@ -203,35 +220,51 @@ def from_pairs(
 ) -> Embedding:
     """Embed by coordinates fitted to listed pairs; sums count both orders.
 
-    With `checks`, dissimilarities of objects drawn at random, figures are those of all pairs.
+    With `checks`, objects drawn at random with dissimilarities to others, figures are those of all
+    pairs. Pairs of one object are alike, so standard errors are those of a mean over objects.
     """
     x, form = canonical(to_numpy(end.coordinates), end.form)
-    stress, rises = stress_of_pairs(
-        asarray_like(x, end.coordinates), form, pairs
+    n = pairs.n
+    center = float(np.average(pairs.sq_dissimilarity, weights=pairs.weights))
+    fitted, by_object = _sums_of_pairs(
+        pairs, x, form, end.loss, center, checks
     )
-    d = pairs.sq_dissimilarity
-    w = pairs.weights
-    mean = float(w @ d) / float(w.sum())
-    sq_norm = 2 * float(w @ d**2)
+    count = int(by_object[:, 0].sum())
+    means = by_object.sum(axis=0) / max(1, count)
+    totals = fitted + (n * (n - 1) - fitted[0]) * means
+    weight, shift, squares, stress, cost = totals[:5].tolist()
+    shift /= weight
+    total = squares - weight * shift**2
+    sq_norm = total + weight * (center + shift) ** 2
+    # Of the mean of each sum over the pairs of all objects drawn; R² = 1 − STRESS / Σ(D − mean)².
+    off = by_object - np.outer(by_object[:, 0], means)
+    off_total = off[:, 2] - 2 * shift * off[:, 1]
+    with np.errstate(all="ignore"):
+        off_r2 = (off[:, 3] - np.divide(stress, total) * off_total) / total
+    scale = (weight - fitted[0]) / max(1, count)
+    scale *= math.sqrt(len(off) / max(1, len(off) - 1))
     info = Info(
+        sum_of_squares=weight * (center + shift),
         sq_norm=sq_norm,
-        total_sum_of_squares=2 * float(w @ (d - mean) ** 2),
-        trace=0.5 * (pairs.n - 1) * mean,
+        total_sum_of_squares=total,
+        trace=0.5 * (n - 1) * (center + shift),
         converged=end.converged,
         solver="sampled pairs" if pairs.sampled else "pairs",
         history=end.history,
         relative_gradient=end.relative_gradient,
         stress_error=32 * eps(np.float64) * sq_norm,
-        stress_rises=rises,
+        stress_rises=totals[5:],
+        stress_standard_error=scale * float(np.linalg.norm(off[:, 3])),
+        r2_standard_error=scale * float(np.linalg.norm(off_r2)),
+        held_out_pairs=count,
     )
-    embedding = _embedding(
-        x * column_signs(x),
+    return _embedding(
+        x,
         form,
         np.float64,
-        weights=signed_lengths(x, form),
+        end.loss,
         stress_terms=(stress, 0.0, 0.0),
-        loss=end.loss,
-        loss_value=stress if end.loss.name == "squared" else end.value,
+        loss_value=cost,
         mean_distance=mean_distance,
         info=info,
         method="refined",
@@ -239,143 +272,79 @@ def from_pairs(
         squared=squared,
         labels=pairs.labels,
     )
-    if checks is None:
-        return embedding
-    return _checked(embedding, end.loss, pairs, checks)
+
+
+def _sums_of_pairs(
+    pairs: Pairs,
+    x: Floats,
+    form: Form,
+    loss: PairLoss,
+    center: float,
+    checks: Iterable[Check] | None,
+) -> tuple[Floats, Floats]:
+    """Return sums over the fitted pairs in both orders, and over others for each object drawn.
+
+    Σw, Σw(D − center), Σw(D − center)², Σw(D̂ − D)², the loss, and the rises of the STRESS. Weights
+    of a sample are those of the fit alone.
+    """
+    weights = pairs.weights
+    if checks is not None:
+        weights = np.ones(pairs.size)
+
+    def sums(i: Any, j: Any, d: Floats, w: Floats) -> Floats:
+        residual, without = form.paired_residuals(x[i], x[j], d)
+        d_hat = form.paired_sq(x[i], x[j])
+        cost = loss.value(form, form.to_sq(d), d_hat, w)
+        off = d - center
+        rises = w @ (without**2 - residual[:, None] ** 2)
+        return np.array(
+            [w.sum(), w @ off, w @ off**2, w @ residual**2, cost, *rises]
+        )
+
+    def of_block(block: slice) -> Floats:
+        return sums(
+            pairs.i[block],
+            pairs.j[block],
+            pairs.sq_dissimilarity[block],
+            weights[block],
+        )
+
+    blocks = row_blocks(pairs.size, 4 * x.shape[1])
+    fitted = 2 * np.sum(parallel_map(of_block, blocks), axis=0)
+    keys = pairs.i.astype(np.int64) * pairs.n + pairs.j
+    drawn = []
+    for first, others, lengths in checks or ():
+        key = np.minimum(first, others) * pairs.n + np.maximum(first, others)
+        nearest = np.minimum(np.searchsorted(keys, key), keys.size - 1)
+        unseen = keys[nearest] != key
+        d = lengths[unseen] ** 2
+        drawn.append(sums(first, others[unseen], d, np.ones(d.size)))
+    return fitted, np.reshape(drawn, (-1, fitted.size))
 
 
 def _embedding(
     x: Array,
     form: Form,
     dtype: Any,
-    *,
-    weights: Floats,
-    info: Info,
-    loss: PairLoss | None = None,
+    loss: PairLoss,
     placement: Placement | None = None,
     **facts: Any,
 ) -> Embedding:
     """Return an embedding in the precision of the input, with arrays of one library."""
     xp = namespace(x)
-    x = xp.astype(x, dtype, copy=False)
+    weights = signed_lengths(x, form)
+    x = xp.astype(x * column_signs(x), dtype, copy=False)
     form = replace(form, signs=asarray_like(form.signs, x))
-    name = "squared"
-    if loss is not None and loss.name != "squared":
-        name = loss.name
-        placement = LossPlacement(x, form, loss)
     if placement is None:
-        placement = LossPlacement(x, form, shrinkage=SHRINKAGE)
+        shrinkage = 0.0
+        if loss.name == "squared":
+            shrinkage = SHRINKAGE
+        placement = LossPlacement(x, form, loss, shrinkage)
     return Embedding(
         coordinates=x,
         form=form,
         weights=asarray_like(weights, x, dtype=xp.float64),
-        info=replace(
-            info,
-            eigenvalues=asarray_like(info.eigenvalues, x, dtype=xp.float64),
-            residuals=asarray_like(info.residuals, x, dtype=xp.float64),
-        ),
         placement=placement,
-        loss=name,
+        loss=loss.name,
         **facts,
-    )
-
-
-def _sums(problem: Dense) -> tuple[float, float, float]:
-    """Σ w D², Σ w (D − mean)² and the trace that goes with the weighted mean."""
-    gram = problem.gram
-    w = problem.weights
-    if w is None:
-        return gram.sq_norm, gram.total_sum_of_squares, gram.trace
-    xp = gram.xp
-    d = gram.rows(slice(None))
-    mean = float(xp.sum(w * d)) / float(xp.sum(w))
-    total = float(xp.sum(w * (d - mean) ** 2))
-    return float(xp.sum(w * d**2)), total, 0.5 * (gram.n - 1) * mean
-
-
-def _hidden_below(
-    gram: Gram, spectrum: Spectrum, count: int, requested: int
-) -> float:
-    """Return the null level if eigenvalues of ordinary size may lie below it; else 0."""
-    # Only if the known pairs hold nearly all of B can a few entries hide the others.
-    unknown = spectrum.frobenius_sq - float(spectrum.values @ spectrum.values)
-    if count >= requested or unknown > 1e-9 * spectrum.frobenius_sq:
-        return 0.0
-    try:
-        outliers = outlying_entries(gram)
-    except (
-        InputError
-    ):  # chunks on the workers of a cluster, too many to be gathered
-        return 0.0
-    if outliers.entries and spectrum.null_level > 1e-2 * outliers.typical:
-        return spectrum.null_level
-    return 0.0
-
-
-def _checked(
-    embedding: Embedding, loss: PairLoss, pairs: Pairs, checks: Iterable[Check]
-) -> Embedding:
-    """Return an embedding with STRESS, R² and loss of all pairs, with standard errors.
-
-    All pairs that were not fitted are estimated from `checks`, objects drawn at random with others
-    each. Pairs of one object are alike, so standard errors are those of a mean over objects.
-    """
-    n = pairs.n
-    mean = float(np.mean(pairs.sq_dissimilarity))
-    x = to_numpy(embedding.coordinates)
-    form = embedding.form
-
-    def sums(i: Any, j: Any, d: Floats) -> Floats:
-        """Σ(D̂ − D)², the loss, Σ(D − mean), Σ(D − mean)² and rises of the first."""
-        residual, without = form.paired_residuals(x[i], x[j], d)
-        cost = loss.value(form, form.to_sq(d), form.paired_sq(x[i], x[j]))
-        off = d - mean
-        rises = (without**2 - residual[:, None] ** 2).sum(axis=0)
-        return np.array(
-            [residual @ residual, cost, off.sum(), off @ off, *rises]
-        )
-
-    def of_fitted(block: slice) -> Floats:
-        return sums(
-            pairs.i[block], pairs.j[block], pairs.sq_dissimilarity[block]
-        )
-
-    fitted = np.sum(
-        parallel_map(of_fitted, row_blocks(pairs.size, 4 * x.shape[1])), axis=0
-    )
-    keys = pairs.i.astype(np.int64) * n + pairs.j
-    rows = []
-    counts = []
-    for first, others, lengths in checks:
-        key = np.minimum(first, others) * n + np.maximum(first, others)
-        nearest = np.minimum(np.searchsorted(keys, key), keys.size - 1)
-        unseen = keys[nearest] != key
-        rows.append(sums(first, others[unseen], lengths[unseen] ** 2))
-        counts.append(int(unseen.sum()))
-    drawn = np.array(rows)
-    count = sum(counts)
-    left = n * (n - 1) - 2 * pairs.size
-    means = drawn.sum(axis=0) / max(1, count)
-    totals = 2 * fitted + left * means
-    stress, cost, shift, squares = totals[:4].tolist()
-    shift /= n * (n - 1)
-    total = squares - n * (n - 1) * shift**2
-    # Of the mean of each sum over the pairs of all objects drawn; R² = 1 − STRESS / Σ(D − mean)².
-    off = drawn - np.multiply.outer(counts, means)
-    off[:, 3] -= 2 * shift * off[:, 2]
-    scale = left / max(1, count) * math.sqrt(len(rows) / max(1, len(rows) - 1))
-    with np.errstate(all="ignore"):
-        r2_off = (off[:, 0] - np.divide(stress, total) * off[:, 3]) / total
-    info = replace(
-        embedding.info,
-        stress_rises=totals[4:],
-        sq_norm=total + n * (n - 1) * (mean + shift) ** 2,
-        total_sum_of_squares=total,
-        trace=0.5 * (n - 1) * (mean + shift),
-        stress_standard_error=scale * float(np.linalg.norm(off[:, 0])),
-        r2_standard_error=scale * float(np.linalg.norm(r2_off)),
-        held_out_pairs=count,
-    )
-    return replace(
-        embedding, stress_terms=(stress, 0.0, 0.0), loss_value=cost, info=info
     )

@@ -34,6 +34,8 @@ class Info:
         Loss at the start of a refinement and after every iteration; empty for closed forms.
     total_sum_of_squares : float
         Σ(D − mean)² over the pairs i ≠ j, weighted as the STRESS is; NaN if not known.
+    sum_of_squares : float
+        Σ d² over the pairs i ≠ j, weighted as the STRESS is; NaN if not known.
     trace : float
         Trace of B: n − 1 times half the mean squared dissimilarity of a pair; NaN if not known.
     positive_trace : float
@@ -48,8 +50,6 @@ class Info:
         Bound on the rounding error of `Embedding.stress`.
     stress_rises : array of shape (k,)
         Rise of the STRESS without each coordinate.
-    hidden_below : float
-        Magnitude below which rounding may hide eigenvalues; 0 where none is hidden.
     stress_standard_error, r2_standard_error : float
         Standard errors of `Embedding.stress` and `Embedding.r2` where only a sample of all pairs
         was fitted: both, and `Embedding.loss_value`, are then estimated from held-out pairs. 0
@@ -65,12 +65,12 @@ class Info:
     solver: str = "full"
     history: tuple[float, ...] = ()
     total_sum_of_squares: float = math.nan
+    sum_of_squares: float = math.nan
     trace: float = math.nan
     positive_trace: float = math.nan
     relative_gradient: float = math.nan
     stress_error: float = 0.0
     stress_rises: Array = field(default_factory=partial(np.zeros, 0))
-    hidden_below: float = 0.0
     stress_standard_error: float = 0.0
     r2_standard_error: float = 0.0
     held_out_pairs: int = 0

@@ -56,7 +56,7 @@ def write(embedding: Embedding, file: BinaryIO) -> None:
     values["history"] = np.asarray(embedding.info.history)
     values["stress_terms"] = np.asarray(embedding.stress_terms)
     text = json.dumps(header).encode("ascii")
-    arrays = {"header": np.frombuffer(text, dtype=np.uint8)}
+    arrays: dict[str, Any] = {"header": np.frombuffer(text, np.uint8)}
     for name, value in values.items():
         if is_array(value):
             arrays[name] = np.asarray(to_numpy(value))

@@ -8,45 +8,18 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.backend.arrays import (
-    BLOCK_ELEMENTS,
-    DEVICE_ELEMENTS,
     Array,
-    asarray_like,
     eps,
     namespace,
-    on_cpu,
-    row_blocks,
     to_numpy,
 )
 from neucmds.form import Form
-from neucmds.problem.pairs import Pairs
 from neucmds.spectrum.operators.gram import Gram
 
 Floats = npt.NDArray[np.float64]
 
 # Objects whose pairs with all others tell how the STRESS rises without each coordinate.
 RISE_OBJECTS = 1000
-
-
-def stress_of_pairs(
-    x: Array, form: Form, pairs: Pairs
-) -> tuple[float, Floats]:
-    """Return the STRESS of listed pairs in both orders, and its rises."""
-    xp = namespace(x)
-    weights = pairs.weights
-    stress = 0.0
-    rises = np.zeros(x.shape[1])
-    elements = BLOCK_ELEMENTS if on_cpu(x) else DEVICE_ELEMENTS
-    for block in row_blocks(pairs.size, x.shape[1], elements):
-        i = asarray_like(pairs.i[block], x, dtype=xp.int64)
-        j = asarray_like(pairs.j[block], x, dtype=xp.int64)
-        d = asarray_like(pairs.sq_dissimilarity[block], x)
-        w = asarray_like(weights[block], x)
-        ends = xp.take(x, i, axis=0), xp.take(x, j, axis=0)
-        residual, without = form.paired_residuals(*ends, d)
-        stress += 2 * float(w @ residual**2)
-        rises += 2 * to_numpy(w @ (without**2 - residual[:, None] ** 2))
-    return stress, rises
 
 
 def stress_of_rows(
