@@ -15,7 +15,6 @@ from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.explore import Quality, evaluate
 from neucmds.fitting import embed_spectrum
-from neucmds.problem.components import Components
 from neucmds.problem.dense import Dense
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.selection import METHODS
@@ -127,7 +126,7 @@ class Bench:
             gram, spectrum = self.spectrum(name)
             prepared = Dense(gram, squared=True)
             self._embeddings[key] = embed_spectrum(
-                prepared, spectrum, Components(key[2]), method
+                prepared, spectrum, key[2], method
             )
         return self._embeddings[key]
 

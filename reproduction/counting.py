@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.form import rounding_level
-from neucmds.problem.components import Components
 from neucmds.spectrum.selection import METHODS
 from neucmds.spectrum.spectrum import Spectrum
 
@@ -82,7 +81,7 @@ def count_as_published(sq_dissimilarity: Floats, k: int) -> PublishedCounts:
     twins = np.ones(d.size, dtype=bool)
     negative, distortion = {}, {}
     for name, method in METHODS.items():
-        selection = method(ends, Components(k))
+        selection = method(ends, k)
         x = vectors[:, usable[selection.kept]] * np.sqrt(
             np.abs(selection.core)
         )

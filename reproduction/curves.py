@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.backend.arrays import to_numpy
-from neucmds.problem.components import Components
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import METHODS
 from neucmds.spectrum.spectrum import Spectrum
@@ -42,7 +41,7 @@ def stress_curve(
     with_values, plain = np.zeros(n), np.zeros(n)
     curve = []
     for k in ks:
-        selection = METHODS[method](spectrum, Components(k))
+        selection = METHODS[method](spectrum, k)
         now = np.zeros(lam.size, dtype=bool)
         now[selection.kept] = True
         for changed, sign in ((now & ~kept, 1.0), (kept & ~now, -1.0)):

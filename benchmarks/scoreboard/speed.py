@@ -44,7 +44,6 @@ from measure import (
     versions,
     write_record,
 )
-from neucmds.problem.components import Components
 from neucmds.spectrum.selection import METHODS
 from neucmds.spectrum.spectrum import Spectrum
 
@@ -177,7 +176,7 @@ def accuracy(
     full = np.sort(full)[::-1]
     largest = full[np.argsort(-np.abs(full), kind="stable")[:k]]
     if keeps == "neuc+":
-        kept = METHODS["neuc+"](Spectrum.of(full), Components(k)).kept
+        kept = METHODS["neuc+"](Spectrum.of(full), k).kept
         expected = full[kept]
     else:
         expected = {"k largest": largest, "top k": full[:k], "all": full}[

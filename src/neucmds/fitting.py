@@ -24,10 +24,17 @@ from neucmds.errors import (
     option,
 )
 from neucmds.form import Form
-from neucmds.options import GOALS, Options, notify
+from neucmds.options import Options, notify
 from neucmds.place.dimension import fewest, scan_dimensions
 from neucmds.prepared import dense_gram, refuse_weights
-from neucmds.problem.components import AUTO, Components, spaced_ks
+from neucmds.problem.components import (
+    AUTO,
+    GOALS,
+    Size,
+    checked_size,
+    spaced_ks,
+    total_of,
+)
 from neucmds.problem.dense import Dense
 from neucmds.problem.weights import refuse_parts_of
 from neucmds.refine.descent import FEW_OBJECTS, Limits
@@ -65,7 +72,7 @@ def fit(problem: Dense, options: Options) -> Embedding:
             option("method", method),
             f"use {option('method', 'refined')}",
         )
-    components = Components.parse(options.n_components, gram.n)
+    components = checked_size(options.n_components, gram.n)
     limits = options.limits(gram.n)
     is_free = problem.weights is not None or options.init is not None
     # Where D is zero, so is every loss, without any coordinate.
@@ -86,7 +93,7 @@ def fit(problem: Dense, options: Options) -> Embedding:
 def embed_spectrum(
     problem: Dense,
     spectrum: Spectrum,
-    components: Components,
+    components: Size,
     method: str,
     limits: Limits | None = None,
 ) -> Embedding:
@@ -95,9 +102,10 @@ def embed_spectrum(
     Parameters are those of `neuc_mds`; `limits` are for "refined".
     """
     gram = problem.gram
-    k = components.total
+    k = total_of(components)
     if method == "refined" and (
-        components.signature or neuc_plus(spectrum, components).kept.size
+        isinstance(components, tuple)
+        or neuc_plus(spectrum, components).kept.size
     ):
         end = best_refined(
             gram, spectrum, components, limits or Limits.of("squared", gram.n)
@@ -111,12 +119,12 @@ def embed_spectrum(
 
 
 def _descend(
-    problem: Dense, components: Components, options: Options, limits: Limits
+    problem: Dense, components: Size, options: Options, limits: Limits
 ) -> Embedding:
     """Descend where no closed form is the start: weights, gaps, other losses, a given start."""
     start = options.init
     weights = problem.weights
-    k = components.total
+    k = total_of(components)
     if start is not None and int(start.coordinates.shape[0]) != problem.n:
         raise InputError(
             f"{option('init')} has coordinates of {int(start.coordinates.shape[0])} objects, but D "
@@ -140,7 +148,7 @@ def _descend(
 
 
 def _descend_by_loss(
-    problem: Dense, components: Components, options: Options, limits: Limits
+    problem: Dense, components: Size, options: Options, limits: Limits
 ) -> Embedding:
     d = dense_gram(problem, option("loss", options.loss)).sq_dissimilarity
     weights = problem.weights
@@ -172,17 +180,17 @@ def _descend_by_loss(
         random_state=options.random_state,
     )
     return from_descent(
-        problem, end, components.total, solver="loss", mean_distance=unit
+        problem, end, total_of(components), solver="loss", mean_distance=unit
     )
 
 
 def scouted(
     squares: Callable[[], Array] | None,
     n: int,
-    components: Components,
+    components: Size,
     options: Options,
     weights: Array | None = None,
-) -> tuple[Components, float]:
+) -> tuple[Size, float]:
     """Choose curvature and signature, if free, by short descents on `squares()`, some of D.
 
     The fit itself chooses the signature of few objects.
@@ -191,7 +199,7 @@ def scouted(
     is_free = (
         options.n_init is None
         and options.init is None
-        and components.signature is None
+        and isinstance(components, int)
     )
     is_sought = n > FEW_OBJECTS and is_free and options.loss != "squared"
     if squares is None or not (is_sought or curvature == AUTO):
@@ -208,15 +216,15 @@ def scouted(
         seed=int(check_random_state(options.random_state).randint(2**31)),
     )
     if is_sought:
-        components = Components(components.total, signature)
+        components = signature
     return components, chosen
 
 
 def _fit_goal(problem: Dense, options: Options) -> Embedding:
     """Embed with the number of coordinates that a share of R² or held-out objects ask for."""
     gram = problem.gram
-    goal = Components.parse(options.n_components, gram.n).goal
-    if goal == AUTO:
+    checked_size(options.n_components, gram.n)
+    if options.n_components == AUTO:
         refuse_weights(problem, option("n_components", AUTO), "pass a number")
         notify(options.callback, "predicting objects held out, to choose k")
         scan = scan_dimensions(gram, check_random_state(options.random_state))
@@ -285,12 +293,12 @@ def _fewest_closed(
     tried = 0
     known = min(FIRST_FOR_SHARE, most)
     while tried < most:
-        sizes = [Components(k) for k in spaced_ks(known)]
+        sizes: list[Size] = list(spaced_ks(known))
         spectrum = solve_for(gram, sizes, method, random_state=0)
         if spectrum.complete:
             known = most
         for k in range(tried + 1, known + 1):
-            selection = METHODS[method](spectrum, Components(k))
+            selection = METHODS[method](spectrum, k)
             stress = sum(stress_terms(spectrum, gram.diagonal(), selection))
             r2 = 1 - stress / gram.total_sum_of_squares
             best = max(best, r2)

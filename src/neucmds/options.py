@@ -13,7 +13,7 @@ from neucmds.backend.arrays import is_dask, to_numpy
 from neucmds.backend.memory import available_memory
 from neucmds.backend.progress import Callback as Callback
 from neucmds.errors import InputError, option
-from neucmds.problem.components import AUTO, N_COMPONENTS, NComponents
+from neucmds.problem.components import AUTO, GOALS, N_COMPONENTS, NComponents
 from neucmds.problem.containers import as_real
 from neucmds.problem.dense import Dense
 from neucmds.problem.metrics import BoundMetric
@@ -38,9 +38,6 @@ DEFAULT_METHOD: Literal["refined"] = "refined"
 MOST_PATHS = 10_000
 PRECOMPUTED = "precomputed"
 SHORTEST_PATH = "shortest_path"
-
-# Types of `n_components` that are a goal: a share of R², "auto".
-GOALS = (float, np.floating, str)
 
 
 def _is_number(value: Any) -> bool:

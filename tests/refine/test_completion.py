@@ -11,7 +11,6 @@ from scipy.spatial.distance import pdist, squareform
 from neucmds import InputError, neuc_mds
 from neucmds.datasets import euclidean_ball
 from neucmds.errors import ConvergenceWarning, OverfitWarning
-from neucmds.problem.components import Components
 from neucmds.refine import gaps as completion
 
 
@@ -90,10 +89,8 @@ def test_the_sizes_double():
         (5, [1, 2, 4, 5]),
         (8, [1, 2, 4, 8]),
     ):
-        assert completion._sizes(Components(k)) == [
-            Components(size) for size in sizes
-        ]
-    assert completion._sizes(Components(3, (2, 1))) == [Components(3, (2, 1))]
+        assert completion._sizes(k) == list(sizes)
+    assert completion._sizes((2, 1)) == [(2, 1)]
 
 
 def test_less_is_clear_by_a_tenth_and_two_standard_errors():

@@ -3,7 +3,6 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from neucmds.problem.components import Components
 from neucmds.spectrum import exact
 from neucmds.spectrum.exact import (
     _matching_pursuit,
@@ -31,7 +30,7 @@ def test_the_core_is_that_of_the_least_squares_problem(k):
     D = random_hollow(60)
     gram = DenseGram(D)
     spectrum = full_spectrum(gram)
-    found = exact_selection(spectrum, gram.diagonal(), Components(k))
+    found = exact_selection(spectrum, gram.diagonal(), k)
     u = spectrum.vectors[:, found.kept]
     columns = []
     for a in range(k):
@@ -56,7 +55,7 @@ def test_the_core_is_that_of_the_least_squares_problem(k):
 def test_fixed_signs_are_kept_or_become_zero():
     gram = DenseGram(random_hollow(20, seed=3))
     spectrum = full_spectrum(gram)
-    kept = neuc_plus(spectrum, Components(6)).kept
+    kept = neuc_plus(spectrum, 6).kept
     signs = np.sign(spectrum.values[kept])
     free, fixed = (
         exact_weights(spectrum, gram.diagonal(), kept, s)
@@ -86,9 +85,7 @@ def test_with_fixed_signs_no_other_weights_on_the_support_are_better(
     for seed in range(4):
         gram = DenseGram(random_hollow(14, seed))
         spectrum = full_spectrum(gram)
-        found = exact_selection(
-            spectrum, gram.diagonal(), Components(3, signature)
-        )
+        found = exact_selection(spectrum, gram.diagonal(), signature)
         reached = sum(stress_terms(spectrum, gram.diagonal(), found))
         mu = (
             np.linalg.eigvalsh(found.core)
@@ -97,7 +94,7 @@ def test_with_fixed_signs_no_other_weights_on_the_support_are_better(
         )
         assert np.sum(mu > 1e-9) <= signature[0]
         assert np.sum(mu < -1e-9) <= signature[1]
-        kept = neuc_plus(spectrum, Components(3, signature)).kept
+        kept = neuc_plus(spectrum, signature).kept
         signs = np.sign(spectrum.values[kept])
         other = exact_weights(spectrum, gram.diagonal(), kept, signs)
         assert reached <= sum(
@@ -121,7 +118,7 @@ def test_the_pursuit_takes_the_vector_that_lowers_the_stress_most_each_time():
         chosen.append(left[int(np.argmin(totals))])
         lowest.append(min(totals))
     # The best one is not the largest, and yet taken.
-    one = exact_selection(spectrum, diagonal, Components(1))
+    one = exact_selection(spectrum, diagonal, 1)
     assert sum(stress_terms(spectrum, diagonal, one)) == pytest.approx(
         lowest[0]
     )

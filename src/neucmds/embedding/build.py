@@ -30,7 +30,6 @@ from neucmds.place.rules import (
     LossPlacement,
     Placement,
 )
-from neucmds.problem.components import Components
 from neucmds.problem.dense import Dense
 from neucmds.problem.pairs import Pairs
 from neucmds.problem.sampled_pairs import Check
@@ -160,7 +159,7 @@ def from_descent(
         stress_rises=rises,
     )
     if spectrum is not None:
-        kept = neuc(spectrum, Components(requested, end.form.signature)).kept
+        kept = neuc(spectrum, end.form.signature).kept
         kept = kept[np.argsort(-np.abs(spectrum.values[kept]), kind="stable")]
         info = replace(
             info,

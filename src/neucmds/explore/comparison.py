@@ -21,7 +21,14 @@ from neucmds.fitting import embed_spectrum, fit
 from neucmds.form import Form
 from neucmds.options import ALL_METHODS, Callback, Options, as_seed, notify
 from neucmds.prepared import dense_gram, prepare
-from neucmds.problem.components import N_COMPONENTS, Components, NComponents
+from neucmds.problem.components import (
+    GOALS,
+    N_COMPONENTS,
+    NComponents,
+    Size,
+    checked_size,
+    total_of,
+)
 from neucmds.problem.dense import Dense
 from neucmds.refine.descent import Refined
 from neucmds.refine.losses import PairLoss
@@ -181,9 +188,9 @@ def compare(
         keep_copy="refined" in methods,
         callback=callback,
     )
-    components = Components.parse(n_components, problem.n)
-    if components.goal is not None:
-        components = _chosen_for_all(problem, components.goal, seed)
+    components = checked_size(n_components, problem.n)
+    if isinstance(n_components, GOALS):
+        components = _chosen_for_all(problem, n_components, seed)
     left_out = _left_out(problem, methods)
     methods = [name for name in methods if name not in left_out]
     start = time.perf_counter()
@@ -206,16 +213,18 @@ def compare(
         quality = measure(problem, embedding.coordinates, embedding.form)
         rows.append(ComparedMethod(method, embedding, quality, seconds))
     return Comparison(
-        problem.n, components.total, tuple(rows), spectrum_seconds, left_out
+        problem.n,
+        total_of(components),
+        tuple(rows),
+        spectrum_seconds,
+        left_out,
     )
 
 
-def _chosen_for_all(
-    problem: Dense, goal: float | str, seed: Any
-) -> Components:
+def _chosen_for_all(problem: Dense, goal: float | str, seed: Any) -> int:
     """Choose one number of coordinates for several methods: as "neuc+" would."""
     options = Options(goal, "neuc+", random_state=seed)
-    return Components(fit(problem, options).requested)
+    return fit(problem, options).requested
 
 
 def _left_out(problem: Dense, methods: Sequence[str]) -> dict[str, str]:
@@ -245,7 +254,7 @@ def _left_out(problem: Dense, methods: Sequence[str]) -> dict[str, str]:
 
 def _shared_spectrum(
     problem: Dense,
-    components: Components,
+    components: Size,
     methods: Sequence[str],
     seed: Any,
     callback: Callback | None,
@@ -261,7 +270,7 @@ def _shared_spectrum(
 def _embedded(
     problem: Dense,
     spectrum: Spectrum | None,
-    components: Components,
+    components: Size,
     method: str,
     curvature: float | Literal["auto"],
     seed: Any,
@@ -274,14 +283,13 @@ def _embedded(
     if spectrum is not None and method in ALL_METHODS:
         return embed_spectrum(problem, spectrum, components, method)
     gram = dense_gram(problem, method)
-    k = components.total
+    k = total_of(components)
     if method == "smacof":
         return _smacof(problem, k, seed)
     corrected = CORRECTIONS[method](gram.sq_dissimilarity, squared=True)
     euclidean = replace(problem, gram=DenseGram(corrected.sq_dissimilarity))
-    k_alone = Components(k)
-    classical = solve_for(euclidean.gram, k_alone, "classical", random_state=0)
-    embedding = embed_spectrum(euclidean, classical, k_alone, "classical")
+    classical = solve_for(euclidean.gram, k, "classical", random_state=0)
+    embedding = embed_spectrum(euclidean, classical, k, "classical")
     return replace(embedding, method=method)
 
 
@@ -322,14 +330,13 @@ def _smacof(problem: Dense, k: int, seed: Any) -> Embedding:
 
 def embed_by_loss(
     problem: Dense,
-    components: Components,
+    components: Size,
     method: str,
     curvature: float | Literal["auto"],
     seed: Any = 0,
 ) -> Embedding:
     """Embed by "refined", or by one of `REFINED_LOSSES`."""
-    n_components = components.signature or components.total
-    options = Options(n_components, random_state=seed)
+    options = Options(components, random_state=seed)
     if method in REFINED_LOSSES:
         options = replace(
             options, loss=REFINED_LOSSES[method], curvature=curvature

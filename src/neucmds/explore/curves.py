@@ -16,7 +16,14 @@ from neucmds.explore.diagnosis import takes_all
 from neucmds.fitting import embed_spectrum
 from neucmds.options import CLOSED_FORMS, Callback, check_parameters, notify
 from neucmds.prepared import prepare, refuse_weights
-from neucmds.problem.components import MOST_CHOSEN, Components, spaced_ks
+from neucmds.problem.components import (
+    GOALS,
+    MOST_CHOSEN,
+    Size,
+    checked_size,
+    spaced_ks,
+    total_of,
+)
 from neucmds.spectrum.geometry import stress_from_errors
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.solve import solve_for
@@ -158,8 +165,8 @@ def stress_curve(
     if ks is None:
         ks = spaced_ks(min(MOST_CHOSEN, problem.n - 1))
     grid = tuple(ks)
-    sizes = [Components.parse(k, problem.n) for k in grid]
-    if not sizes or any(size.goal is not None for size in sizes):
+    sizes = [checked_size(k, problem.n) for k in grid]
+    if not sizes or any(isinstance(k, GOALS) for k in grid):
         raise InputError(
             f"{option('ks', grid)} must be whole numbers of coordinates, at least one."
         )
@@ -172,7 +179,7 @@ def stress_curve(
     spectrum = _spectrum(problem.gram, sizes, from_spectrum or ["classical"])
     stress: dict[str, tuple[float, ...]] = dict.fromkeys(methods, ())
     for components in sizes:
-        notify(callback, f"k = {components.total}")
+        notify(callback, f"k = {total_of(components)}")
         for method in methods:
             if method in from_spectrum:
                 embedding = embed_spectrum(
@@ -195,11 +202,11 @@ def stress_curve(
 
 def _spectrum(
     gram: Gram,
-    sizes: Sequence[Components],
+    sizes: list[Size],
     methods: Sequence[str],
 ) -> Spectrum:
     """Compute all eigenpairs, or of many objects those that the methods select from."""
-    if takes_all(gram.n, max(size.total for size in sizes)):
+    if takes_all(gram.n, max(total_of(size) for size in sizes)):
         return full_spectrum(gram)
     return solve_for(
         gram, sizes, methods, solver="krylov", tol=1e-6, random_state=0

@@ -20,7 +20,7 @@ from neucmds.place.recipe import (
 )
 from neucmds.place.rules import SHRINKAGE, LossPlacement
 from neucmds.prepared import prepare
-from neucmds.problem.components import Components, NComponents
+from neucmds.problem.components import GOALS, NComponents, checked_size
 from neucmds.problem.dense import Dense
 from neucmds.spectrum.operators.dense import DenseGram
 
@@ -76,15 +76,11 @@ def embed_landmarks(
             problem, replace(asked, n_components=n_components, method=method)
         )
 
-    components = Components.parse(
-        options.n_components, sq_dissimilarity.shape[0]
-    )
-    if components.goal is not None:
+    wanted = options.n_components
+    checked_size(wanted, sq_dissimilarity.shape[0])
+    if isinstance(wanted, GOALS):
         # The landmarks are few, and chosen for all: what they need is what all need.
-        components = Components(
-            embed(sq_dissimilarity, components.goal, method).requested
-        )
-    wanted = components.signature or components.total
+        wanted = embed(sq_dissimilarity, wanted, method).requested
     if placement == "linear":
         embedding = embed(sq_dissimilarity, wanted, method, options)
         return replace(

@@ -24,7 +24,7 @@ from neucmds.fitting import scouted
 from neucmds.form import Form
 from neucmds.large.dense import embed_landmarks
 from neucmds.options import Options
-from neucmds.problem.components import Components
+from neucmds.problem.components import Size, checked_size, total_of
 from neucmds.problem.graph import as_graph, shortest_path_rows
 from neucmds.problem.pairs import Pairs, check_pairs
 from neucmds.problem.sampled_pairs import Check
@@ -39,9 +39,9 @@ Indices = npt.NDArray[np.intp]
 
 def embed_pairs(pairs: Pairs, options: Options) -> Embedding:
     """Embed listed pairs, in O(m·k) for m pairs; they start from shortest paths over the pairs."""
-    components = Components.parse(options.n_components, pairs.n)
-    require_pair_memory(pairs.size, pairs.n, components.total)
-    check_pairs(pairs, components.total)
+    components = checked_size(options.n_components, pairs.n)
+    require_pair_memory(pairs.size, pairs.n, total_of(components))
+    check_pairs(pairs, total_of(components))
 
     def to_landmarks(count: int) -> tuple[Indices, Floats]:
         rng = check_random_state(options.random_state)
@@ -60,13 +60,13 @@ def embed_pairs(pairs: Pairs, options: Options) -> Embedding:
         start = from_all_pairs(pairs, components)
     if start is None:
         landmarks, squares = to_landmarks(
-            _start_size(pairs.n, components.total)
+            _start_size(pairs.n, total_of(components))
         )
         start = landmark_start(landmarks, squares, components, form, options)
     elif start.form.is_flat:
         start = replace(start, form=replace(form, signs=start.signs))
     embedding = fit_pairs(pairs, start, options, falling=options.init is None)
-    return replace(embedding, requested=components.total)
+    return replace(embedding, requested=total_of(components))
 
 
 def fit_pairs(
@@ -122,7 +122,7 @@ def fit_pairs(
 def landmark_start(
     landmarks: Indices,
     sq_to_landmarks: Floats,
-    components: Components,
+    components: Size,
     form: Form,
     options: Options,
     like: Array | None = None,
@@ -134,7 +134,7 @@ def landmark_start(
     landmarks : ndarray of shape (L,)
     sq_to_landmarks : ndarray of shape (n, L)
         Squared dissimilarities of all objects.
-    components : Components
+    components : int or (int, int)
     form : Form
         Of any signs: the curvature.
     options : Options
@@ -146,7 +146,7 @@ def landmark_start(
     among = (squares[landmarks] + squares[landmarks].T) / 2
     rng = check_random_state(options.random_state)
     asked = Options(
-        components.signature or components.total,
+        components,
         squared=True,
         random_state=rng,
     )

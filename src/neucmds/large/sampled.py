@@ -30,7 +30,7 @@ from neucmds.large.listed import (
 )
 from neucmds.large.two_levels import MANY, least_landmarks
 from neucmds.options import Options, notify
-from neucmds.problem.components import AUTO, Components
+from neucmds.problem.components import AUTO, Size, checked_size, total_of
 from neucmds.problem.graph import graph_pairs, shortest_path_rows
 from neucmds.problem.metrics import BoundMetric
 from neucmds.problem.pairs import check_pairs
@@ -53,15 +53,15 @@ def embed_features(features: Array, options: Options) -> Embedding:
     metric: BoundMetric = options.metric
     n_pairs = options.n_pairs
     n = int(features.shape[0])
-    components = Components.parse(options.n_components, n)
+    components = checked_size(options.n_components, n)
     sizes, n_landmarks = _sizes(n_pairs, n, components, options.loss)
     if on_cpu(features):
         advice = f"lower {option('n_pairs', n_pairs)}"
-        require_pair_memory(n * sizes.n_far, n, components.total, advice)
+        require_pair_memory(n * sizes.n_far, n, total_of(components), advice)
     # Calls of a user's function, and chunks of workers, are fetched for the curvature alone.
     costly = callable(metric.metric) or is_dask(features)
     many = (
-        n >= max(MANY, least_landmarks(components.total))
+        n >= max(MANY, least_landmarks(total_of(components)))
         and options.init is None
     )
     if (
@@ -131,7 +131,7 @@ def _started_by_two_levels(features: Array, options: Options) -> Options:
 def embed_graph(graph: Any, options: Options) -> Embedding:
     """Embed the nodes of a graph of `as_graph` from paths between about `n_pairs` pairs a node."""
     n = int(graph.shape[0])
-    components = Components.parse(options.n_components, n)
+    components = checked_size(options.n_components, n)
     sizes, n_landmarks = _sizes(options.n_pairs, n, components, options.loss)
     seed = options.random_state
     sample = graph_pairs(
@@ -155,9 +155,9 @@ def _embed_sample(
 ) -> Embedding:
     """Choose signature and curvature on scouts, start and descend."""
     pairs = sample.pairs
-    components = Components.parse(options.n_components, pairs.n)
-    require_pair_memory(pairs.size, pairs.n, components.total)
-    check_pairs(pairs, components.total)
+    components = checked_size(options.n_components, pairs.n)
+    require_pair_memory(pairs.size, pairs.n, total_of(components))
+    check_pairs(pairs, total_of(components))
     start = options.init
     if start is None:
         components, curvature = scouted(
@@ -176,7 +176,7 @@ def _embed_sample(
         weight_power=weight_power,
         checks=sample.checks,
     )
-    return replace(embedding, requested=components.total)
+    return replace(embedding, requested=total_of(components))
 
 
 def _scouts(n: int, most: int = SCOUTS) -> npt.NDArray[np.intp]:
@@ -187,10 +187,10 @@ def _scouts(n: int, most: int = SCOUTS) -> npt.NDArray[np.intp]:
 
 
 def _sizes(
-    n_pairs: int | None, n: int, components: Components, loss: str
+    n_pairs: int | None, n: int, components: Size, loss: str
 ) -> tuple[Sizes, int]:
     """Split a number of pairs, refusing too few; also return how many landmarks to start from."""
-    k = components.total
+    k = total_of(components)
     usual = 16 * k
     if loss == "squared":
         usual = 32 * k

@@ -27,8 +27,9 @@ from neucmds.errors import InputError, option
 from neucmds.large.choice import DEFAULT_LANDMARKS
 from neucmds.large.listed import fit_pairs
 from neucmds.large.placing import FIRST, LandmarkFit
-from neucmds.options import GOALS, PRECOMPUTED, SHORTEST_PATH, Options, notify
+from neucmds.options import PRECOMPUTED, SHORTEST_PATH, Options, notify
 from neucmds.place.rules import LossPlacement
+from neucmds.problem.components import GOALS
 from neucmds.problem.pairs import Pairs
 from neucmds.problem.validation import check_count
 from neucmds.refine.descent import Start

@@ -17,7 +17,7 @@ from neucmds.backend.arrays import to_numpy
 from neucmds.errors import InputError, option
 from neucmds.form import Form
 from neucmds.place.rules import SHRINKAGE, LossPlacement
-from neucmds.problem.components import MOST_CHOSEN, Components, spaced_ks
+from neucmds.problem.components import MOST_CHOSEN, Size, spaced_ks
 from neucmds.spectrum.geometry import selected_coordinates
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.gram import Gram
@@ -148,14 +148,14 @@ def _error_function(
     These are placed as `transform` places new objects.
     """
     gram = DenseGram(np.ascontiguousarray(d[np.ix_(kept, kept)]))
-    sizes = [Components(size) for size in spaced_ks(most)]
+    sizes: list[Size] = list(spaced_ks(most))
     spectrum = solve_for(gram, sizes, "neuc+", tol=1e-5, random_state=0)
     to_kept = d[np.ix_(held, kept)]
     pairs = np.triu_indices(held.size, 1)
     truth = d[np.ix_(held, held)][pairs]
 
     def error(k: int) -> float:
-        selection = neuc_plus(spectrum, Components(k))
+        selection = neuc_plus(spectrum, k)
         x, weights, _ = selected_coordinates(spectrum, selection)
         form = Form(np.sign(weights))
         placed = LossPlacement(x, form, shrinkage=SHRINKAGE).place(to_kept)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -15,52 +14,41 @@ AUTO: Literal["auto"] = "auto"
 # Most coordinates that "auto" considers, and that memory is set aside for while k is not known.
 MOST_CHOSEN = 100
 
-NComponents = int | float | str | tuple[int, int]
+# k coordinates of any sign, or at most p positive and q negative ones.
+Size = int | tuple[int, int]
+# Or what chooses k: the R² to reach, or "auto", the error on held-out objects.
+NComponents = Size | float | str
+GOALS = (float, np.floating, str)
 
 
-@dataclass(frozen=True)
-class Components:
-    """How many coordinates are wanted: k of any sign, or at most p positive and q negative ones."""
+def total_of(size: Size) -> int:
+    """Return the number of coordinates."""
+    if isinstance(size, tuple):
+        return sum(size)
+    return size
 
-    # While k is to be chosen: as many as memory is needed for.
-    total: int
-    signature: tuple[int, int] | None = None
-    # What chooses k: the R² to reach, or "auto", the error on held-out objects.
-    goal: float | str | None = None
 
-    @classmethod
-    def parse(cls, n_components: NComponents, n: int) -> Components:
-        """Check a user's `n_components` against the number of objects."""
-        signature = None
-        chosen = max(1, min(MOST_CHOSEN, n - 1))
-        if isinstance(n_components, str) and n_components == AUTO:
-            return cls(chosen, goal=AUTO)
-        if (
-            isinstance(n_components, (float, np.floating))
-            and 0 < n_components < 1
-        ):
-            return cls(chosen, goal=float(n_components))
-        pair = isinstance(n_components, (tuple, list))
-        counts: list[Any] = [*n_components] if pair else [n_components]  # type: ignore[misc]
-        whole = all(
-            isinstance(c, (int, np.integer)) and not isinstance(c, bool)
-            for c in counts
+def checked_size(n_components: NComponents, n: int) -> Size:
+    """Check a user's `n_components` against the number of objects.
+
+    While k is to be chosen, return as many as memory is needed for.
+    """
+    is_auto = isinstance(n_components, str) and n_components == AUTO
+    is_share = isinstance(n_components, GOALS[:2]) and 0 < n_components < 1
+    if is_auto or is_share:
+        return max(1, min(MOST_CHOSEN, n - 1))
+    counts = np.asarray(n_components)
+    whole = counts.dtype.kind in "iu" and counts.shape in ((), (2,))
+    if not whole or counts.min() < 0 or not 1 <= counts.sum() < n:
+        raise InputError(
+            f"{option('n_components', n_components)} must be a whole number k from 1 to n − 1 = "
+            f"{n - 1}, a pair (p, q) of numbers ≥ 0 with such a sum, at most so many positive and "
+            "negative coordinates, a share of R² between 0 and 1, or 'auto'."
         )
-        if not whole or min(counts, default=-1) < 0 or len(counts) != 1 + pair:
-            raise InputError(
-                f"{option('n_components', n_components)} must be a whole number k from 1 to "
-                f"n − 1 = {n - 1}, a pair (p, q) of numbers ≥ 0, at most so many positive and "
-                "negative coordinates, a share of R² between 0 and 1, or 'auto'."
-            )
-        total = sum(map(int, counts))
-        if pair:
-            signature = int(counts[0]), int(counts[1])
-        if not 1 <= total < n:
-            raise InputError(
-                f"{option('n_components', n_components)} asks for {total} coordinates of {n} "
-                f"objects; it must be between 1 and n − 1 = {n - 1}."
-            )
-        return cls(total, signature)
+    if counts.ndim == 0:
+        return int(counts)
+    positive, negative = counts.tolist()
+    return positive, negative
 
 
 def spaced_ks(

@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state
 from neucmds.backend.arrays import Array, asarray_like, namespace, to_numpy
 from neucmds.backend.threads import single_blas_thread
 from neucmds.errors import OverfitWarning
-from neucmds.problem.components import Components
+from neucmds.problem.components import Size, total_of
 from neucmds.problem.pairs import Pairs
 from neucmds.refine.descent import FEW_OBJECTS, Limits, Refined, Start
 from neucmds.refine.pairwise import STAGE_ITERATIONS, minimize
@@ -51,7 +51,7 @@ RESTARTED = 20
 def complete_and_refine(
     sq_dissimilarity: Array,
     weights: Array,
-    components: Components,
+    components: Size,
     limits: Limits,
     *,
     random_state: Any = None,
@@ -81,7 +81,7 @@ def complete_and_refine(
     return end
 
 
-def from_all_pairs(pairs: Pairs, components: Components) -> Start:
+def from_all_pairs(pairs: Pairs, components: Size) -> Start:
     """Fit at most `FEW_LISTED` objects to connected listed pairs, as weights of a whole D."""
     d = np.zeros((pairs.n, pairs.n))
     weights = np.zeros((pairs.n, pairs.n))
@@ -114,7 +114,7 @@ def filled(d: Array, weights: Array, model: Start) -> Array:
 def _grown(
     d: Array,
     weights: Array,
-    sizes: list[Components],
+    sizes: list[Size],
     limits: Limits,
     rng: np.random.Generator,
 ) -> Refined:
@@ -138,7 +138,7 @@ def _grown(
 
 
 def _fit_row_effects(
-    d: Array, weights: Array, components: Components, limits: Limits
+    d: Array, weights: Array, components: Size, limits: Limits
 ) -> Refined:
     """Fit row effects in the gaps with the average weight; the value is of the observed pairs."""
     xp = namespace(weights)
@@ -153,7 +153,7 @@ def _fit_row_effects(
 
 
 def _grow(
-    d: Array, weights: Array, sizes: list[Components], limits: Limits
+    d: Array, weights: Array, sizes: list[Size], limits: Limits
 ) -> list[Refined]:
     """Fit models of growing size to D with row effects in its gaps, each filling them anew."""
     completed = namespace(d).where(weights > 0, d, _row_effects(d, weights))
@@ -170,7 +170,7 @@ def _grow(
 def _best_size(
     d: Array,
     weights: Array,
-    components: Components,
+    components: Size,
     limits: Limits,
     rng: np.random.Generator,
 ) -> int | None:
@@ -180,7 +180,7 @@ def _best_size(
     """
     sizes = _sizes(components)
     brief = limits.at_most(limits.max_iter)
-    if components.signature is not None:
+    if isinstance(components, tuple):
         # A signature takes dozens of descents.
         brief = limits.at_most(STAGE_ITERATIONS)
     shares = _hold_outs(weights, rng)
@@ -219,7 +219,7 @@ def _held_out_errors(
     d: Array,
     weights: Array,
     held_out: Array,
-    sizes: list[Components],
+    sizes: list[Size],
     limits: Limits,
 ) -> Floats:
     """Squared errors on held-out entries, relative to their variance: row effects, then sizes.
@@ -246,33 +246,31 @@ def _clearly_less(errors: Floats, others: Floats) -> bool:
     return bool(enough and gain.mean() > 2 * gain.std() / np.sqrt(gain.size))
 
 
-def _predicts_badly(errors: Floats, best: int, sizes: list[Components]) -> str:
+def _predicts_badly(errors: Floats, best: int, sizes: list[Size]) -> str:
     """Name the model that predicts held-out entries better."""
     norms = np.sqrt(errors.mean(axis=1))
     model = "row effects alone"
     if best:
-        model = f"{sizes[best - 1].total} coordinates"
+        model = f"{total_of(sizes[best - 1])} coordinates"
     return (
-        f"{sizes[-1].total} coordinates predict unobserved entries badly: on held-out ones the "
+        f"{total_of(sizes[-1])} coordinates predict unobserved entries badly: on held-out ones the "
         f"error is {norms[-1]:.2g} of predicting their mean, with {model} {norms[best]:.2g}; the "
         f"gaps are filled by {model}. Ask for another number of coordinates."
     )
 
 
-def _sizes(components: Components) -> list[Components]:
+def _sizes(components: Size) -> list[Size]:
     """1, 2, 4, …, k coordinates; a fixed signature has one size."""
-    if components.signature is not None:
+    if isinstance(components, tuple):
         return [components]
     doubled = [
-        2**i
-        for i in range(components.total.bit_length())
-        if 2**i < components.total
+        2**i for i in range(components.bit_length()) if 2**i < components
     ]
-    return [Components(size) for size in (*doubled, components.total)]
+    return [*doubled, components]
 
 
 def _fit(
-    d: Array, weights: Array, components: Components, limits: Limits
+    d: Array, weights: Array, components: Size, limits: Limits
 ) -> Refined:
     """Start from eigenvectors of the filled matrix and descend on the weighted STRESS."""
     gram = DenseGram(d)
@@ -280,10 +278,10 @@ def _fit(
     spectrum = solve_roughly(gram, components, "neuc+")
     start_of = partial(eigenvector_start, spectrum, gram.diagonal())
     descend = partial(minimize, tiles, limits=limits)
-    if components.signature is None or gram.n > MAX_DENSE:
+    if isinstance(components, int) or gram.n > MAX_DENSE:
         return descend(start_of(components))
     extended = partial(with_steepest_column, d, weights=weights)
-    return lowest_end(components.signature, start_of, extended, descend)
+    return lowest_end(components, start_of, extended, descend)
 
 
 def _row_effects(d: Array, weights: Array) -> Array:

@@ -24,7 +24,7 @@ from neucmds.backend.arrays import (
 )
 from neucmds.backend.threads import pool_for
 from neucmds.form import Form
-from neucmds.problem.components import Components
+from neucmds.problem.components import Size, total_of
 from neucmds.refine.descent import FEW_OBJECTS, Limits, Refined, Start
 from neucmds.refine.gaps import complete_and_refine, filled, has_gaps
 from neucmds.refine.pairwise import (
@@ -65,7 +65,7 @@ PADDING = 0.05
 
 def refine_for_loss(
     sq_dissimilarity: Array,
-    components: Components,
+    components: Size,
     loss: str,
     limits: Limits,
     *,
@@ -82,7 +82,7 @@ def refine_for_loss(
     ----------
     sq_dissimilarity : array of shape (n, n)
         d².
-    components : Components
+    components : int or (int, int)
     loss, weights, floor
         As for `Tiles.of`.
     limits : Limits
@@ -106,7 +106,7 @@ def refine_for_loss(
         return minimize(tiles, start, limits)
     several = n <= FEW_OBJECTS
     if n_init is None:
-        n_init = usual_starts(n, components.total)
+        n_init = usual_starts(n, total_of(components))
     else:
         several = n_init > 1
     search = Search(
@@ -116,14 +116,14 @@ def refine_for_loss(
         replace(limits, callback=None),
         n_init=n_init,
         quick=n > FEW_OBJECTS,
-        seed=int(rng.randint(2**31 - components.total)),
+        seed=int(rng.randint(2**31 - total_of(components))),
         rng=rng,
     )
     if search.is_smaller:
         return minimize(tiles, search.squared, limits)
     with pool_for(tiles.d):
-        if n_init > 1 or (several and components.signature is None):
-            return minimize(tiles, search.lowest(components.signature), limits)
+        if n_init > 1 or (several and isinstance(components, int)):
+            return minimize(tiles, search.lowest(components), limits)
         return minimize(
             tiles, *approach(tiles, search.squared, limits, alone=True)
         )
@@ -174,7 +174,7 @@ class Search:
         The loss, with its weights.
     link : array of shape (n, n)
         g(d), of which the squared solution is the first start.
-    components : Components
+    components : int or (int, int)
     limits : Limits
         Of descents to convergence.
     n_init : int
@@ -190,7 +190,7 @@ class Search:
         self,
         tiles: Tiles,
         link: Array,
-        components: Components,
+        components: Size,
         limits: Limits,
         *,
         n_init: int,
@@ -217,21 +217,22 @@ class Search:
             values = _symmetric(filled(values, weights, completed))
         # Where the gaps allow only a smaller model, no other signature is compared.
         self.is_smaller = (
-            completed is not None and completed.signs.size < components.total
+            completed is not None
+            and completed.signs.size < total_of(components)
         )
         self.gram = DenseGram(values)
         if completed is None or not self.is_smaller:
             self.spectrum = solve_roughly(self.gram, components, "refined")
         self.squared = completed or self._squared(components, rng)
 
-    def lowest(self, signature: tuple[int, int] | None = None) -> Refined:
+    def lowest(self, components: Size) -> Refined:
         """Return the lowest end over signatures, or of a given one.
 
         Numbers of negatives are compared by a quarter of the starts each; the best one has all of
         them. The number of the squared solution and 0 are descended to convergence as well.
         """
         first = self.squared.form.signature[1]
-        if signature is not None:
+        if isinstance(components, tuple):
             return self.followed(self.ends_of(first, self.n_init))
         best = self.negatives(first)
         others = [self.ends_of(q)[0] for q in {first, 0} - {best}]
@@ -299,12 +300,10 @@ class Search:
         if negatives == self.squared.form.signature[1]:
             return self.squared
         k = self.squared.signs.size
-        components = Components(k, (k - negatives, negatives))
+        components = (k - negatives, negatives)
         return self._squared(components, check_random_state(negatives))
 
-    def _squared(
-        self, components: Components, rng: np.random.RandomState
-    ) -> Start:
+    def _squared(self, components: Size, rng: np.random.RandomState) -> Start:
         """Return the squared solution, its columns orthogonal and ordered by weight."""
         limits = Limits.of("squared", self.gram.n)
         if self.quick:
@@ -326,11 +325,12 @@ def _symmetric(values: Array) -> Array:
     return (values + xp.matrix_transpose(values)) / 2
 
 
-def _padded(start: Start, components: Components, rng: Any) -> Start:
+def _padded(start: Start, components: Size, rng: Any) -> Start:
     """Add small random columns if the spectrum has fewer of a sign than requested."""
     positive, negative = start.form.signature
-    wanted = components.signature or (components.total - negative, negative)
-    missing = np.maximum(np.subtract(wanted, (positive, negative)), 0)
+    if isinstance(components, int):
+        components = (components - negative, negative)
+    missing = np.maximum(np.subtract(components, (positive, negative)), 0)
     if not missing.any():
         return start
     x = to_numpy(start.coordinates)

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import Array, asarray_like, namespace, row_blocks
 from neucmds.form import Form
-from neucmds.problem.components import AUTO, Components
+from neucmds.problem.components import AUTO, Size, total_of
 from neucmds.refine.descent import EXACT, TOL, Limits, Refined
 from neucmds.refine.loss_starts import Search, usual_starts
 from neucmds.refine.tiles import Tiles
@@ -30,7 +30,7 @@ LEAST_GAIN = 0.02
 
 def scout(
     sq_dissimilarity: Array,
-    components: Components,
+    components: Size,
     loss: str,
     *,
     curvature: float | Literal["auto"] = 0.0,
@@ -70,7 +70,7 @@ def scout(
         link = form.to_sq(sq_dissimilarity)
         tiles = Tiles.of(link, loss, form=form, weights=weights, floor=floor)
         # With one start each, local minima would decide between κ.
-        starts = usual_starts(len(link), components.total)
+        starts = usual_starts(len(link), total_of(components))
         return Search(
             tiles,
             link,
@@ -97,7 +97,7 @@ def scout(
             return errors[root]
         search = search_of(root * abs(root))
         negatives = search.squared.form.signature[1]
-        if components.signature is None:
+        if isinstance(components, int):
             if errors:
                 nearest = min(errors, key=lambda other: abs(other - root))
                 negatives = signatures[nearest][1]

@@ -22,7 +22,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from neucmds.backend.arrays import Array, asarray_like, namespace, to_numpy
 from neucmds.errors import InputError, option
 from neucmds.form import Form
-from neucmds.problem.components import Components
+from neucmds.problem.components import Size
 from neucmds.refine.descent import EXACT, Limits, Refined, Start
 from neucmds.refine.products import in_memory, refine
 from neucmds.spectrum.exact import MAX_DENSE, exact_selection, exact_weights
@@ -82,7 +82,7 @@ def as_start(init: Any) -> Start:
 
 
 def best_refined(
-    gram: Gram, spectrum: Spectrum, components: Components, limits: Limits
+    gram: Gram, spectrum: Spectrum, components: Size, limits: Limits
 ) -> Refined:
     """Refine from eigenvector coordinates, with the signature of `neuc+` or the requested one.
 
@@ -92,11 +92,11 @@ def best_refined(
     start_of = partial(eigenvector_start, spectrum, gram.diagonal())
     if gram.n > MAX_DENSE:
         return refine(gram, start_of(components), limits)
-    if components.signature is None:
+    if isinstance(components, int):
         result = refine(gram, start_of(components), limits)
     else:
         result = lowest_end(
-            components.signature,
+            components,
             start_of,
             partial(with_steepest_column, in_memory(gram)),
             partial(refine, gram, limits=limits),
@@ -108,8 +108,8 @@ def best_refined(
         coordinates, weights, _ = selected_coordinates(spectrum, closed_form)
         start = Start(coordinates, Form(np.sign(weights)))
         result = refine(gram, start, limits)
-    if components.signature is None and gram.n <= FEWER_OBJECTS:
-        euclidean = Components(components.total, (components.total, 0))
+    if isinstance(components, int) and gram.n <= FEWER_OBJECTS:
+        euclidean = (components, 0)
         quiet = replace(limits, callback=None)
         other = best_refined(gram, spectrum, euclidean, quiet)
         if other.value < (1 - WORTH) * result.value:
@@ -118,10 +118,10 @@ def best_refined(
 
 
 def eigenvector_start(
-    spectrum: Spectrum, diagonal: Array, components: Components
+    spectrum: Spectrum, diagonal: Array, components: Size
 ) -> Start:
     """Kept eigenvectors with exact weights, clamped so that no sign flips; no null columns."""
-    if components.signature is None:
+    if isinstance(components, int):
         chosen = neuc_plus(spectrum, components)
     else:
         chosen = neuc(spectrum, components)
@@ -157,7 +157,7 @@ def _untied(spectrum: Spectrum, kept: npt.NDArray[np.intp]) -> Array:
 
 def lowest_end(
     signature: Signature,
-    start_of: Callable[[Components], Start],
+    start_of: Callable[[Size], Start],
     extended: Callable[[Refined, float], Start | None],
     descend: Callable[[Start], Refined],
 ) -> Refined:
@@ -167,7 +167,7 @@ def lowest_end(
     from the best ends with one coordinate fewer (`extended` adds a column of a sign, if one helps),
     in a fixed order.
     """
-    whole = start_of(Components(sum(signature), signature))
+    whole = start_of(signature)
     nothing = descend(Start(whole.coordinates[:, :0], Form(whole.signs[:0])))
     positive, negative = signature
     if _contained(signature) > MOST_TRIED:
@@ -185,7 +185,7 @@ def lowest_end(
                 for s, a in (((p - 1, q), 1.0), ((p, q - 1), -1.0))
                 if s in ends
             ]
-            eigenvectors = start_of(Components(p + q, (p, q)))
+            eigenvectors = start_of((p, q))
             starts = [extended(end, a) for end, a in contained]
             if eigenvectors.signs.size == p + q:
                 starts.insert(0, eigenvectors)

@@ -20,7 +20,7 @@ from neucmds.backend.arrays import (
     namespace,
     to_numpy,
 )
-from neucmds.problem.components import Components
+from neucmds.problem.components import Size
 from neucmds.spectrum.geometry import stress_terms
 from neucmds.spectrum.selection import (
     Selection,
@@ -42,7 +42,7 @@ MAX_DENSE = 2000
 
 
 def exact_selection(
-    spectrum: Spectrum, diagonal: Array, components: Components
+    spectrum: Spectrum, diagonal: Array, components: Size
 ) -> Selection:
     """Choose the support and core M of least STRESS among all that are tried.
 
@@ -52,7 +52,7 @@ def exact_selection(
     the requested signs.
     """
     methods = [neuc, neuc_plus]
-    if components.signature is None and spectrum.n_top >= components.total:
+    if isinstance(components, int) and spectrum.n_top >= components:
         methods += [classical, lower]
     published = [method(spectrum, components) for method in methods]
     totals = [
@@ -61,9 +61,9 @@ def exact_selection(
     ]
     # The supports of neuc and neuc+, and of the best published weighting should it be another.
     supports = [published[i].kept for i in (0, 1, int(np.argmin(totals)))]
-    if components.signature is None:
+    if isinstance(components, int):
         # Neither reach is better on all data.
-        k = components.total
+        k = components
         # Placing new objects divides by λ: a tenth of what neuc and neuc+ keep is small enough.
         smallest = [
             np.min(np.abs(spectrum.values[kept]), initial=np.inf)
@@ -75,7 +75,7 @@ def exact_selection(
             for reach in (2 * k, max(2 * k, FAR_REACH))
         ]
     ours = [
-        _on_support(spectrum, diagonal, kept, components.signature)
+        _on_support(spectrum, diagonal, kept, components)
         for kept in _promising(spectrum, diagonal, supports)
     ]
     totals += [
@@ -104,12 +104,12 @@ def _on_support(
     spectrum: Spectrum,
     diagonal: Array,
     kept: Indices,
-    signature: tuple[int, int] | None,
+    components: Size,
 ) -> Selection:
     core = _best_core(spectrum, diagonal, kept)
-    if signature is not None:
+    if isinstance(components, tuple):
         mu = np.linalg.eigvalsh(core)
-        if (int(np.sum(mu > 0)), int(np.sum(mu < 0))) != signature:
+        if (int(np.sum(mu > 0)), int(np.sum(mu < 0))) != components:
             signs = np.sign(spectrum.values[kept])
             return exact_weights(spectrum, diagonal, kept, signs)
     return Selection(kept, core)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from neucmds.errors import InputError, option
-from neucmds.problem.components import Components
+from neucmds.problem.components import Size, total_of
 from neucmds.spectrum.spectrum import Spectrum
 
 Floats = npt.NDArray[np.float64]
@@ -62,13 +62,13 @@ def split_bounds(
     ) ** 2 / second_term_divisor
 
 
-def classical(ends: Spectrum, components: Components) -> Selection:
+def classical(ends: Spectrum, components: Size) -> Selection:
     """Keep the k largest positive eigenvalues: classical MDS, PCoA. Paper: sec:main_results."""
     kept = _largest_positive(ends, components, "classical")
     return Selection(kept, ends.values[kept])
 
 
-def lower(ends: Spectrum, components: Components) -> Selection:
+def lower(ends: Spectrum, components: Size) -> Selection:
     """Keep the k largest positive eigenvalues, shrunk towards trace zero and clipped at zero.
 
     Neuc-MDS⁺ restricted to positive eigenvalues (docs/maths.md); may keep fewer than k.
@@ -76,24 +76,24 @@ def lower(ends: Spectrum, components: Components) -> Selection:
     return _shrunk(ends, _largest_positive(ends, components, "lower"))
 
 
-def neuc(ends: Spectrum, components: Components) -> Selection:
+def neuc(ends: Spectrum, components: Size) -> Selection:
     """Keep the k eigenvalues that minimise C1 + C2. Paper: alg:ev-selection, thm:selection."""
     kept = _kept_pairs(ends, components, second_term_divisor=1.0)
     return Selection(kept, ends.values[kept])
 
 
-def neuc_plus(ends: Spectrum, components: Components) -> Selection:
+def neuc_plus(ends: Spectrum, components: Size) -> Selection:
     """Keep and shift the k eigenvalues that minimise C̃1 + C̃2.
 
     Paper: alg:ev-selection-plus with T₋ the most negative (errata E2), thm:general_lower_error.
     """
     kept = _kept_pairs(
-        ends, components, second_term_divisor=1.0 + components.total
+        ends, components, second_term_divisor=1.0 + total_of(components)
     )
     return _shrunk(ends, kept)
 
 
-def union(ends: Spectrum, components: Components) -> Selection:
+def union(ends: Spectrum, components: Size) -> Selection:
     """Keep every pair that `neuc` or `neuc+` keeps, as the true-STRESS methods need."""
     kept = np.union1d(
         neuc(ends, components).kept, neuc_plus(ends, components).kept
@@ -102,18 +102,18 @@ def union(ends: Spectrum, components: Components) -> Selection:
 
 
 def _kept_pairs(
-    ends: Spectrum, components: Components, second_term_divisor: float
+    ends: Spectrum, components: Size, second_term_divisor: float
 ) -> npt.NDArray[np.intp]:
     """Return the pairs of the signature, or else of the least bound."""
     lam = ends.values
     size = ends.values.size
-    if components.signature is not None:
-        positive, negative = components.signature
+    if isinstance(components, tuple):
+        positive, negative = components
         top = min(positive, int(np.sum(lam[: ends.n_top] > ends.null_level)))
         tail = lam[size - ends.n_bottom :]
         bottom = min(negative, int(np.sum(tail < -ends.null_level)))
     else:
-        k = min(components.total, size)
+        k = min(components, size)
         from_top, bounds = split_bounds(ends, k, second_term_divisor)
         least = float(bounds.min())
         # Rounding of the bounds: every eigenvalue is known to the null level.
@@ -135,15 +135,15 @@ def _kept_pairs(
 
 
 def _largest_positive(
-    ends: Spectrum, components: Components, method: str
+    ends: Spectrum, components: Size, method: str
 ) -> npt.NDArray[np.intp]:
-    if components.signature is not None and components.signature[1] > 0:
+    if isinstance(components, tuple) and components[1] > 0:
         raise InputError(
             f"{option('method', method)} keeps positive eigenvalues only; for "
-            f"{option('n_components', components.signature)} use 'neuc', 'neuc+' or 'exact'."
+            f"{option('n_components', components)} use 'neuc', 'neuc+' or 'exact'."
         )
     positive = int(np.sum(ends.values[: ends.n_top] > ends.null_level))
-    return np.arange(min(components.total, positive), dtype=np.intp)
+    return np.arange(min(total_of(components), positive), dtype=np.intp)
 
 
 def _shrunk(ends: Spectrum, kept: npt.NDArray[np.intp]) -> Selection:
@@ -157,7 +157,7 @@ def _shrunk(ends: Spectrum, kept: npt.NDArray[np.intp]) -> Selection:
         kept = np.delete(kept, flipped[np.argmin(np.abs(lam[flipped]))])
 
 
-METHODS: dict[str, Callable[[Spectrum, Components], Selection]] = {
+METHODS: dict[str, Callable[[Spectrum, Size], Selection]] = {
     "classical": classical,
     "lower": lower,
     "neuc": neuc,

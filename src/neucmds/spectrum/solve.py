@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from neucmds.problem.components import Components
+from neucmds.problem.components import Size, total_of
 from neucmds.spectrum.exact import MAX_DENSE
 from neucmds.spectrum.krylov import solve
 from neucmds.spectrum.operators.gram import Gram
@@ -22,7 +22,7 @@ START_TOL = 1e-3
 
 def solve_for(
     gram: Gram,
-    components: Components | Sequence[Components],
+    components: Size | list[Size],
     methods: str | Sequence[str],
     *,
     solver: str = "auto",
@@ -34,9 +34,7 @@ def solve_for(
     Parameters are those of `neuc_mds`.
     """
     sizes = (
-        [components]
-        if isinstance(components, Components)
-        else list(components)
+        [components] if isinstance(components, (int, tuple)) else components
     )
     names = (methods,) if isinstance(methods, str) else tuple(methods)
     wanted = [METHODS.get(name, union) for name in names]
@@ -57,7 +55,7 @@ def solve_for(
     return solve(
         gram,
         rule,
-        max(size.total for size in sizes),
+        max(total_of(size) for size in sizes),
         solver=solver,
         tol=tol,
         random_state=random_state,
@@ -65,6 +63,6 @@ def solve_for(
     )
 
 
-def solve_roughly(gram: Gram, components: Components, method: str) -> Spectrum:
+def solve_roughly(gram: Gram, components: Size, method: str) -> Spectrum:
     """Compute eigenpairs for a start."""
     return solve_for(gram, components, method, tol=START_TOL, random_state=0)

@@ -44,7 +44,7 @@ def test_bad_matrix_ends_in_one_line(run, here, words, content, expected):
     ("args", "expected"),
     [
         (["embed", "gaps.npy", "-k", "0"], "-k 0"),
-        (["embed", "gaps.npy", "-k", "14"], "between 1 and n − 1 = 13"),
+        (["embed", "gaps.npy", "-k", "14"], "from 1 to n − 1 = 13"),
         *(
             (
                 ["embed", "gaps.npy", "-k", text],
@@ -76,7 +76,7 @@ def test_bad_matrix_ends_in_one_line(run, here, words, content, expected):
         (["compare", "gaps.npy", "-k", "3,2"], "for -k 3,2 use"),
         (
             ["stress-curve", "gaps.npy", "--k-max", "14"],
-            "-k 14 asks for 14 coordinates",
+            "-k 14 must be a whole number k from 1 to",
         ),
         (["report", "gaps.npy", "-o", os.devnull, "--force"], "device"),
         (["diagnose", "-"], "standard input is empty"),

@@ -14,7 +14,7 @@ from neucmds.backend.dask_arrays import from_store
 from neucmds.backend.progress import Callback
 from neucmds.errors import InputError
 from neucmds.problem.chunks import lazy_dissimilarity
-from neucmds.problem.components import Components, NComponents
+from neucmds.problem.components import NComponents, checked_size, total_of
 from neucmds.problem.files import read_table
 from neucmds.spectrum.operators.chunked import DaskGram
 from neucmds.spectrum.operators.dense import DenseGram
@@ -43,7 +43,7 @@ def lazy_operator(
             _room_beside_vectors(int(shape[0]), n_components, D)
         return None
     chunks = lazy_dissimilarity(D, squared=squared, labels=labels)
-    Components.parse(n_components, len(chunks))
+    checked_size(n_components, len(chunks))
     return DaskGram(chunks, callback)
 
 
@@ -81,7 +81,7 @@ def _room_beside_vectors(n: int, n_components: Any, like: Any) -> int | None:
     """Return the memory that is left beside the solver's vectors, which must fit; None: unknown."""
     on_device = free_memory(like)
     free = memory.available_memory() if on_device is None else on_device
-    k = Components.parse(n_components, n).total
+    k = total_of(checked_size(n_components, n))
     # The basis has 6k vectors or more, and as much again is made of them.
     vectors = 8 * n * (8 * max(k, 30) + 100)
     if free is not None and vectors > free:

@@ -12,7 +12,6 @@ from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.explore import StressCurves
 from neucmds.prepared import prepare
-from neucmds.problem.components import Components
 from neucmds.problem.dense import Dense
 from neucmds.spectrum.solve import solve_for
 from neucmds.spectrum.spectrum import Spectrum, full_spectrum
@@ -251,7 +250,7 @@ def spectrum_of(problem: Dense) -> Spectrum:
         return full_spectrum(problem.gram)
     return solve_for(
         problem.gram,
-        Components(40),
+        40,
         "exact",
         tol=1e-4,
         random_state=0,
