@@ -11,7 +11,6 @@ from neucmds.explore.diagnosis import (
     Diagnosis,
     Triangles,
     diagnose,
-    triangle_violations,
 )
 from neucmds.explore.quality import PairErrors, Quality, evaluate, pair_errors
 from neucmds.explore.resampling import Bootstrap, bootstrap, stress_test
@@ -33,5 +32,4 @@ __all__ = [
     "pair_errors",
     "stress_curve",
     "stress_test",
-    "triangle_violations",
 ]

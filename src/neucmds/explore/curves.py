@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from neucmds.backend.arrays import to_numpy
 from neucmds.errors import InputError, option
-from neucmds.explore.comparison import REFINED_LOSSES, embed_by_loss
-from neucmds.explore.diagnosis import takes_all
+from neucmds.explore.diagnosis import FULL_UP_TO
 from neucmds.fitting import embed_spectrum
 from neucmds.options import CLOSED_FORMS, Callback, check_parameters, notify
 from neucmds.prepared import prepare, refuse_weights
@@ -120,7 +119,6 @@ def stress_curve(
     *,
     squared: bool = False,
     symmetrize: bool = False,
-    curvature: float | Literal["auto"] = 0.0,
     callback: Callback | None = None,
 ) -> StressCurves:
     """Compute STRESS against the number of coordinates, for several methods from one spectrum.
@@ -133,12 +131,9 @@ def stress_curve(
     ks : iterable of int, optional
         Numbers of coordinates; by default a grid up to 100, or n − 1 if that is less.
     methods : sequence of str
-        The closed forms by default. "refined" takes longer, "refined/distance" and
-        "refined/relative", the other losses, longer still.
+        The closed forms by default. "refined" takes longer.
     squared, symmetrize
         As for `neuc_mds`.
-    curvature : float or "auto", default=0
-        Of "refined/distance" and "refined/relative", as for `neuc_mds`; "auto" at every k.
     callback : callable, optional
         Called before each longer piece of work, with 0, None and a few words.
 
@@ -170,25 +165,15 @@ def stress_curve(
         raise InputError(
             f"{option('ks', grid)} must be whole numbers of coordinates, at least one."
         )
-    from_spectrum = [
-        method for method in methods if method not in REFINED_LOSSES
-    ]
-    for name in from_spectrum:
-        check_parameters({"method": name})
+    for method in methods:
+        check_parameters({"method": method})
     notify(callback, f"computing the spectrum of {problem.n:,} objects")
-    spectrum = _spectrum(problem.gram, sizes, from_spectrum or ["classical"])
+    spectrum = _spectrum(problem.gram, sizes, methods)
     stress: dict[str, tuple[float, ...]] = dict.fromkeys(methods, ())
     for components in sizes:
         notify(callback, f"k = {total_of(components)}")
         for method in methods:
-            if method in from_spectrum:
-                embedding = embed_spectrum(
-                    problem, spectrum, components, method
-                )
-            else:
-                embedding = embed_by_loss(
-                    problem, components, method, curvature
-                )
+            embedding = embed_spectrum(problem, spectrum, components, method)
             stress[method] += (embedding.stress,)
     return StressCurves(
         grid,
@@ -206,11 +191,9 @@ def _spectrum(
     methods: Sequence[str],
 ) -> Spectrum:
     """Compute all eigenpairs, or of many objects those that the methods select from."""
-    if takes_all(gram.n, max(total_of(size) for size in sizes)):
+    if gram.n <= FULL_UP_TO:
         return full_spectrum(gram)
-    return solve_for(
-        gram, sizes, methods, solver="krylov", tol=1e-6, random_state=0
-    )
+    return solve_for(gram, sizes, methods, tol=1e-6, random_state=0)
 
 
 def _classical_stress(gram: Gram, spectrum: Spectrum) -> tuple[float, ...]:

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import eps, to_numpy
@@ -20,18 +19,14 @@ from neucmds.place.dimension import (
 )
 from neucmds.prepared import prepare, refuse_weights
 from neucmds.spectrum.krylov import solve
-from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.operators.outliers import Outliers, outlying_entries
 from neucmds.spectrum.selection import Selection
 from neucmds.spectrum.spectrum import Spectrum, full_spectrum
 from neucmds.theory import suggest_k
 
-Floats = npt.NDArray[np.floating[Any]]
-Ids = npt.NDArray[np.intp]
-
-# All triples up to this many objects, of more a sample.
-EXACT_OBJECTS = 400
+# All triples are examined among this many objects, drawn from more.
+TRIPLES_AMONG = 400
 # Up to here all eigenvalues are computed (2 s), of more objects as many of the largest, to a
 # tolerance for which single precision suffices: errors of λ are its square.
 FULL_UP_TO = 2000
@@ -48,7 +43,7 @@ class Triangles:
     violated : int
         Triples with one side longer than the other two together, beyond rounding.
     examined : int
-        Triples that were examined: all, or a random sample.
+        Triples that were examined: all, or all among 400 objects drawn at random.
     exact : bool
         Whether all were examined.
     worst_ratio : float
@@ -89,8 +84,6 @@ class Diagnosis:
     negative_share : float
         NEF: Σ|negative λ| / Σ|λ|; 0 for Euclidean D. Where not all λ are known, the others are
         taken as a semicircle of their exact mean and variance.
-    negative_share_bounds : tuple of two floats
-        Its lower and upper bound, by the exact sums of all λ and λ².
     triangles : Triangles or None
         None if D has negative entries, which have no unsquared scale.
     noise_band : tuple of two floats
@@ -118,7 +111,6 @@ class Diagnosis:
     largest_eigenvalue: float
     smallest_eigenvalue: float
     negative_share: float
-    negative_share_bounds: tuple[float, float]
     triangles: Triangles | None
     noise_band: tuple[float, float]
     certain: tuple[int, int]
@@ -208,7 +200,6 @@ def diagnose(
     lam = spectrum.values
     positive = int((lam > spectrum.null_level).sum())
     negative = int((lam < -spectrum.null_level).sum())
-    share, bounds = _negative_share(spectrum, gram.n - 1 - lam.size)
     noise = suggest_k(
         lam,
         n=gram.n,
@@ -225,7 +216,7 @@ def diagnose(
     )
     triangles = None
     if not negative_entries:
-        triangles = triangle_violations(problem, random_state=random_state)
+        triangles = _triangles(gram, check_random_state(random_state))
     return Diagnosis(
         n=gram.n,
         smallest=smallest,
@@ -239,8 +230,7 @@ def diagnose(
         zero_eigenvalues=int(lam.size) - positive - negative,
         largest_eigenvalue=float(lam[:1].sum()),
         smallest_eigenvalue=float(lam[-1:].sum()),
-        negative_share=share,
-        negative_share_bounds=bounds,
+        negative_share=_negative_share(spectrum, gram.n - 1 - lam.size),
         triangles=triangles,
         noise_band=noise.band,
         certain=noise.certain,
@@ -251,63 +241,36 @@ def diagnose(
     )
 
 
-def triangle_violations(
-    D: Any,
-    *,
-    squared: bool = False,
-    symmetrize: bool = False,
-    samples: int = 1_000_000,
-    random_state: Any = 0,
-) -> Triangles:
-    """Count triples in which one side is longer than the other two: all, or a random sample.
+def _triangles(gram: Gram, rng: np.random.RandomState) -> Triangles:
+    """Examine all triples, or those among objects drawn at random.
 
-    At most one side of a triple can be too long, so violated sides are violated triples. Of more
-    than 400 objects triples are drawn; where D is not in memory, all triples among 400 objects.
-
-    Parameters
-    ----------
-    D : as for `neuc_mds`
-        Without negative entries.
-    squared, symmetrize
-        As for `neuc_mds`.
-    samples : int
-        Triples to draw when there are more than 400 objects; a million give the share to ±0.1 %.
-    random_state : int, RandomState, Generator or None
-
-    Returns
-    -------
-    Triangles
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from neucmds.explore import triangle_violations
-    >>> D = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 4.0], [1.0, 4.0, 0.0]])
-    >>> triangle_violations(D).worst_ratio
-    2.0
+    At most one side of a triple can be too long, so violated sides are violated triples.
     """
-    problem = prepare(D, squared=squared, symmetrize=symmetrize)
-    refuse_weights(problem, "triangle_violations")
-    gram = problem.gram
-    rng = check_random_state(as_seed(random_state))
-    if gram.n <= EXACT_OBJECTS:
-        return _all_triples(gram, np.arange(gram.n))
-    if not isinstance(gram, DenseGram):
-        drawn = rng.permutation(gram.n)[:EXACT_OBJECTS]
-        return _all_triples(gram, np.sort(drawn))
-    i, j, k = _distinct_triples(gram.n, samples, rng)
-    pairs = [(i, j), (j, k), (i, k)]
-    sides = np.sqrt([gram.entries(*pair) for pair in pairs])
-    longest = sides.max(axis=0)
-    detour = sides.sum(axis=0) - longest
-    rounding = _slack(gram) * float(longest.max())
-    violated = int((longest > detour + rounding).sum())
-    return Triangles(violated, samples, False, _worst(longest, detour))
+    ids = np.arange(gram.n)
+    if gram.n > TRIPLES_AMONG:
+        ids = np.sort(rng.permutation(gram.n)[:TRIPLES_AMONG])
+    d = np.sqrt(among(gram, ids))
+    rows, cols = np.triu_indices(ids.size, 1)
+    direct = d[rows, cols]
+    # √ε of float64, or 4 ε of float32.
+    rounding = max(1.5e-8, 4 * eps(gram.dtype, gram.xp)) * float(d.max())
+    violated = 0
+    worst = 0.0
+    for via in range(ids.size):
+        other = (rows != via) & (cols != via)
+        side = direct[other]
+        detour = (d[rows, via] + d[cols, via])[other]
+        violated += int((side > detour + rounding).sum())
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # 0/0 is no violation.
+            worst = max(worst, np.nanmax(side / detour, initial=0.0))
+    examined = math.comb(ids.size, 3)
+    return Triangles(violated, examined, ids.size == gram.n, float(worst))
 
 
 def _outer_spectrum(gram: Gram) -> Spectrum:
     """Compute all eigenpairs, or of many objects the hundred of largest magnitude."""
-    if takes_all(gram.n, EIGENPAIRS):
+    if gram.n <= FULL_UP_TO:
         return full_spectrum(gram)
 
     def rule(ends: Spectrum) -> Selection:
@@ -322,41 +285,21 @@ def _outer_spectrum(gram: Gram) -> Spectrum:
     return solve(gram, rule, EIGENPAIRS, tol=EIGENPAIR_TOL, random_state=0)
 
 
-def takes_all(n: int, n_eigenpairs: int) -> bool:
-    """Tell whether all eigenvalues are computed: the fastest way, or cheap and exact in all."""
-    return n <= FULL_UP_TO or 8 * n_eigenpairs >= n
+def _negative_share(ends: Spectrum, unknown: int) -> float:
+    """Σ|negative λ| / Σ|λ|, where λ that are known by their sums alone are a semicircle.
 
-
-def _negative_share(
-    ends: Spectrum, unknown: int
-) -> tuple[float, tuple[float, float]]:
-    """Σ|negative λ| / Σ|λ|, and its bounds where some λ are known by their sums alone.
-
-    The negative part of m unknown λ with sum s and sum of squares q is at least −s, and at most
-    (√(mq) − s)/2. With the trace T the share of a negative part N is N/(T + 2N), growing with N.
+    With the trace T the share of a negative part N is N/(T + 2N).
     """
     lam = ends.values
     negative = float(-lam[lam < -ends.null_level].sum())
-    if not unknown:
-        total = float(np.abs(lam).sum())
-        share = negative / (total or 1.0)
-        return share, (share, share)
-    left = ends.trace - float(lam.sum())
-    left_sq = ends.dropped_sq(np.arange(lam.size))
-    least = negative + max(0.0, -left)
-    largest_part = (math.sqrt(unknown * left_sq) - left) / 2
-    most = max(least, negative + largest_part)
-    centre = left / unknown
-    variance = max(0.0, left_sq / unknown - centre**2)
-    radius = 2 * math.sqrt(variance)
-    likely = negative + unknown * _negative_part_of_semicircle(centre, radius)
-
-    def share_of(part: float) -> float:
-        total = ends.trace + 2 * part
-        return part / total if total > 0 else 0.0
-
-    bounds = (share_of(least), share_of(most))
-    return float(np.clip(share_of(likely), *bounds)), bounds
+    if unknown:
+        centre = (ends.trace - float(lam.sum())) / unknown
+        left_sq = ends.dropped_sq(np.arange(lam.size))
+        variance = max(0.0, left_sq / unknown - centre**2)
+        radius = 2 * math.sqrt(variance)
+        negative += unknown * _negative_part_of_semicircle(centre, radius)
+    total = ends.trace + 2 * negative
+    return negative / (total or 1.0)
 
 
 def _negative_part_of_semicircle(centre: float, radius: float) -> float:
@@ -374,69 +317,19 @@ def _entries(gram: Gram) -> tuple[float, float, int, int, int]:
     Of the entries above the diagonal, block by block.
     """
     ids = np.arange(gram.n)
-
-    def summary(rows: slice, part: Any) -> tuple[Any, ...]:
+    low = math.inf
+    high = -math.inf
+    negative = 0
+    zeros = 0
+    has_twin = np.zeros(gram.n, dtype=bool)
+    for rows, part in gram.walk():
         block = to_numpy(part)
         above = ids > ids[rows, None]
         entries = block[above]
         zero = above & (block == 0)
-        low = np.min(entries, initial=math.inf)
-        high = np.max(entries, initial=-math.inf)
-        negative = int(np.sum(entries < 0))
-        return low, high, negative, int(zero.sum()), zero.any(axis=0)
-
-    summaries = gram.on_each(summary)
-    lows, highs, negative, zeros, twins = zip(*summaries, strict=True)
-    duplicates = int(np.any(twins, axis=0).sum())
-    return (
-        float(min(lows)),
-        float(max(highs)),
-        sum(negative),
-        sum(zeros),
-        duplicates,
-    )
-
-
-def _all_triples(gram: Gram, ids: Ids) -> Triangles:
-    """Examine all triples among some objects, in ascending order."""
-    d = np.sqrt(among(gram, ids))
-    rows, cols = np.triu_indices(ids.size, 1)
-    direct = d[rows, cols]
-    rounding = _slack(gram) * float(d.max())
-    violated = 0
-    worst = 0.0
-    for via in range(ids.size):
-        other = (rows != via) & (cols != via)
-        side = direct[other]
-        detour = (d[rows, via] + d[cols, via])[other]
-        violated += int((side > detour + rounding).sum())
-        worst = max(worst, _worst(side, detour))
-    examined = math.comb(ids.size, 3)
-    return Triangles(violated, examined, ids.size == gram.n, worst)
-
-
-def _slack(gram: Gram) -> float:
-    """Share of the largest side that rounding may add: √ε of float64, or 4 ε of float32."""
-    return max(1.5e-8, 4 * eps(gram.dtype, gram.xp))
-
-
-def _worst(side: Floats, detour: Floats) -> float:
-    """Return the largest ratio of a side to the other two, infinite if those are zero."""
-    proper = detour > 0
-    if np.any(side[~proper] > 0):
-        return math.inf
-    ratios = side[proper] / detour[proper]
-    return float(np.max(ratios, initial=0.0))
-
-
-def _distinct_triples(
-    n: int, samples: int, rng: np.random.RandomState
-) -> tuple[Ids, Ids, Ids]:
-    """Draw triples of three different objects, uniformly."""
-    i = rng.randint(0, n, size=samples)
-    j = rng.randint(0, n - 1, size=samples)
-    j += j >= i
-    k = rng.randint(0, n - 2, size=samples)
-    k += k >= np.minimum(i, j)
-    k += k >= np.maximum(i, j)
-    return i, j, k
+        low = min(low, float(entries.min(initial=math.inf)))
+        high = max(high, float(entries.max(initial=-math.inf)))
+        negative += int((entries < 0).sum())
+        zeros += int(zero.sum())
+        has_twin |= zero.any(axis=0)
+    return low, high, negative, zeros, int(has_twin.sum())

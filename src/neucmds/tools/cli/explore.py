@@ -8,7 +8,6 @@ import typer
 
 from neucmds import explore
 from neucmds.explore import COMPARED, Diagnosis
-from neucmds.explore.comparison import REFINED_LOSSES
 from neucmds.options import ALL_METHODS, CLOSED_FORMS
 from neucmds.problem.components import MOST_CHOSEN, spaced_ks
 from neucmds.tools.cli import options as opt
@@ -151,12 +150,11 @@ def stress_curve(
         typer.Option(
             "--methods",
             metavar="NAMES",
-            help=f"Some of {','.join((*ALL_METHODS, *REFINED_LOSSES))}; refined ones take longer.",
+            help=f"Some of {','.join(ALL_METHODS)}; refined takes longer.",
         ),
     ] = ",".join(CLOSED_FORMS),
     squared: opt.Squared = False,
     symmetrize: opt.Symmetrize = False,
-    curvature: opt.Curvature = "0",
     output: opt.Folder = None,
     as_json: opt.Json = False,
     force: opt.Force = False,
@@ -173,7 +171,6 @@ def stress_curve(
             methods.split(","),
             squared=squared,
             symmetrize=symmetrize,
-            curvature=parse_value(curvature),
             callback=callback,
         )
         columns = {

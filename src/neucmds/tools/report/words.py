@@ -179,8 +179,7 @@ def _negative_share(diagnosis: Diagnosis) -> str:
     share = f"{percent(diagnosis.negative_share)} of Σ|λ|"
     if diagnosis.complete:
         return share
-    low, high = diagnosis.negative_share_bounds
-    return f"about {share}: at least {percent(low)}, at most {percent(high)}"
+    return f"about {share}"
 
 
 def _triangles(triangles: Triangles | None) -> str:
@@ -188,7 +187,7 @@ def _triangles(triangles: Triangles | None) -> str:
         return "not defined for negative entries"
     triples = f"all {count(triangles.examined)} triples"
     if not triangles.exact:
-        triples = f"a random sample of {count(triangles.examined)} triples"
+        triples += " of a random sample of objects"
     text = f"violated by {percent(triangles.share)} of {triples}"
     if not triangles.violated:
         return text
