@@ -10,14 +10,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.backend.arrays import Array, asarray_like, namespace, to_numpy
+from neucmds.backend.arrays import Array, to_numpy
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.form import Form, rounding_level
 from neucmds.prepared import dense_gram, prepare
 from neucmds.problem.dense import Dense
 from neucmds.problem.names import ordered_by_name
-from neucmds.spectrum.operators.gram import Gram
 
 Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.intp]
@@ -62,9 +61,7 @@ class Quality:
         the pairs does not exceed; above 4,000 objects, of eight million pairs drawn at random.
     neighbors_kept : float
         Mean share of an object's 10 nearest by D̂ that are no farther by D than its 10th nearest;
-        equally near objects count as neighbours.
-    neighbor_objects : int
-        Number of objects that was measured on: all, or 2,000 drawn at random.
+        equally near objects count as neighbours. Above 2,000 objects, of 2,000 drawn at random.
     undefined_pairs : int
         Pairs left out of the distortion: D or D̂ not positive, or D̂ not distinguishable from zero
         (errata E14).
@@ -87,7 +84,6 @@ class Quality:
     relative_error_p95: float
     relative_error_p99: float
     neighbors_kept: float
-    neighbor_objects: int
     undefined_pairs: int
     negative_dissimilarities: int
     negative_coordinates: int
@@ -103,10 +99,8 @@ class PairErrors:
 
     Parameters
     ----------
-    limit : float
-        Relative error beyond which a pair counts as off.
     pairs_off : int
-        Pairs with |d̂/d − 1| > limit.
+        Pairs with |d̂/d − 1| beyond the limit.
     pairs : int
         All pairs with d > 0.
     of_object : ndarray of shape (n,)
@@ -119,7 +113,6 @@ class PairErrors:
         perfect, 0 no better than one number for all of them. NaN where these are equal.
     """
 
-    limit: float
     pairs_off: int
     pairs: int
     of_object: Floats
@@ -175,7 +168,14 @@ def evaluate(
     >>> round(quality.r2, 6), quality.neighbors_kept
     (1.0, 1.0)
     """
-    problem = _problem_of(embedding, D, squared, symmetrize, weights, missing)
+    problem = _problem_of(
+        embedding,
+        D,
+        squared,
+        symmetrize=symmetrize,
+        weights=weights,
+        missing=missing,
+    )
     return measure(problem, embedding.coordinates, embedding.form)
 
 
@@ -184,21 +184,19 @@ def pair_errors(
     D: Any,
     *,
     limit: float = 0.1,
-    squared: bool | None = None,
-    symmetrize: bool = False,
-    weights: Any = None,
-    missing: Literal["error", "ignore"] = "error",
+    **reading: Any,
 ) -> PairErrors:
     """Count the pairs that are off by more than a limit, and average the error of each object.
 
     Parameters
     ----------
-    embedding, D, squared, symmetrize, missing
+    embedding, D
         As for `evaluate`.
     limit : float, default=0.1
         On |d̂/d − 1|.
-    weights : array of shape (n, n), optional
-        Pairs of weight zero are left out; all others count alike.
+    **reading
+        squared, symmetrize, weights and missing, as for `evaluate`; but all pairs count alike,
+        except that pairs of weight zero are left out.
 
     Returns
     -------
@@ -216,17 +214,16 @@ def pair_errors(
     >>> errors.pairs_off, errors.worst(1)
     (2, [2])
     """
-    problem = _problem_of(embedding, D, squared, symmetrize, weights, missing)
-    x = _in_float64(problem.gram, embedding.coordinates)
+    problem = _problem_of(embedding, D, **reading)
+    x = to_numpy(embedding.coordinates).astype(np.float64)
     center = _center(problem)
     sums = np.zeros((6, problem.n))
     pairs_off = 0
-    for rows, _, *arrays in _row_blocks(problem, x, embedding.form):
-        d, d_hat, pair_weights = map(to_numpy, arrays)
-        counted = pair_weights > 0
+    for rows, _, d, d_hat, weights in _row_blocks(problem, x, embedding.form):
+        counted = weights > 0
         defined = counted & (d > 0)
         errors = np.zeros(d.shape)
-        errors[defined] = _relative_errors(np.sqrt(d[defined]), d_hat[defined])
+        errors[defined] = np.abs(_ratios(d[defined], d_hat[defined]) - 1)
         pairs_off += int((errors > limit).sum())
         sq_residuals = (d_hat - d) ** 2 * counted
         shifted = (d - center) * counted
@@ -239,7 +236,6 @@ def pair_errors(
         variation = second - first**2 / pairs
         variation[variation <= 1e-14 * second] = math.nan
         return PairErrors(
-            limit,
             pairs_off,
             pairs=int(defined_pairs.sum()) // 2,
             of_object=error / defined_pairs,
@@ -251,28 +247,18 @@ def pair_errors(
 def _problem_of(
     embedding: Embedding,
     D: Any,
-    squared: bool | None,
-    symmetrize: bool,
-    weights: Any,
-    missing: Literal["error", "ignore"],
+    squared: bool | None = None,
+    weights: Any = None,
+    **reading: Any,
 ) -> Dense:
     """Read D, whose objects must be those of the embedding."""
-    if not isinstance(embedding, Embedding):
-        raise InputError(
-            f"the first argument is a {type(embedding).__name__}; call evaluate(embedding, D)."
-        )
     if squared is None:
         squared = embedding.squared
     if embedding.labels is not None:  # D itself may have no names
         weights = ordered_by_name(
             weights, embedding.labels, "weights", rows=True
         )
-    reading: Any = {
-        "symmetrize": symmetrize,
-        "weights": weights,
-        "missing": missing,
-    }
-    problem = prepare(D, 1, squared=squared, **reading)
+    problem = prepare(D, 1, squared=squared, weights=weights, **reading)
     if problem.n != embedding.n:
         raise InputError(
             f"D has {problem.n} objects, but the embedding has {embedding.n}; pass the D that was "
@@ -292,65 +278,73 @@ def measure(problem: Dense, coordinates: Array, form: Form) -> Quality:
 
     Paper: subsec:eva-pert-metric.
     """
-    gram = problem.gram
-    x = _in_float64(gram, coordinates)
+    n = problem.n
+    x = to_numpy(coordinates).astype(np.float64)
+    rng = np.random.default_rng(0)
+    share = SAMPLED_PAIRS / math.comb(max(2, n), 2)
+    objects = np.arange(n)
+    if n > NEIGHBOR_OBJECTS:
+        drawn = rng.choice(n, NEIGHBOR_OBJECTS, replace=False)
+        objects = np.sort(drawn)
     center = _center(problem)
-    share = min(1.0, SAMPLED_PAIRS / math.comb(max(2, gram.n), 2))
-    ratio_draws = np.random.default_rng(0)
-    error_draws = np.random.default_rng(0)
-    neighbor_ids = _drawn_objects(gram.n)
-    ratios = []
+    sums = np.zeros(4)
+    sums_of_roots = np.zeros(4)
+    spread = np.zeros(3)
     errors = []
+    log_ratios = []
     error_sum = 0.0
-    sums = np.zeros(11)
-    # Pairs, those with an error, with a ratio, with D and with D̂ below zero; neighbours kept, of.
-    counts = np.zeros(7, dtype=np.int64)
+    n_errors = 0
+    undefined = 0
+    below_zero = 0
+    negative = 0
+    neighbors = np.zeros(2)
     for rows, part, d, d_hat, weights in _row_blocks(problem, x, form):
+        neighbors += _near(problem, x, form, objects, rows, part)
         counted = weights > 0
-        level = rounding_level(x[rows, :], x[rows.start :, :])
-        level = level[counted]
+        level = rounding_level(x[rows], x[rows.start :])[counted]
         d = d[counted]
         d_hat = d_hat[counted]
-        sums += _weighted_sums(d, d_hat, weights[counted], center)
+        weights = weights[counted]
+        shifted = d - center
+        sums += _products(d, d_hat, weights)
+        sums_of_roots += _products(_root(d), _root(d_hat), weights)
+        spread += (weights.sum(), weights @ shifted, weights @ shifted**2)
+        below_zero += int((d < 0).sum())
+        negative += int((d_hat < -level).sum())
         positive = d > 0
-        block_errors = _relative_errors(
-            gram.xp.sqrt(d[positive]), d_hat[positive]
-        )
-        block_ratios = _log_ratios(d, d_hat, positive & (d_hat > level))
-        errors.append(_sampled(block_errors, share, error_draws))
-        ratios.append(_sampled(block_ratios, share, ratio_draws))
+        ratios = _ratios(d[positive], d_hat[positive])
+        defined = (d_hat > level)[positive]
+        undefined += d.size - int(defined.sum())
+        block_errors = np.abs(ratios - 1)
         error_sum += float(block_errors.sum())
-        negative = (_number(d < 0), _number(d_hat < -level))
-        near = _near(problem, x, form, neighbor_ids, rows, part)
-        counts += (
-            d.shape[0],
-            block_errors.size,
-            block_ratios.size,
-            *negative,
-            *near,
-        )
-    pairs, n_errors, n_ratios, below_zero, hat_below_zero, kept, possible = (
-        counts.tolist()
+        n_errors += ratios.size
+        if share < 1:
+            sampled = rng.random(ratios.size, dtype=np.float32) < share
+            block_errors = block_errors[sampled]
+            defined &= sampled
+        errors.append(block_errors)
+        log_ratios.append(np.log(ratios[defined]))
+    if below_zero:
+        sums_of_roots[:] = math.nan
+    logs = _joined(log_ratios)
+    quantiles = np.quantile(
+        _joined(errors), (0.5, 0.95, 0.99), method="inverted_cdf"
     )
-    median, p95, p99 = _quantiles(errors, (0.5, 0.95, 0.99))
+    median, p95, p99 = quantiles.tolist()
+    kept, possible = neighbors.tolist()
     return Quality(
-        **_measures_of_sums(sums, has_roots=not below_zero),
-        distortion=math.exp(_mean_deviation(ratios)),
-        relative_error_mean=_ratio(error_sum, n_errors),
+        # Doubled: D and D̂ are symmetric with zero diagonals.
+        **_measures_of_sums(2 * sums, sums_of_roots, 2 * spread),
+        distortion=float(np.exp(np.abs(logs - np.median(logs)).mean())),
+        relative_error_mean=_quotient(error_sum, n_errors),
         relative_error_median=median,
         relative_error_p95=p95,
         relative_error_p99=p99,
-        neighbors_kept=_ratio(kept, possible),
-        neighbor_objects=neighbor_ids.size,
-        undefined_pairs=pairs - n_ratios,
-        negative_dissimilarities=hat_below_zero,
+        neighbors_kept=_quotient(kept, possible),
+        undefined_pairs=undefined,
+        negative_dissimilarities=negative,
         negative_coordinates=form.signature[1],
     )
-
-
-def _in_float64(gram: Gram, coordinates: Array) -> Array:
-    """Bring coordinates to the library and the device of D."""
-    return asarray_like(coordinates, gram.diagonal(), dtype=gram.xp.float64)
 
 
 def _center(problem: Dense) -> float:
@@ -358,181 +352,110 @@ def _center(problem: Dense) -> float:
     if problem.weights is None:
         return problem.gram.mean
     squares = dense_gram(problem, "weights").sq_dissimilarity
-    known = squares[problem.weights > 0]
-    return float(namespace(known).mean(known))
+    return float(np.mean(to_numpy(squares)[to_numpy(problem.weights) > 0]))
 
 
 def _row_blocks(
-    problem: Dense, x: Array, form: Form
-) -> Iterator[tuple[slice, Array, Array, Array, Array]]:
+    problem: Dense, x: Floats, form: Form
+) -> Iterator[tuple[slice, Floats, Floats, Floats, Floats]]:
     """Yield row slices, their rows of D, and D, d̂² and weights of these rows from there on.
 
     Weights are zero but for pairs i < j, and one for these if the problem has none.
     """
-    gram = problem.gram
-    xp = gram.xp
-    ids = asarray_like(np.arange(gram.n), x, dtype=xp.int64)
-    for rows, part in gram.walk():
-        cols = slice(rows.start, gram.n)
-        d = xp.astype(part[:, cols], xp.float64, copy=False)
-        above = ids[cols][None, :] > ids[rows][:, None]
-        weights = xp.astype(above, xp.float64)
+    ids = np.arange(problem.n)
+    for rows, block in problem.gram.walk():
+        part = to_numpy(block).astype(np.float64, copy=False)
+        cols = slice(rows.start, problem.n)
+        weights = (ids[cols] > ids[rows, None]).astype(np.float64)
         if problem.weights is not None:
-            weights *= problem.weights[rows, cols]
-        sq_fitted = form.sq(x[rows, :], x[cols, :])
-        yield rows, part, d, form.to_sq_distance(sq_fitted), weights
+            weights *= to_numpy(problem.weights[rows, cols])
+        d_hat = form.to_sq_distance(form.sq(x[rows], x[cols]))
+        yield rows, part, part[:, cols], d_hat, weights
 
 
-def _weighted_sums(
-    d: Array, d_hat: Array, weights: Array, center: float
-) -> Floats:
-    """Add up over pairs what the measures made of sums need.
+def _root(sq: Floats) -> Floats:
+    return np.sqrt(np.maximum(sq, 0.0))
 
-    ‖D̂ − D‖², ‖D‖², ‖D̂‖², ⟨D̂ − D, D̂⟩ and the weight; the sum and the squares of D less a number
-    near its mean, which keeps the digits of a variance; the first four of the roots.
+
+def _ratios(d: Floats, d_hat: Floats) -> Floats:
+    """Return d̂/d of D > 0 and D̂; roots first, as a quotient of squares may overflow."""
+    return _root(d_hat) / np.sqrt(d)
+
+
+def _products(given: Floats, fitted: Floats, weights: Floats) -> Floats:
+    """Return ‖gap‖², ‖given‖², ‖fitted‖² and ⟨gap, fitted⟩, with gap = fitted − given."""
+    gap = fitted - given
+    pairs = ((gap, gap), (given, given), (fitted, fitted), (gap, fitted))
+    return np.array([(weights * left) @ right for left, right in pairs])
+
+
+def _measures_of_sums(
+    sums: Floats, sums_of_roots: Floats, spread: Floats
+) -> dict[str, float]:
+    """Return the fields of `Quality` that follow from sums over pairs.
+
+    `spread` has the weight, and the sums and squares of D less a number near its mean, which keeps
+    the digits of a variance.
     """
-    xp = namespace(d)
-    gap = d_hat - d
-    shifted = d - center
-    root = xp.sqrt(xp.clip(d, 0.0, None))
-    root_hat = xp.sqrt(xp.clip(d_hat, 0.0, None))
-    root_gap = root_hat - root
-    products = (
-        (gap, gap),
-        (d, d),
-        (d_hat, d_hat),
-        (gap, d_hat),
-        (xp.ones_like(d), xp.ones_like(d)),
-        (shifted, xp.ones_like(d)),
-        (shifted, shifted),
-        (root_gap, root_gap),
-        (root, root),
-        (root_hat, root_hat),
-        (root_gap, root_hat),
-    )
-    sums = [xp.vecdot(weights * left, right) for left, right in products]
-    return np.array([float(value) for value in sums])
-
-
-def _measures_of_sums(sums: Floats, *, has_roots: bool) -> dict[str, float]:
-    """Return the fields of `Quality` that follow from `_weighted_sums`."""
-    # Doubled: D and D̂ are symmetric with zero diagonals.
-    doubled = (2 * sums[:7]).tolist()
-    stress, sq_norm, hat_sq, gap_dot_hat, weight, shifted, shifted_sq = doubled
-    raw_stress, root_sq, root_hat_sq, root_gap_dot_hat = sums[7:].tolist()
+    stress, sq_norm, _, _ = sums.tolist()
+    raw_stress, root_sq, root_hat_sq, _ = sums_of_roots.tolist()
+    weight, shifted, shifted_sq = spread.tolist()
     variation = shifted_sq - shifted / (weight or 1.0) * shifted
     if variation <= 1e-28 * sq_norm:  # rounding of a constant D leaves 1e-32
         variation = 0.0
-    additive = sq_norm
-    if hat_sq:
-        additive = _at_best_scale(stress, gap_dot_hat, hat_sq)
-    scaled_stress = math.nan
-    if not has_roots:
-        raw_stress = math.nan
-    elif root_hat_sq:
-        scaled_stress = _at_best_scale(
-            raw_stress, root_gap_dot_hat, root_hat_sq
-        )
+    scaled_stress = _at_best_scale(*sums_of_roots.tolist())
     return {
         "stress": stress,
         "normalized_stress": stress / (sq_norm or 1.0),
-        "r2": 1 - _ratio(stress, variation),
-        "scaled_additive_error": math.sqrt(additive),
+        "r2": 1 - _quotient(stress, variation),
+        "scaled_additive_error": math.sqrt(_at_best_scale(*sums.tolist())),
         "raw_stress": raw_stress,
-        "stress1": math.sqrt(_ratio(scaled_stress, root_sq)),
-        "stress_1": math.sqrt(_ratio(raw_stress, root_hat_sq)),
+        "stress1": math.sqrt(_quotient(scaled_stress, root_sq)),
+        "stress_1": math.sqrt(_quotient(raw_stress, root_hat_sq)),
     }
 
 
 def _at_best_scale(
-    stress: float, residual_dot_hat: float, hat_sq: float
+    gap_sq: float, given_sq: float, fitted_sq: float, gap_dot_fitted: float
 ) -> float:
-    """Return min over α of ‖d − αd̂‖² from ‖d̂ − d‖², ⟨d̂ − d, d̂⟩ and ‖d̂‖².
+    """Return min over α of ‖given − α fitted‖².
 
-    The projection is subtracted from the residual, not from d: no digits are lost on good fits.
-    Divided first, so that no square overflows.
+    The projection is subtracted from the gap, not from what is given: no digits are lost on good
+    fits. Divided first, so that no square overflows.
     """
-    return max(0.0, stress - residual_dot_hat / hat_sq * residual_dot_hat)
+    return max(
+        0.0, gap_sq - gap_dot_fitted / (fitted_sq or 1.0) * gap_dot_fitted
+    )
 
 
-def _number(mask: Array) -> int:
-    """Count what is true."""
-    xp = namespace(mask)
-    return int(xp.sum(xp.astype(mask, xp.int64)))
-
-
-def _ratio(numerator: float, denominator: float) -> float:
+def _quotient(numerator: float, denominator: float) -> float:
     return numerator / denominator if denominator else math.nan
 
 
-def _relative_errors(root: Array, d_hat: Array) -> Floats:
-    """Return |d̂/d − 1| of √D > 0 and D̂; roots first, as a quotient of squares may overflow."""
-    xp = namespace(root)
-    ratio = xp.sqrt(xp.clip(d_hat, 0.0, None)) / root
-    return np.asarray(to_numpy(xp.abs(ratio - 1.0)))
-
-
-def _log_ratios(d: Array, d_hat: Array, defined: Array) -> Floats:
-    """Return log(d / d̂) where both are positive beyond rounding."""
-    xp = namespace(d)
-    sq_log_ratios = xp.log(d[defined]) - xp.log(d_hat[defined])
-    return np.asarray(to_numpy(0.5 * sq_log_ratios))
-
-
-def _sampled(values: Floats, share: float, rng: np.random.Generator) -> Floats:
-    """Draw a share of many values."""
-    if share == 1:
-        return values
-    return values[rng.random(values.size, dtype=np.float32) < share]
-
-
-def _quantiles(
-    parts: Sequence[Floats], shares: Sequence[float]
-) -> list[float]:
+def _joined(parts: Sequence[Floats]) -> Floats:
+    """Return all values, or NaN if there is none."""
     values = np.concatenate(parts)
     if not values.size:
-        return [math.nan] * len(shares)
-    quantiles = np.quantile(values, shares, method="inverted_cdf")
-    return [float(value) for value in quantiles]
-
-
-def _mean_deviation(parts: Sequence[Floats]) -> float:
-    """Return the mean of |x − median|."""
-    (median,) = _quantiles(parts, (0.5,))
-    deviations = np.abs(np.concatenate(parts) - median)
-    return _ratio(float(deviations.sum()), deviations.size)
-
-
-def _drawn_objects(n: int) -> Ids:
-    """Return all objects, or those drawn from many, in ascending order."""
-    if n <= NEIGHBOR_OBJECTS:
-        return np.arange(n)
-    drawn = np.random.default_rng(0).choice(n, NEIGHBOR_OBJECTS, replace=False)
-    return np.sort(drawn)
+        return np.array([math.nan])
+    return values
 
 
 def _near(
     problem: Dense,
-    x: Array,
+    x: Floats,
     form: Form,
-    ids: Ids,
+    objects: Ids,
     rows: slice,
-    part: Array,
+    part: Floats,
 ) -> tuple[int, int]:
     """Count the nearest by D̂ that are near by D, and how many could be, of objects in some rows."""
-    xp = namespace(x)
-    ids = ids[(ids >= rows.start) & (ids < rows.stop)]
-    if not ids.size:
-        return 0, 0
-    indices = asarray_like(ids, x, dtype=xp.int64)
-    own_rows = xp.take(part, indices - rows.start, axis=0)
-    own_points = xp.take(x, indices, axis=0)
-    d = to_numpy(own_rows).astype(np.float64)
-    d_hat = to_numpy(form.sq(own_points, x))
+    ids = objects[(objects >= rows.start) & (objects < rows.stop)]
+    d = part[ids - rows.start]
+    d_hat = form.sq(x[ids], x)
     hidden = np.arange(problem.n) == ids[:, None]
     if problem.weights is not None:
-        own_weights = xp.take(problem.weights, indices, axis=0)
-        hidden |= to_numpy(own_weights) <= 0
+        weights = to_numpy(problem.weights[rows, :])
+        hidden |= weights[ids - rows.start] <= 0
     d[hidden] = np.inf
     d_hat[hidden] = np.inf
     count = min(NEIGHBORS, problem.n - 1)
