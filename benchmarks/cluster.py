@@ -35,7 +35,7 @@ from scipy.spatial.distance import cdist
 
 from neucmds import NeucMDS, __version__, neuc_mds
 from neucmds.problem.chunks import lazy_dissimilarity
-from neucmds.problem.sampled_pairs import Sizes, feature_pairs
+from neucmds.problem.sampled_pairs import feature_pairs
 from neucmds.spectrum.operators.chunked import DaskGram
 
 K = 20
@@ -244,10 +244,10 @@ def run_pairs(n, chunk, n_workers):
         dtype=float,
         meta=np.empty((0, 0)),
     )
-    sizes = Sizes.of(PAIRS, n, "relative")
     sampled = {
         "metric": "cityblock",
-        "sizes": sizes,
+        "n_pairs": PAIRS,
+        "loss": "relative",
         "n_landmarks": 100,
         "random_state": 0,
     }

@@ -44,7 +44,6 @@ from neucmds.problem.graph import (
     nearest_landmarks,
     shortest_path_rows,
 )
-from neucmds.problem.sampled_pairs import Sizes
 from neucmds.refine.descent import Limits, Start
 from neucmds.refine.listed_pairs import refine_pairs
 
@@ -203,11 +202,10 @@ class Study:
         return x, fitted.signs_
 
     def refined(self, x: Any, signs: Any, iterations: int) -> None:
-        """Go on from coordinates with near pairs, few rings and 32 of the landmarks' kind."""
+        """Go on from coordinates with near pairs, rings and 32 far pairs per node."""
         start = time.perf_counter()
-        sizes = {"n_far": 32, "n_near": 16, "n_ring": 4}
         sample = graph_pairs(
-            self.graph, Sizes(**sizes), n_landmarks=0, random_state=0
+            self.graph, 107, "relative", n_landmarks=0, random_state=0
         )
         drawn = time.perf_counter() - start
         # Counted by the inverse of their share, near pairs are nothing beside all others.
@@ -225,7 +223,6 @@ class Study:
             drawing_seconds=round(drawn, 1),
             iterations=len(end.history) - 1,
             pairs_a_node=round(2 * sample.pairs.size / sample.pairs.n, 1),
-            **sizes,
         )
 
     def alt(self) -> None:

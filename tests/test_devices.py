@@ -11,7 +11,7 @@ from neucmds.backend import arrays
 from neucmds.form import Form
 from neucmds.problem.neighbor_search import nearest_rows
 from neucmds.problem.pairs import make_pairs
-from neucmds.problem.sampled_pairs import Sizes, feature_pairs
+from neucmds.problem.sampled_pairs import feature_pairs
 from neucmds.refine import losses
 from neucmds.refine.descent import Limits, Start
 from neucmds.refine.listed_pairs import refine_pairs
@@ -94,15 +94,19 @@ def test_sampled_features_find_the_nearest_on_a_device(features):
         np.testing.assert_allclose(
             np.sort(length.reshape(2, 6), axis=1), expected, atol=1e-12
         )
-    how = {"sizes": Sizes(18, 7, 7), "n_landmarks": 20, "random_state": 0}
-    sample = feature_pairs(torch.as_tensor(features), "cityblock", **how)
+    how = {"n_landmarks": 20, "random_state": 0}
+    sample = feature_pairs(
+        torch.as_tensor(features), "cityblock", 60, "relative", **how
+    )
     lengths = cdist(features, features, "cityblock")[
         sample.pairs.i, sample.pairs.j
     ]
     np.testing.assert_allclose(
         np.sqrt(sample.pairs.sq_dissimilarity), lengths, rtol=1e-6
     )
-    expected = feature_pairs(features, "cityblock", **how).pairs
+    expected = feature_pairs(
+        features, "cityblock", 60, "relative", **how
+    ).pairs
     for name in ("i", "j", "weight"):
         np.testing.assert_array_equal(
             getattr(sample.pairs, name), getattr(expected, name)

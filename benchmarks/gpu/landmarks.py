@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from neucmds import LandmarkNeucMDS
-from neucmds.problem.metrics import FittedMetric
+from neucmds.problem.metrics import Metric
 
 CASES = (
     ("euclidean", "squared"),
@@ -67,8 +67,8 @@ def measure(
     runs = [timed(lambda: estimator.transform(X), device) for _ in range(3)]
     placed = runs[-1][1]
     place_seconds = statistics.median(seconds for seconds, _ in runs)
-    to_landmarks = FittedMetric.of(
-        metric, X[estimator.landmarks_].double().cpu().numpy()
+    to_landmarks = Metric.of(metric).fitted_to(
+        X[estimator.landmarks_].double().cpu().numpy()
     )
     measured = to_landmarks.squares_to(X[:CHECKED].double().cpu().numpy())
     expected = torch.as_tensor(

@@ -26,7 +26,7 @@ from neucmds.problem.calls import watched
 from neucmds.problem.components import N_COMPONENTS, NComponents
 from neucmds.problem.containers import as_objects, named_features
 from neucmds.problem.graph import named_graph
-from neucmds.problem.metrics import BoundMetric, refuse_params
+from neucmds.problem.metrics import Metric, refuse_params
 from neucmds.problem.names import row_names
 from neucmds.problem.pairs import as_pairs
 from neucmds.problem.validation import as_labels
@@ -251,7 +251,7 @@ def _as_rows(data: Any, options: Options, labels: Any) -> tuple[Any, Any, Any]:
         if options.metric_params:
             refuse_params(metric)
         return lazy_if_large(data), metric, labels
-    bound = BoundMetric.of(
+    bound = Metric.of(
         metric, options.metric_params, symmetrize=options.symmetrize
     )
     items = None

@@ -16,7 +16,7 @@ from neucmds.errors import InputError, option
 from neucmds.problem.components import AUTO, GOALS, N_COMPONENTS, NComponents
 from neucmds.problem.containers import as_real
 from neucmds.problem.dense import Dense
-from neucmds.problem.metrics import BoundMetric
+from neucmds.problem.metrics import Metric
 from neucmds.problem.pairs import Pairs
 from neucmds.problem.sampled_pairs import LEAST_PAIRS
 from neucmds.problem.validation import exceeds_range, out_of_range
@@ -77,7 +77,7 @@ PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "must be a number or 'auto'",
     ),
     "metric": (
-        lambda value: isinstance(value, (str, BoundMetric)) or callable(value),
+        lambda value: isinstance(value, (str, Metric)) or callable(value),
         "must be the name of a metric, or a function",
     ),
     "metric_params": (

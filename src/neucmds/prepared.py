@@ -21,7 +21,7 @@ from neucmds.options import (
 from neucmds.problem.components import NComponents
 from neucmds.problem.dense import Dense, as_squares
 from neucmds.problem.graph import all_paths, as_graph, shortest_path_rows
-from neucmds.problem.metrics import BoundMetric
+from neucmds.problem.metrics import Metric
 from neucmds.problem.validation import as_labels
 from neucmds.problem.weights import as_weighted
 from neucmds.spectrum.operators.choose import (
@@ -98,7 +98,7 @@ def read_dense(
         symmetrize = True
         copy = False
     elif options.metric != PRECOMPUTED:
-        bound = BoundMetric.of(options.metric, symmetrize=symmetrize)
+        bound = Metric.of(options.metric, symmetrize=symmetrize)
         D = _between_rows(D, k, bound, squared, not complete, options.callback)
         symmetrize = False
     gram = None
@@ -160,7 +160,7 @@ def prepare_some(
 def _between_rows(
     features: Array,
     n_components: NComponents,
-    metric: BoundMetric,
+    metric: Metric,
     squared: bool,
     stored: bool,
     callback: Callback | None,
@@ -170,14 +170,8 @@ def _between_rows(
         features = to_numpy(features)
     if stored:
         return metric.fitted_to(features, squared).among()
-    on_blocks, params = metric.on_blocks(features)
     return feature_operator(
-        features,
-        n_components,
-        on_blocks,
-        params=params,
-        squared=squared,
-        callback=callback,
+        features, n_components, metric, squared=squared, callback=callback
     )
 
 

@@ -6,9 +6,8 @@ from scipy.spatial.distance import cdist
 
 from neucmds import InputError, NeucMDS
 from neucmds.backend import memory
-from neucmds.problem import chunked_rows
 from neucmds.problem.chunked_rows import ChunkedRows
-from neucmds.problem.sampled_pairs import Sizes, feature_pairs
+from neucmds.problem.sampled_pairs import feature_pairs
 
 da = pytest.importorskip("dask.array")
 
@@ -21,19 +20,11 @@ def largest_gap(x, y):
 @pytest.fixture(scope="module")
 def features():
     # More features than trees are used for.
-    return np.random.default_rng(0).normal(size=(500, 16)) * np.geomspace(
+    return np.random.default_rng(0).normal(size=(4200, 16)) * np.geomspace(
         3, 0.3, 16
     )
 
 
-@pytest.fixture
-def small_chunks(monkeypatch):
-    """Many chunks, blocks of few results, and merging in several rounds."""
-    monkeypatch.setattr(chunked_rows, "MOST_ROWS", 60)
-    monkeypatch.setattr(chunked_rows, "MOST_FOUND", 2000)
-
-
-@pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize(
     "metric",
     [
@@ -48,10 +39,10 @@ def small_chunks(monkeypatch):
 )
 def test_the_sample_is_that_of_rows_in_memory(features, metric):
     x = features[:150] if callable(metric) else features
-    sizes = Sizes.of(60, len(x), "relative")
     settings = {
         "metric": metric,
-        "sizes": sizes,
+        "n_pairs": 60,
+        "loss": "relative",
         "n_landmarks": 20,
         "random_state": 0,
     }
@@ -73,20 +64,19 @@ def test_the_sample_is_that_of_rows_in_memory(features, metric):
     np.testing.assert_allclose(found, expected, rtol=1e-7)
 
 
-@pytest.mark.usefixtures("small_chunks")
 def test_of_equally_near_rows_some_are_found():
-    x = np.repeat(np.eye(4), 60, axis=0)
+    x = np.repeat(np.eye(4), 1100, axis=0)
     rows = ChunkedRows.of(
-        da.from_array(x, chunks=(50, -1)), "cityblock"
+        da.from_array(x, chunks=(1500, -1)), "cityblock"
     ).persisted()
-    i, j, length = rows.nearest(30, np.array([7, 200]))
-    np.testing.assert_array_equal(i, np.repeat([7, 200], 31))
+    i, j, length = rows.nearest(30, np.array([7, 4300]))
+    np.testing.assert_array_equal(i, np.repeat([7, 4300], 31))
     np.testing.assert_array_equal(length, 0.0)
     np.testing.assert_array_equal(x[i], x[j])
     assert len(set(zip(i.tolist(), j.tolist(), strict=True))) == 62
-    i, j, length = rows.nearest(999, None)  # more than there are
-    assert i.size == 240**2
-    np.testing.assert_allclose(length, cdist(x, x, "cityblock")[i, j])
+    i, j, length = rows.nearest(9999, np.array([7]))  # more than there are
+    assert i.size == 4400
+    np.testing.assert_allclose(length, cdist(x[:8], x, "cityblock")[i, j])
 
 
 def with_gaps(x):
@@ -101,7 +91,7 @@ def with_gaps(x):
         (
             with_gaps,
             {},
-            "NaN or infinity in 2 of 500 rows, the first is row 17",
+            "NaN or infinity in 2 of 4200 rows, the first is row 17",
         ),
         (lambda x: da.from_array(x[:1]), {}, "X has 1 rows and 16 columns"),
         (
@@ -130,6 +120,7 @@ def test_pairs_beyond_the_limit_of_memory_are_refused(features, monkeypatch):
     monkeypatch.setattr(memory, "_ALWAYS_THERE", 0)
     for rows in (features, da.from_array(features)):
         with pytest.raises(
-            InputError, match=r"10000 pairs of 500 objects .* lower n_pairs=40"
+            InputError,
+            match=r"84000 pairs of 4200 objects .* lower n_pairs=40",
         ):
             NeucMDS(3, metric="cityblock", n_pairs=40).fit(rows)

@@ -7,7 +7,6 @@ from scipy.sparse import csgraph
 from scipy.spatial import cKDTree
 
 from neucmds.errors import InputError, NeucmdsWarning
-from neucmds.problem import graph as graphs
 from neucmds.problem.graph import (
     as_graph,
     graph_pairs,
@@ -15,7 +14,6 @@ from neucmds.problem.graph import (
     nearest_nodes,
     shortest_path_rows,
 )
-from neucmds.problem.sampled_pairs import Sizes
 
 
 def geometric(n=400, seed=0, radius=0.12):
@@ -105,13 +103,11 @@ def test_rows_are_those_of_all_shortest_paths(graph, all_paths):
 
 
 @pytest.mark.slow
-def test_rows_are_the_same_from_several_blocks_and_processes(
-    graph, all_paths, monkeypatch
-):
-    monkeypatch.setattr(graphs, "BLOCK_BYTES", 400 * 8 * 50)
-    monkeypatch.setattr(graphs, "WORTH_PROCESSES", 1)
-    found = shortest_path_rows(graph, np.arange(400), n_jobs=2)
-    np.testing.assert_allclose(found, all_paths, rtol=1e-12)
+def test_rows_are_the_same_from_several_blocks_and_processes(graph, all_paths):
+    # 2 million lengths are searched for at a time.
+    nodes = np.tile(np.arange(400), 14)
+    found = shortest_path_rows(graph, nodes, n_jobs=2)
+    np.testing.assert_allclose(found, all_paths[nodes], rtol=1e-12)
 
 
 def test_rows_beyond_what_is_free_are_refused(graph, monkeypatch):
@@ -119,9 +115,9 @@ def test_rows_beyond_what_is_free_are_refused(graph, monkeypatch):
         "neucmds.backend.memory.available_memory", lambda: 1_000_000
     )
     with pytest.raises(
-        InputError, match=r"400 nodes to 400 needs 65\.3 MB, but 1 MB are free"
+        InputError, match=r"40000 nodes to 400 needs 128 MB, but 1 MB are free"
     ):
-        shortest_path_rows(graph, np.arange(400))
+        shortest_path_rows(graph, np.tile(np.arange(400), 100))
 
 
 @pytest.mark.parametrize("count", [1, 12, 399])
@@ -143,9 +139,7 @@ def test_nearest_nodes_are_those_of_the_full_rows(graph, all_paths, count):
 
 
 def test_sampled_pairs_have_the_lengths_of_shortest_paths(graph, all_paths):
-    sample = graph_pairs(
-        graph, Sizes(20, 8, 4), n_landmarks=20, random_state=0
-    )
+    sample = graph_pairs(graph, 67, "relative", n_landmarks=20, random_state=0)
     pairs = sample.pairs
     np.testing.assert_allclose(
         np.sqrt(pairs.sq_dissimilarity),

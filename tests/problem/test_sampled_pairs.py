@@ -7,14 +7,13 @@ from scipy.spatial.distance import cdist
 from neucmds import NeucMDS
 from neucmds.errors import InputError
 from neucmds.problem import neighbor_search
-from neucmds.problem.metrics import FittedMetric
-from neucmds.problem.sampled_pairs import Sizes, feature_pairs
+from neucmds.problem.metrics import Metric
+from neucmds.problem.sampled_pairs import feature_pairs
 
 
 def sampled(features, metric="euclidean", n_pairs=60, seed=0, loss="relative"):
-    sizes = Sizes.of(n_pairs, len(features), loss)
     return feature_pairs(
-        features, metric, sizes=sizes, n_landmarks=10, random_state=seed
+        features, metric, n_pairs, loss, n_landmarks=10, random_state=seed
     )
 
 
@@ -41,7 +40,7 @@ def test_metrics_that_scikit_learn_does_not_know_compare_all_rows(
 ):
     x = np.abs(features) / 20
     pairs = sampled(x, metric).pairs
-    d = FittedMetric.of(metric, x).among()
+    d = Metric.of(metric).fitted_to(x).among()
     np.testing.assert_allclose(
         np.sqrt(pairs.sq_dissimilarity), d[pairs.i, pairs.j], atol=1e-7
     )
@@ -68,7 +67,6 @@ def test_weights_make_the_sample_stand_for_all_pairs(features):
 
 
 def test_every_pair_of_nearest_objects_is_listed_with_weight_one(features):
-    sizes = Sizes.of(60, len(features))
     pairs = sampled(features).pairs
     weight = {
         (i, j): w
@@ -77,9 +75,8 @@ def test_every_pair_of_nearest_objects_is_listed_with_weight_one(features):
             strict=True,
         )
     }
-    near = np.argsort(cdist(features, features), axis=1)[
-        :, 1 : sizes.n_near + 1
-    ]
+    # 12 % of 60.
+    near = np.argsort(cdist(features, features), axis=1)[:, 1:8]
     for i, row in enumerate(near.tolist()):
         assert all(weight[min(i, j), max(i, j)] == 1.0 for j in row)
 

@@ -17,7 +17,6 @@ from neucmds.estimators.transformer import SignedTransformer
 from neucmds.fit import embed
 from neucmds.fitting import warn_of_surprises
 from neucmds.options import DEFAULT_METHOD, Loss, Method
-from neucmds.problem.calls import Called
 from neucmds.problem.components import N_COMPONENTS, NComponents
 from neucmds.problem.graph import (
     as_graph,
@@ -25,7 +24,7 @@ from neucmds.problem.graph import (
     neighbor_graph,
     shortest_path_rows,
 )
-from neucmds.problem.metrics import refuse_calls
+from neucmds.problem.metrics import Metric
 
 # Path lengths held at once while new objects are placed: 256 MB.
 PATHS_AT_ONCE = 2**25
@@ -138,8 +137,9 @@ class NeucIsomap(SignedTransformer):
     def _joined(self, X: Any) -> tuple[NearestNeighbors, Any]:
         """Find the neighbours of every object, and join them to a graph."""
         if callable(self.metric):
-            called = Called(self.metric, self.metric_params or {})
-            refuse_calls(called, X, "average it over both")
+            metric = Metric.of(self.metric, self.metric_params)
+            fitted = metric.fitted_to(X, squared=True)
+            fitted.refuse_function("average it over both")
         neighbors = NearestNeighbors(
             n_neighbors=self.n_neighbors,
             metric=self.metric,

@@ -31,7 +31,7 @@ from neucmds.problem.containers import (
     refuse_sparse_tensor,
 )
 from neucmds.problem.graph import joined_paths, named_graph, shortest_path_rows
-from neucmds.problem.metrics import BoundMetric
+from neucmds.problem.metrics import Metric
 from neucmds.problem.names import (
     is_frame,
     ordered_by_name,
@@ -167,10 +167,10 @@ class NeucMDS(SignedTransformer):
     def _space_of(self, features: Any) -> Any:
         """Return the metric fitted to the objects; None where X holds dissimilarities."""
         metric = self._bound_metric()
-        if not isinstance(metric, BoundMetric):
+        if not isinstance(metric, Metric):
             return None
         if is_dask(features) and self.n_pairs is not None:
-            return ChunkedRows.of(features, self.metric, self.metric_params)
+            return ChunkedRows.of(features, metric)
         if isinstance(features, list):
             features, metric = metric.numbered(features)
         elif is_dask(features):

@@ -21,7 +21,7 @@ from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.options import Callback, Options, check_parameters
 from neucmds.problem.calls import watched
-from neucmds.problem.metrics import BoundMetric, refuse_params
+from neucmds.problem.metrics import Metric, refuse_params
 
 
 class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -283,7 +283,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             refuse_params(self.metric)
         if self._precomputed or self._of_graph:
             return self.metric
-        return BoundMetric.of(
+        return Metric.of(
             self.metric, self.metric_params, symmetrize=self.symmetrize
         )
 

@@ -35,7 +35,7 @@ from neucmds.problem.graph import (
     nearest_landmarks,
     shortest_path_rows,
 )
-from neucmds.problem.metrics import BoundMetric, FittedMetric, refuse_undefined
+from neucmds.problem.metrics import Metric, refuse_undefined
 from neucmds.problem.names import ordered_by_name
 from neucmds.problem.validation import as_labels, working_dtype
 from neucmds.refine.descent import TOL, Start
@@ -149,17 +149,17 @@ def fit_landmarks(
     return fit_rows(fit, take(X, ids), np.arange(ids.size), options)
 
 
-def _bound_metric(options: Options) -> BoundMetric | None:
+def _bound_metric(options: Options) -> Metric | None:
     """Return the metric of features, if X holds some."""
     if options.metric in (PRECOMPUTED, SHORTEST_PATH):
         return None
-    return BoundMetric.of(options.metric, symmetrize=options.symmetrize)
+    return Metric.of(options.metric, symmetrize=options.symmetrize)
 
 
 def _chosen_landmarks(
     X: Any,
     options: Options,
-    metric: BoundMetric | None,
+    metric: Metric | None,
     n_landmarks: int | float | None,
     k: int,
 ) -> Indices:
@@ -186,14 +186,14 @@ def _chosen_landmarks(
 
 
 def _comparing(
-    X: Any, options: Options, metric: BoundMetric | None, ids: Indices
+    X: Any, options: Options, metric: Metric | None, ids: Indices
 ) -> Callable[[int], npt.NDArray[Any]]:
     """Return the function that compares some objects with one of them."""
     if metric is not None:
         fitted = metric_on(metric, X, ids, False)
         points = fitted.points
         compare = fitted.dissimilarities
-        return lambda i: to_numpy(compare(points, points[i : i + 1]))[:, 0]
+        return lambda i: to_numpy(compare(points, points[i : i + 1, :]))[:, 0]
     if options.metric == SHORTEST_PATH:
         return lambda i: shortest_path_rows(X, ids[i : i + 1])[0, ids]
     if is_dask(X):
@@ -257,9 +257,7 @@ def embed_by_landmarks(
     )
 
 
-def metric_on(
-    metric: BoundMetric, X: Any, ids: Indices, squared: bool
-) -> FittedMetric:
+def metric_on(metric: Metric, X: Any, ids: Indices, squared: bool) -> Metric:
     """Fit a metric to all of X, and keep some rows; in double precision, for they are few."""
     rows = take(X, ids)
     rows = namespace(rows).astype(rows, namespace(rows).float64, copy=False)
@@ -267,10 +265,10 @@ def metric_on(
 
 
 def _features_among(
-    metric: FittedMetric, ids: Indices, sources: Indices
+    metric: Metric, ids: Indices, sources: Indices
 ) -> npt.NDArray[Any]:
     """Dissimilarities among some of the landmarks, by their features."""
-    points = metric.points[index_like(sources, metric.points.left)]
+    points = metric.points[index_like(sources, metric.points), :]
     among = to_numpy(replace(metric, points=points).among())
     refuse_undefined(among, metric.name, ids[sources], ids[sources])
     return among

@@ -43,7 +43,7 @@ from neucmds.place.new_rows import sq_rows
 from neucmds.place.recipe import Recipe
 from neucmds.place.rules import Placement
 from neucmds.problem.calls import Called
-from neucmds.problem.metrics import FittedMetric, refuse_undefined
+from neucmds.problem.metrics import Metric, refuse_undefined
 
 Indices = npt.NDArray[np.intp]
 Lengths = npt.NDArray[np.float32]
@@ -97,7 +97,7 @@ class LandmarkFit:
     n_global, n_near : int
         How many landmarks of each kind an object is compared with in two levels; in one level
         `n_near` is 0, and an object is compared with all.
-    metric : FittedMetric, optional
+    metric : Metric, optional
         The metric and the landmarks' features, where objects are rows of features.
     nodes : NodePaths, optional
         Where objects are nodes of a graph.
@@ -110,7 +110,7 @@ class LandmarkFit:
     sources: Indices
     n_global: int
     n_near: int
-    metric: FittedMetric | None = None
+    metric: Metric | None = None
     nodes: NodePaths | None = None
 
     @property
@@ -205,10 +205,7 @@ class LandmarkFit:
         if not math.isfinite(float(xp.sum(block, dtype=xp.float64))):
             named = getattr(self.metric, "name", "X")
             if block.shape[1] == 1:
-                first = int(np.argmin(np.isfinite(to_numpy(block)[:, 0])))
-                block = block[first : first + 1]
-                objects = objects[first:]
-                landmarks = landmarks[first:]
+                refuse_undefined(block[:, 0], named, objects, landmarks)
             refuse_undefined(block, named, objects, landmarks)
         embedding = self.embedding
         return sq_rows(

@@ -32,11 +32,10 @@ from neucmds.large.two_levels import MANY, least_landmarks
 from neucmds.options import Options, notify
 from neucmds.problem.components import AUTO, Size, checked_size, total_of
 from neucmds.problem.graph import graph_pairs, shortest_path_rows
-from neucmds.problem.metrics import BoundMetric
+from neucmds.problem.metrics import Metric
 from neucmds.problem.pairs import check_pairs
 from neucmds.problem.sampled_pairs import (
     PairSample,
-    Sizes,
     called_pairs,
     feature_pairs,
 )
@@ -50,14 +49,14 @@ RELATIVE_POWER = 0.3
 
 def embed_features(features: Array, options: Options) -> Embedding:
     """Embed rows of features from about `n_pairs` pairs per row; many start from two levels."""
-    metric: BoundMetric = options.metric
-    n_pairs = options.n_pairs
+    metric: Metric = options.metric
     n = int(features.shape[0])
     components = checked_size(options.n_components, n)
-    sizes, n_landmarks = _sizes(n_pairs, n, components, options.loss)
+    n_pairs = _pair_count(n, components, options)
     if on_cpu(features):
         advice = f"lower {option('n_pairs', n_pairs)}"
-        require_pair_memory(n * sizes.n_far, n, total_of(components), advice)
+        count = n * min(n, n_pairs // 2)
+        require_pair_memory(count, n, total_of(components), advice)
     # Calls of a user's function, and chunks of workers, are fetched for the curvature alone.
     costly = callable(metric.metric) or is_dask(features)
     many = (
@@ -73,24 +72,22 @@ def embed_features(features: Array, options: Options) -> Embedding:
         options = _started_by_two_levels(features, options)
     called = callable(metric.metric) and is_numpy(features)
     seed = options.random_state
+    n_landmarks = _landmark_count(n, components)
     if called:
-        assert n_pairs is not None
-        near = options.loss != "squared"
-        space = metric.fitted_to(features)
         sample = called_pairs(
-            space,
+            metric.fitted_to(features),
             n_pairs,
+            options.loss,
             n_landmarks=n_landmarks,
-            near=near,
             random_state=seed,
         )
     else:
         sample = feature_pairs(
             features,
-            metric.metric,
-            sizes=sizes,
+            metric,
+            n_pairs,
+            options.loss,
             n_landmarks=n_landmarks,
-            metric_params=metric.params,
             random_state=seed,
         )
 
@@ -98,7 +95,7 @@ def embed_features(features: Array, options: Options) -> Embedding:
         # Of a user's function each pair is a call: some 4 % of those that are fitted.
         most = SCOUTS
         if called:
-            most = isqrt(n * (n_pairs or 0) // 25)
+            most = isqrt(n * n_pairs // 25)
         return (
             to_numpy(
                 metric_on(metric, features, _scouts(n, most), False).among()
@@ -132,10 +129,12 @@ def embed_graph(graph: Any, options: Options) -> Embedding:
     """Embed the nodes of a graph of `as_graph` from paths between about `n_pairs` pairs a node."""
     n = int(graph.shape[0])
     components = checked_size(options.n_components, n)
-    sizes, n_landmarks = _sizes(options.n_pairs, n, components, options.loss)
-    seed = options.random_state
     sample = graph_pairs(
-        graph, sizes, n_landmarks=n_landmarks, random_state=seed
+        graph,
+        _pair_count(n, components, options),
+        options.loss,
+        n_landmarks=_landmark_count(n, components),
+        random_state=options.random_state,
     )
 
     def among_scouts() -> Any:
@@ -186,18 +185,23 @@ def _scouts(n: int, most: int = SCOUTS) -> npt.NDArray[np.intp]:
     )
 
 
-def _sizes(
-    n_pairs: int | None, n: int, components: Size, loss: str
-) -> tuple[Sizes, int]:
-    """Split a number of pairs, refusing too few; also return how many landmarks to start from."""
+def _pair_count(n: int, components: Size, options: Options) -> int:
+    """Return the number of pairs per object, and refuse too few."""
     k = total_of(components)
     usual = 16 * k
-    if loss == "squared":
+    if options.loss == "squared":
         usual = 32 * k
-    sizes = Sizes.of(n_pairs or max(100, usual), n, loss)
-    if n_pairs is not None and n_pairs < min(4 * (k + 1), n - 1):
+    n_pairs = options.n_pairs
+    if n_pairs is None:
+        return max(100, usual)
+    if n_pairs < min(4 * (k + 1), n - 1):
         raise InputError(
             f"{option('n_pairs', n_pairs)} are too few for {k} coordinates; pass {usual}, or at "
             f"least {4 * (k + 1)}."
         )
-    return sizes, min(sizes.n_sources(n), max(40, 5 * k))
+    return n_pairs
+
+
+def _landmark_count(n: int, components: Size) -> int:
+    """Return how many landmarks to start from."""
+    return min(n, max(40, 5 * total_of(components)))

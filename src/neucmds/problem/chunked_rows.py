@@ -8,10 +8,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.backend.arrays import Array
+from neucmds.backend.arrays import BLOCK_ELEMENTS, Array
 from neucmds.backend.dask_arrays import check_rows, map_rows, require_dask
 from neucmds.errors import InputError
-from neucmds.problem.metrics import BoundMetric, fitted_params
+from neucmds.problem.metrics import Metric
 from neucmds.problem.neighbor_search import Found, neighbor_index
 
 Floats = npt.NDArray[Any]
@@ -22,8 +22,6 @@ Nearest = tuple[Floats, Ints]
 # Rows that are compared with as many others in one task: 1 s for 64 features and cityblock, against
 # 1 ms that the scheduler takes for it, and 128 MB of dissimilarities.
 MOST_ROWS = 4096
-# Neighbours that a task finds: 16 MB with their numbers.
-MOST_FOUND = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,15 +30,11 @@ class ChunkedRows:
 
     # Each row in one chunk.
     features: Array
-    # One of the registry, or one that scikit-learn's NearestNeighbors knows; a callable takes two
-    # rows. Its further arguments are there with those that depend on all rows.
-    metric: Any
-    params: dict[str, Any]
+    # With the arguments that depend on all rows.
+    metric: Metric
 
     @classmethod
-    def of(
-        cls, features: Array, metric: Any, params: dict[str, Any] | None = None
-    ) -> Self:
+    def of(cls, features: Array, metric: Any) -> Self:
         """Check shape and chunks, and fit the metric to the rows."""
         rows = check_rows(features)
         n, d = rows.shape
@@ -48,11 +42,10 @@ class ChunkedRows:
             raise InputError(
                 f"X has {n} rows and {d} columns; pass 2 rows or more of features."
             )
-        fitted = fitted_params(metric, rows, params or {})
-        neighbor_index(
-            np.full((2, d), 0.5 / d), metric, fitted
-        )  # refuses unknown metrics
-        return cls(rows, metric, fitted)
+        estimated = Metric.of(metric).estimated(rows)
+        # Refuses unknown metrics.
+        neighbor_index(np.full((2, d), 0.5 / d), estimated)
+        return cls(rows, estimated)
 
     def persisted(self) -> Self:
         """Return the same in chunks of even size that the workers keep: all are read many times."""
@@ -68,7 +61,7 @@ class ChunkedRows:
 
     def to(self, others: Floats, numbers: Ints | None = None) -> Floats:
         """Return the dissimilarities of all rows to others, or of each to those of its numbers."""
-        space = BoundMetric(self.metric, self.params).fitted_to(others)
+        space = self.metric.fitted_to(others)
         width = len(others)
         n_chosen = width
         if numbers is not None:
@@ -105,11 +98,13 @@ class ChunkedRows:
         else:
             objects = np.sort(objects)
             asked = asked[objects]
-        asked = asked.rechunk({0: max(1, min(MOST_ROWS, MOST_FOUND // count))})
+        asked = asked.rechunk(
+            {0: max(1, min(MOST_ROWS, BLOCK_ELEMENTS // count))}
+        )
         chunks = self.features.to_delayed()[:, 0]
         starts = range(0, n, self.features.chunks[0][0])
         # One task, so that what is large in it is sent to a worker once.
-        metric = dask.delayed((self.metric, self.params), traverse=False)
+        metric = dask.delayed(self.metric, traverse=False)
         find = dask.delayed(_nearest_in)
         merge = dask.delayed(_merged)
         tasks = []
@@ -126,10 +121,10 @@ class ChunkedRows:
 
 
 def _nearest_in(
-    rows: Floats, chunk: Floats, start: int, count: int, metric: Any
+    rows: Floats, chunk: Floats, start: int, count: int, metric: Metric
 ) -> Nearest:
     """Find the nearest of some rows in one chunk, all of it if it has no more than `count`."""
-    lengths, ids = neighbor_index(chunk, *metric).kneighbors(
+    lengths, ids = neighbor_index(chunk, metric).kneighbors(
         rows, min(count, len(chunk))
     )
     return lengths, ids + start

@@ -17,17 +17,12 @@ from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
-from neucmds.backend.arrays import row_blocks
+from neucmds.backend.arrays import k_smallest, row_blocks
 from neucmds.backend.memory import require_memory
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.problem.names import counts, is_frame, listed
 from neucmds.problem.pairs import TOLERANCE, edges_of, refuse_parts
-from neucmds.problem.sampled_pairs import (
-    PairSample,
-    Sizes,
-    Windows,
-    drawn_pairs,
-)
+from neucmds.problem.sampled_pairs import PairSample, Sampling, drawn_pairs
 from neucmds.problem.validation import entry_name
 
 Floats = npt.NDArray[Any]
@@ -35,8 +30,6 @@ Ints = npt.NDArray[Any]
 # Both ends and the lengths of edges or paths.
 Edges = tuple[Ints, Ints, Floats]
 
-# Bytes of the rows that are searched together.
-BLOCK_BYTES = 64_000_000
 # Nodes whose paths to all others measure a fit.
 CHECKED_NODES = 200
 # Nodes whose nearest are searched together, in one subgraph, times √(number of these).
@@ -46,12 +39,7 @@ SEARCHED = 64
 # Edge visits from which searches run in processes: 5 s on one core, against 1 s to start these.
 WORTH_PROCESSES = 250_000_000
 # How the lengths of a path there and of one back become one length.
-DIRECTIONS: dict[str, Callable[[Floats, Floats], Floats]] = {
-    "mean": lambda out, back: (out + back) / 2,
-    "min": np.minimum,
-    "max": np.maximum,
-    "out": lambda out, back: out,
-}
+DIRECTIONS = ("mean", "min", "max", "out")
 
 
 class Graph(sparse.csr_array):  # type: ignore[misc]
@@ -71,7 +59,11 @@ class Graph(sparse.csr_array):  # type: ignore[misc]
         back = np.asarray(
             csgraph.dijkstra(self.T, indices=sources, limit=limit)
         )
-        return DIRECTIONS[self.direction](out, back)
+        if self.direction == "mean":
+            return (out + back) / 2
+        if self.direction == "min":
+            return np.minimum(out, back)
+        return np.maximum(out, back)
 
     def to_nearest(self, nodes: Ints, **settings: Any) -> Any:
         """Search from the nearest of some nodes along edges in either direction."""
@@ -305,9 +297,8 @@ def shortest_path_rows(
     """
     sources = np.asarray(nodes, dtype=np.int64)
     n = int(graph.shape[0])
-    needed = sources.size * n * np.dtype(dtype).itemsize + BLOCK_BYTES
     require_memory(
-        needed,
+        sources.size * n * np.dtype(dtype).itemsize,
         f"shortest paths from {sources.size} nodes to {n}",
         "ask for fewer",
     )
@@ -322,7 +313,7 @@ def path_blocks(
 ) -> Iterator[tuple[slice, Floats]]:
     """Search from some nodes as `shortest_path_rows` does, and hand on some rows at a time."""
     n = int(graph.shape[0])
-    blocks = list(row_blocks(sources.size, n, BLOCK_BYTES // 8))
+    blocks = list(row_blocks(sources.size, n))
     visits = sources.size * (graph.nnz + n)
     parts = [sources[block] for block in blocks]
     yield from zip(
@@ -431,11 +422,8 @@ def nearest_landmarks(
             new_ids = np.broadcast_to(part.astype(np.int32), new_lengths.shape)
             all_lengths = np.concatenate([lengths[nodes], new_lengths], axis=1)
             all_ids = np.concatenate([ids[nodes], new_ids], axis=1)
-            nearest = np.argpartition(all_lengths, count - 1, axis=1)[
-                :, :count
-            ]
+            lengths[nodes], nearest = k_smallest(all_lengths, count)
             ids[nodes] = np.take_along_axis(all_ids, nearest, axis=1)
-            lengths[nodes] = np.take_along_axis(all_lengths, nearest, axis=1)
         wanted = wanted[2 * np.isfinite(lengths[wanted]).sum(axis=1) < count]
         limit = 2 * limit or float(graph.data.mean())
         if wanted.size:
@@ -445,7 +433,12 @@ def nearest_landmarks(
 
 
 def graph_pairs(
-    graph: Graph, sizes: Sizes, *, n_landmarks: int, random_state: Any = None
+    graph: Graph,
+    n_pairs: int,
+    loss: str,
+    *,
+    n_landmarks: int,
+    random_state: Any = None,
 ) -> PairSample:
     """Choose pairs of nodes that stand for all of them, with the lengths of their shortest paths.
 
@@ -454,20 +447,21 @@ def graph_pairs(
     """
     n = int(graph.shape[0])
     rng = check_random_state(random_state)
-    windows = Windows.draw(n, sizes, rng)
-    sources = windows.sources
+    sampling = Sampling.of(n, n_pairs, loss, rng)
+    sources = sampling.sources
+    landmarks = sources[:n_landmarks]
     far = []
-    to_landmarks = np.empty((n, n_landmarks))
+    to_landmarks = np.empty((n, landmarks.size))
     for block, rows in path_blocks(graph, sources):
         for number, row in enumerate(rows, block.start):
-            nodes = windows.having(number)
+            nodes = sampling.having(number)
             far.append(
                 (np.full(nodes.size, sources[number]), nodes, row[nodes])
             )
-            if number < n_landmarks:
+            if number < landmarks.size:
                 to_landmarks[:, number] = row
     pairs = drawn_pairs(
-        n, sizes, windows, [_concatenated(far)], partial(nearest_nodes, graph)
+        sampling, [_concatenated(far)], partial(nearest_nodes, graph)
     )
     chosen = rng.permutation(n)[:CHECKED_NODES]
     everyone = np.arange(n)
@@ -476,7 +470,7 @@ def graph_pairs(
         for block, rows in path_blocks(graph, chosen)
         for node, row in zip(chosen[block], rows, strict=True)
     )
-    return PairSample(pairs, sources[:n_landmarks], to_landmarks, checks)
+    return PairSample(pairs, landmarks, to_landmarks, checks)
 
 
 def _concatenated(parts: Iterable[Edges]) -> Edges:
@@ -498,9 +492,9 @@ def _mapped(
 
     Threads would wait for each other: scipy's searches hold Python's lock.
     """
-    if visits < WORTH_PROCESSES:
-        n_jobs = 1
-    run = Parallel(n_jobs=n_jobs or -1, return_as="generator")
+    if n_jobs is None:
+        n_jobs = -1 if visits > WORTH_PROCESSES else 1
+    run = Parallel(n_jobs=n_jobs, return_as="generator")
     yield from run(delayed(work)(graph, part) for part in parts)
 
 

@@ -11,15 +11,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise_distances
-from sklearn.metrics.pairwise import (
-    PAIRWISE_BOOLEAN_FUNCTIONS,
-    distance_metrics,
-)
+from sklearn.metrics.pairwise import PAIRWISE_BOOLEAN_FUNCTIONS
+from sklearn.neighbors import VALID_METRICS
 
 from neucmds.backend import arrays
 from neucmds.backend.arrays import (
@@ -36,153 +35,209 @@ from neucmds.problem.calls import Called
 from neucmds.problem.files import one_line
 from neucmds.problem.validation import tolerance, working_dtype
 
-BlockFunction = Callable[[Array, Array], Array]
-# Rows of which some dissimilarities are computed in both orders; pairs of a function.
-CHECKED = 64
+# Pairs of which a user's function is called in both orders.
 CHECKED_PAIRS = 32
-# Dissimilarities of a block on a GPU: 1 GB in float64.
-DEVICE_BLOCK = 130_000_000
 
 
-@dataclass(frozen=True)
-class FeatureRows:
-    """Feature rows made ready for a metric, a function of inner products of `left` and `right`."""
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """A metric on features, its arguments, and the fitted objects that others are compared with.
 
-    left: Array
-    right: Array
-    # One more number for each object.
-    vector: Array | None = None
+    It is one of the tables below, for NumPy also one that scikit-learn knows, or a function, which
+    takes two rows of NumPy features or two items, and two blocks of rows of any other library.
+    """
 
-    def __getitem__(self, rows: Any) -> FeatureRows:
-        if self.vector is None:
-            vector = None
-        else:
-            vector = self.vector[rows]
-        return FeatureRows(self.left[rows, :], self.right[rows, :], vector)
-
-    def astype(self, dtype: Any) -> FeatureRows:
-        """Round all of it."""
-        xp = namespace(self.left)
-        if self.vector is None:
-            vector = None
-        else:
-            vector = xp.astype(self.vector, dtype)
-        return FeatureRows(
-            xp.astype(self.left, dtype), xp.astype(self.right, dtype), vector
-        )
-
-
-@dataclass(frozen=True)
-class FittedMetric:
-    """A metric and the fitted objects, which others are compared with."""
-
-    name: str
-    points: FeatureRows
-    # Makes feature rows, the fitted ones or new ones, ready.
-    prepare: Callable[[Array], FeatureRows]
-    # All dissimilarities between two blocks of rows, or their squares if it is `inner`.
-    compute: Callable[[FeatureRows, FeatureRows], Array]
-    inner: bool = False
+    metric: Any
+    params: dict[str, Any]
+    # Objects of any kind, of which a row of features has the number.
+    items: Sequence[Any] | None = None
     # Whether dissimilarities are squared already.
     squared: bool = False
-    # The user's function: of two blocks, which is then checked, or of two objects.
-    function: Callable[..., Any] | None = None
+    # The fitted rows, made ready by `prepare`.
+    points: Array = None
+    # The mean of the features: it drops out of x − y, and norms that cancel are smallest there.
+    origin: Array = None
 
     @classmethod
     def of(
         cls,
         metric: Any,
-        features: Array,
-        squared: bool = False,
-        params: Any = None,
-    ) -> FittedMetric:
-        """Find a metric by its name, or take a function of two blocks of rows; keep the rows."""
-        params = params or {}
-        named = option("metric", metric)
-        rows = FeatureRows(features, features)
-        if callable(metric):
-            name = getattr(metric, "__name__", "the metric")
-            compute = partial(
-                _on_blocks, partial(metric, **params) if params else metric
-            )
-            return cls(
-                name,
-                rows,
-                _plain_rows,
-                compute,
-                squared=squared,
-                function=metric,
-            )
-        if metric in INNER_METRICS:
-            if squared:
-                raise InputError(
-                    f"{named} is squared inside; leave {option('squared', True)} out."
-                )
-            setting = _setting(metric, features, params)
-            prepare = partial(
-                PREPARED[metric], setting=setting, origin=_origin(features)
-            )
-            compute = partial(_inner_squares, metric, setting)
-            return cls(named, prepare(features), prepare, compute, inner=True)
-        if is_numpy(features) and metric in _named_elsewhere():
-            fitted = fitted_params(metric, features, params)
-            compute = partial(_on_blocks, partial(_pairwise, metric, fitted))
-            return cls(named, rows, _plain_rows, compute, squared=squared)
-        if not is_numpy(features) and metric in SUM_METRICS:
-            if params:
-                raise InputError(
-                    f"{named} takes no further arguments, but {', '.join(params)}."
-                )
-            compute = partial(_on_blocks, partial(_summed, metric))
-            return cls(named, rows, _plain_rows, compute, squared=squared)
-        every = ", ".join(sorted({*INNER_METRICS, *SUM_METRICS}))
-        more = ", ".join(
-            sorted(_named_elsewhere() - {*INNER_METRICS, *SUM_METRICS})
-        )
-        raise InputError(
-            f"{named} is unknown; known for every array library are {every}; for NumPy also "
-            f"{more}; or pass a function of two blocks of rows."
-        )
+        params: dict[str, Any] | None = None,
+        *,
+        symmetrize: bool = False,
+    ) -> Metric:
+        """Bind further arguments to a metric, and average a function over both orders if asked to.
+
+        One that is bound already keeps its arguments.
+        """
+        if isinstance(metric, Metric):
+            bound = metric
+        else:
+            bound = cls(metric, dict(params or {}))
+        averaged = getattr(bound.metric, "func", None) is _averaged
+        if symmetrize and callable(bound.metric) and not averaged:
+            return replace(bound, metric=partial(_averaged, bound.metric))
+        return bound
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        if callable(self.metric):
+            return str(getattr(self.metric, "__name__", "the metric"))
+        return option("metric", self.metric)
+
+    @property
+    def inner(self) -> bool:
+        """Whether it is a function of inner products, which gives squares."""
+        return isinstance(self.metric, str) and self.metric in INNER_METRICS
 
     @property
     def called(self) -> Called | None:
         """The user's function, if it is called pair by pair."""
-        if isinstance(self.function, Called):
-            return self.function
+        if isinstance(self.metric, Called):
+            return self.metric
         return None
 
-    def squares(self, rows: FeatureRows, cols: FeatureRows) -> Array:
+    def numbered(self, items: Sequence[Any]) -> tuple[Array, Metric]:
+        """Return features that stand for objects of any kind, and the metric on them."""
+        if len(items) < 2:
+            raise InputError(
+                f"there are {len(items)} objects; at least 2 are needed."
+            )
+        return np.arange(len(items), dtype=np.float64)[:, None], replace(
+            self, items=items
+        )
+
+    def taking(self, new: Sequence[Any]) -> tuple[Metric, Array]:
+        """Return the metric with new objects of any kind, and the rows that number them."""
+        called = self.called
+        if called is None or called.items is None:
+            raise InputError(
+                "rows of numbers were fitted; pass new objects as numbers (m, d)."
+            )
+        items = [*called.items, *new]
+        rows = np.arange(len(called.items), len(items), dtype=np.float64)
+        known = replace(called, items=items)
+        return replace(self, metric=known), rows[:, None]
+
+    def estimated(self, features: Array) -> Metric:
+        """Add the arguments that depend on all features: variances or covariances."""
+        on_cpu = is_numpy(features) or arrays.is_dask(features)
+        missing = on_cpu and not {"V", "VI"} & set(self.params)
+        if self.metric == "seuclidean" and missing:
+            V = features.var(axis=0, ddof=1, dtype=np.float64)
+            return replace(self, params={**self.params, "V": to_numpy(V)})
+        if self.metric == "mahalanobis" and missing:
+            covariance = to_numpy(np.cov(features, rowvar=False))
+            try:
+                VI = np.linalg.inv(np.atleast_2d(covariance))
+            except np.linalg.LinAlgError as error:
+                raise InputError(
+                    f"{self.name} needs features whose covariance can be inverted; drop features "
+                    f"that depend on others, or pass VI in {option('metric_params')}."
+                ) from error
+            return replace(self, params={**self.params, "VI": VI})
+        return self
+
+    def fitted_to(
+        self,
+        features: Array,
+        squared: bool = False,
+        *,
+        some: Array | None = None,
+    ) -> Metric:
+        """Fit the metric to features, and keep these, or `some` of them, to compare others with."""
+        if some is None:
+            some = features
+        xp = namespace(some)
+        kept = xp.astype(some, working_dtype(some), copy=False)
+        fitted = replace(self.estimated(features), squared=squared)
+        if callable(self.metric) and is_numpy(kept):
+            called = Called(self.metric, self.params, self.items)
+            fitted = replace(fitted, metric=called, params={})
+        elif not callable(self.metric):
+            fitted._refuse_unknown(kept)
+        if fitted.inner:
+            origin = xp.mean(xp.astype(kept, xp.float64), axis=0)
+            fitted = replace(fitted, origin=xp.astype(origin, kept.dtype))
+        return replace(fitted, points=fitted.prepare(kept))
+
+    def _refuse_unknown(self, features: Array) -> None:
+        """Refuse a name that is not known for an array library, and arguments that it lacks."""
+        everywhere = {*INNER_METRICS, *SUM_METRICS}
+        known = everywhere
+        if is_numpy(features):
+            known = everywhere | set(VALID_METRICS["brute"]) - {"precomputed"}
+        if self.metric not in known:
+            raise InputError(
+                f"{self.name} is unknown; known are {', '.join(sorted(known))}; or pass a function."
+            )
+        if self.inner and self.squared:
+            raise InputError(
+                f"{self.name} is squared inside; leave {option('squared', True)} out."
+            )
+        if is_numpy(features) and not self.inner:
+            return
+        for name, value in self.params.items():
+            if name != ARGUMENTS.get(self.metric):
+                raise InputError(f"{self.name} does not take {name!r}.")
+            if name == "model":
+                right = value in ("poincare", "hyperboloid")
+            else:
+                right = isinstance(value, Real) and 0 < float(value) < math.inf
+            if not right:
+                raise InputError(
+                    f"{option(name, value)} must be a positive number, or as model poincare or "
+                    "hyperboloid."
+                )
+
+    def prepare(self, features: Array) -> Array:
+        """Make feature rows, the fitted ones or new ones, ready to be compared."""
+        if self.metric == "braycurtis":
+            lowest, _ = arrays.min_and_max(features)
+            if lowest < 0:
+                raise InputError(
+                    f"{self.name} takes abundances, but the lowest is {lowest:.4g}; drop or repair "
+                    "negative ones."
+                )
+        if self.inner:
+            return PREPARED[self.metric](features, self)
+        return features
+
+    def squares(self, rows: Array, cols: Array) -> Array:
         """Squared dissimilarities between all rows and all cols, in a new array."""
         if self.inner:
-            return self.compute(rows, cols)
+            right = _mirrored(cols, self.metric)
+            inner = rows @ namespace(rows).matrix_transpose(right)
+            return INNER_METRICS[self.metric](inner, self.params, rows, cols)
         made = self.dissimilarities(rows, cols)
         if self.squared:
             return made
-        if self.function is None:
-            made *= made
-            return made
-        return (
-            made * made
-        )  # what a user's function returns may be the user's own
+        return made * made
 
-    def dissimilarities(self, rows: FeatureRows, cols: FeatureRows) -> Array:
+    def dissimilarities(self, rows: Array, cols: Array) -> Array:
         """Dissimilarities between all rows and all cols, on the scale of the metric."""
-        xp = namespace(rows.left)
-        made = self.compute(rows, cols)
+        xp = namespace(rows)
         if self.inner:
-            return xp.sqrt(made)
-        due = (int(rows.left.shape[0]), int(cols.right.shape[0]))
+            return xp.sqrt(self.squares(rows, cols))
+        if callable(self.metric):
+            made = self.metric(rows, cols, **self.params)
+        elif is_numpy(rows):
+            made = _pairwise(self.metric, self.params, rows, cols)
+        else:
+            made = _summed(self.metric, rows, cols)
+        due = (int(rows.shape[0]), int(cols.shape[0]))
         if tuple(made.shape) != due:
             raise InputError(
                 f"{self.name} returned shape {tuple(made.shape)} for blocks of {due[0]} and "
                 f"{due[1]} rows; {due} is expected."
             )
         self._refuse_negative(made)
-        return xp.astype(made, rows.left.dtype, copy=False)
+        return xp.astype(made, rows.dtype, copy=False)
 
     def _refuse_negative(self, made: Array) -> None:
         """Refuse negative dissimilarities of a user's function, unless they are squared."""
-        if self.function is None or self.squared or 0 in made.shape:
+        if not callable(self.metric) or self.squared or 0 in made.shape:
             return
         lowest, _ = arrays.min_and_max(made)
         if lowest < 0:
@@ -191,20 +246,17 @@ class FittedMetric:
                 f"{option('squared', True)} if it returns squared ones."
             )
 
-    def taking(self, new: Sequence[Any]) -> tuple[FittedMetric, Array]:
-        """Return the metric with new objects of any kind, and the rows that number them."""
-        called = self.called
-        if called is None or called.items is None:
-            raise InputError(
-                "rows of numbers were fitted; pass new objects as numbers (m, d)."
+    def paired(self, rows: Array, cols: Array, i: Any, j: Any) -> Array:
+        """Dissimilarities by a user's function of listed pairs: row i of some with col j."""
+        if self.called is None:
+            xp = namespace(rows)
+            block = self.dissimilarities(
+                xp.take(rows, i, axis=0), xp.take(cols, j, axis=0)
             )
-        known = replace(called, items=[*called.items, *new])
-        rows = np.arange(
-            len(called.items), len(called.items) + len(new), dtype=np.float64
-        )
-        return replace(
-            self, compute=partial(_on_blocks, known), function=known
-        ), rows[:, None]
+            return xp.linalg.diagonal(block)
+        made = self.called.listed(rows, cols, i, j)
+        self._refuse_negative(made)
+        return made
 
     def squares_to(self, new: Array) -> Array:
         """Squared dissimilarities of new feature rows to the fitted ones."""
@@ -216,16 +268,14 @@ class FittedMetric:
         On a device all are compared: that takes less time than to choose.
         """
         sizes = [len(some) for some in ids]
+        ready = self.prepare(new)
         if self.called is not None:
             rows = np.arange(len(ids)).repeat(sizes)
-            made = self.paired(
-                self.prepare(new), self.points, rows, np.concatenate(ids)
-            )
+            made = self.paired(ready, self.points, rows, np.concatenate(ids))
             if self.squared:
                 return made
             return made * made
         if is_numpy(new):
-            ready = self.prepare(new)
             blocks = [
                 self.squares(ready[i : i + 1], self.points[some])[0]
                 for i, some in enumerate(ids)
@@ -234,7 +284,7 @@ class FittedMetric:
         xp = namespace(new)
         parts = []
         for block in arrays.row_blocks(
-            len(ids), int(self.points.left.shape[0]), DEVICE_BLOCK
+            len(ids), int(self.points.shape[0]), arrays.DEVICE_ELEMENTS
         ):
             rows = np.arange(len(sizes[block])).repeat(sizes[block])
             columns = np.concatenate(ids[block])
@@ -242,17 +292,8 @@ class FittedMetric:
                 asarray_like(rows, new, xp.int64),
                 asarray_like(columns, new, xp.int64),
             )
-            parts.append(self.squares_to(new[block, :])[chosen])
+            parts.append(self.squares(ready[block, :], self.points)[chosen])
         return xp.concat(parts)
-
-    def paired(
-        self, rows: FeatureRows, cols: FeatureRows, i: Any, j: Any
-    ) -> Array:
-        """Dissimilarities by a user's function of listed pairs: row i of some with col j."""
-        assert self.called is not None
-        made = self.called.listed(rows.left, cols.right, i, j)
-        self._refuse_negative(made)
-        return made
 
     def between(self, new: Array) -> Array:
         """Dissimilarities of new feature rows to the fitted ones, on the scale of the metric."""
@@ -260,8 +301,7 @@ class FittedMetric:
 
     def among(self) -> Array:
         """Dissimilarities of all fitted objects, on the scale of the metric."""
-        if self.function is not None:
-            self.refuse_asymmetry()
+        self.refuse_function()
         made = self.dissimilarities(self.points, self.points)
         if not self.inner:
             return made
@@ -272,19 +312,38 @@ class FittedMetric:
             own[:, None] == own[None, :], xp.zeros_like(made), made
         )
 
-    def refuse_asymmetry(self) -> None:
-        """Compare some pairs in both orders, since half of D is never computed."""
-        if self.called is not None:
-            refuse_calls(self.called, self.points.left)
+    def refuse_function(
+        self, advice: str = f"pass {option('symmetrize', True)} to average"
+    ) -> None:
+        """Refuse a user's function that is no dissimilarity on some pairs, by at most n calls."""
+        n = int(self.points.shape[0])
+        if not callable(self.metric) or n < 3:
             return
-        some = min(int(self.points.left.shape[0]) // 2, CHECKED)
-        first = self.points[:some]
-        second = self.points[some : 2 * some]
-        there = self.dissimilarities(first, second)
-        refuse_undefined(
-            there, "the metric", range(some), range(some, 2 * some)
+        count = min(n // 3, CHECKED_PAIRS)
+        i = np.unique(np.linspace(0, n - 2, count).astype(int))
+        j = (i + n // 2) % n
+        first, second = (
+            asarray_like(ends, self.points, namespace(self.points).int64)
+            for ends in (i, j)
         )
-        refuse_asymmetry(there, self.dissimilarities(second, first))
+        there, back, own = (
+            to_numpy(self.paired(self.points, self.points, *ends))
+            for ends in ((first, second), (second, first), (first, first))
+        )
+        refuse_undefined(there, self.name, i, j)
+        precision = arrays.eps(self.points.dtype, namespace(self.points))
+        rounding = tolerance(float(np.abs(there).max()), precision)
+        gap = np.abs(there - back).max()
+        if gap > rounding:
+            raise InputError(
+                f"the metric is not symmetric: the two orders of a pair differ by {gap:.2g}; "
+                f"{advice}."
+            )
+        if np.abs(own).max() > rounding:
+            raise InputError(
+                f"the metric gives an object and itself {np.abs(own).max():.4g}, not 0; subtract "
+                "it, or convert similarities."
+            )
 
     def kneighbors(self, new: Array, count: int) -> tuple[Array, Array]:
         """Return the dissimilarities of the nearest fitted rows, and which they are, in no order.
@@ -295,10 +354,8 @@ class FittedMetric:
         if arrays.on_cpu(new):
             elements = arrays.BLOCK_ELEMENTS
         else:
-            elements = 2 * DEVICE_BLOCK
-        parts = arrays.row_blocks(
-            new.shape[0], self.points.left.shape[0], elements
-        )
+            elements = arrays.DEVICE_ELEMENTS
+        parts = arrays.row_blocks(new.shape[0], self.points.shape[0], elements)
         nearest = [
             arrays.k_smallest(self.squares_to(new[part, :]), count)
             for part in parts
@@ -309,57 +366,7 @@ class FittedMetric:
         return xp.sqrt(squares), ids
 
 
-def _plain_rows(features: Array) -> FeatureRows:
-    return FeatureRows(features, features)
-
-
-def _on_blocks(
-    function: BlockFunction, rows: FeatureRows, cols: FeatureRows
-) -> Array:
-    return function(rows.left, cols.right)
-
-
-def _inner_squares(
-    metric: str, setting: Any, rows: FeatureRows, cols: FeatureRows
-) -> Array:
-    """One product, then the function."""
-    inner = rows.left @ namespace(rows.left).matrix_transpose(cols.right)
-    return INNER_METRICS[metric](inner, setting, rows, cols)
-
-
-def _origin(features: Array) -> Array:
-    """Return the mean: it drops out of x − y, and norms that cancel are smallest there."""
-    xp = namespace(features)
-    return xp.astype(
-        xp.mean(xp.astype(features, xp.float64), axis=0), features.dtype
-    )
-
-
-def _setting(metric: str, features: Array, params: dict[str, Any]) -> Any:
-    """Return the only parameter of a metric."""
-    name, default = SETTINGS.get(metric, ("", None))
-    for given in params:
-        if given != name:
-            raise InputError(
-                f"{option('metric', metric)} does not take {given!r}."
-            )
-    value = params.get(name, default)
-    if name == "gamma" and value is None:
-        value = 1.0 / int(features.shape[1])
-    if name == "model" and value not in ("poincare", "hyperboloid"):
-        raise InputError(
-            f"{option(name, value)} is unknown; choose poincare or hyperboloid."
-        )
-    if name in ("gamma", "power"):
-        number = isinstance(value, (int, float, np.integer, np.floating))
-        if not (number and 0 < value < math.inf):
-            raise InputError(
-                f"{option(name, value)} must be a positive number."
-            )
-    return value
-
-
-def _unit_rows(features: Array, *, setting: Any, origin: Array) -> FeatureRows:
+def _unit_rows(features: Array, _: Metric) -> Array:
     """Scale every row to unit length."""
     xp = namespace(features)
     # Twice: the squares of very long or short rows leave the range of floats.
@@ -370,92 +377,99 @@ def _unit_rows(features: Array, *, setting: Any, origin: Array) -> FeatureRows:
             f"row {empty} of the features is zero: it has no direction; drop it."
         )
     scaled = features / largest
-    unit = scaled / xp.sqrt(xp.sum(scaled * scaled, axis=1, keepdims=True))
-    return FeatureRows(unit, unit)
+    return scaled / xp.sqrt(xp.sum(scaled * scaled, axis=1, keepdims=True))
 
 
-def _normed_rows(
-    features: Array, *, setting: Any, origin: Array
-) -> FeatureRows:
-    """Let norms ride along as columns: (−2x, ‖x‖², 1) · (y, 1, ‖y‖²) = ‖x − y‖²."""
+def _normed_rows(features: Array, metric: Metric) -> Array:
+    """Let norms ride along as columns: (x, ‖x‖², 1) · (−2y, 1, ‖y‖²) = ‖x − y‖²."""
     xp = namespace(features)
-    x = features - origin[: features.shape[1]]
+    x = features - metric.origin[: features.shape[1]]
     norms = xp.sum(x * x, axis=1, keepdims=True)
-    ones = xp.ones_like(norms)
-    left = xp.concat([-2.0 * x, norms, ones], axis=1)
-    return FeatureRows(left, xp.concat([x, ones, norms], axis=1))
+    return xp.concat([x, norms, xp.ones_like(norms)], axis=1)
 
 
-def _ball_rows(features: Array, *, setting: Any, origin: Array) -> FeatureRows:
-    """Split centres from radii, the last column, which must not be negative."""
+def _ball_rows(features: Array, metric: Metric) -> Array:
+    """Add radii, the last column, which must not be negative, to the rows of the centres."""
     xp = namespace(features)
-    balls = option("metric", "balls")
     if int(features.shape[1]) < 2:
         raise InputError(
-            f"{balls} needs centres and, as the last column, radii."
+            f"{metric.name} needs centres and, as the last column, radii."
         )
-    radii = features[:, -1]
+    radii = features[:, -1:]
     if float(xp.min(radii)) < 0:
         worst = int(xp.argmin(radii))
         raise InputError(
-            f"radius {float(radii[worst]):.4g} of ball {worst} is negative; {balls} takes radii "
-            "from the last column."
+            f"radius {float(radii[worst, 0]):.4g} of ball {worst} is negative; {metric.name} takes "
+            "radii from the last column."
         )
-    # A copy: a strided column would be read with the stride in every tile.
-    rows = _normed_rows(features[:, :-1], setting=setting, origin=origin)
-    return replace(rows, vector=xp.asarray(radii, copy=True))
+    return xp.concat([_normed_rows(features[:, :-1], metric), radii], axis=1)
 
 
-def _lifted_rows(
-    features: Array, *, setting: Any, origin: Array
-) -> FeatureRows:
+def _lifted_rows(features: Array, metric: Metric) -> Array:
     """Lift to the hyperboloid x₀² − ‖x‖² = 1, where cosh of the distance is x₀y₀ − x·y.
 
     Of points given on it, only x, all columns but the first, is read.
     """
     xp = namespace(features)
-    if setting == "hyperboloid":
+    if metric.params.get("model") == "hyperboloid":
         x = features[:, 1:]
         time = xp.sqrt(1.0 + xp.sum(x * x, axis=1, keepdims=True))
-    else:
-        sq = xp.sum(features * features, axis=1, keepdims=True)
-        if float(xp.max(sq)) >= 1:
-            worst = int(xp.argmax(sq))
-            raise InputError(
-                f"row {worst} has norm {math.sqrt(float(xp.max(sq))):.6g}; points of the "
-                "Poincaré ball have norm below 1; pass "
-                f"{option('model', 'hyperboloid')} if they are on it."
-            )
-        x = 2.0 * features / (1.0 - sq)
-        time = (1.0 + sq) / (1.0 - sq)
-    return FeatureRows(
-        xp.concat([time, -x], axis=1), xp.concat([time, x], axis=1)
-    )
+        return xp.concat([time, x], axis=1)
+    sq = xp.sum(features * features, axis=1, keepdims=True)
+    if float(xp.max(sq)) >= 1:
+        worst = int(xp.argmax(sq))
+        raise InputError(
+            f"row {worst} has norm {math.sqrt(float(xp.max(sq))):.6g}; points of the "
+            "Poincaré ball have norm below 1; pass "
+            f"{option('model', 'hyperboloid')} if they are on it."
+        )
+    return xp.concat([1.0 + sq, 2.0 * features], axis=1) / (1.0 - sq)
 
 
-def _kernel_distances(inner: Array, gamma: float, *_: FeatureRows) -> Array:
+def _mirrored(rows: Array, metric: str) -> Array:
+    """Return the right factors of inner products, of rows that are made ready."""
+    xp = namespace(rows)
+    if metric in ("angular", "cosine"):
+        return rows
+    if metric == "hyperbolic":
+        return xp.concat([rows[:, :1], -rows[:, 1:]], axis=1)
+    radii = rows[:, :0]
+    if metric == "balls":
+        radii = rows[:, -1:]
+        rows = rows[:, :-1]
+    x = rows[:, :-2]
+    norms = rows[:, -2:-1]
+    ones = rows[:, -1:]
+    return xp.concat([-2.0 * x, ones, norms, 0.0 * radii], axis=1)
+
+
+def _kernel_distances(
+    inner: Array, params: dict[str, Any], rows: Array, _: Array
+) -> Array:
     """−2 expm1(−gamma ‖x − y‖²): no digits lost between near points."""
+    n_features = int(rows.shape[1]) - 2
     sq = in_place("clip", inner, 0.0, math.inf)
-    sq *= -gamma
+    sq *= -params.get("gamma", 1 / n_features)
     sq = in_place("expm1", sq)
     sq *= -2.0
     return sq
 
 
-def _gaps(inner: Array, _: Any, rows: FeatureRows, cols: FeatureRows) -> Array:
+def _gaps(inner: Array, _: dict[str, Any], rows: Array, cols: Array) -> Array:
     """max(0, gap)²."""
     gap = in_place("sqrt", in_place("clip", inner, 0.0, math.inf))
-    gap -= rows.vector[:, None]  # type: ignore[index]
-    gap -= cols.vector[None, :]  # type: ignore[index]
+    gap -= rows[:, -1:]
+    gap -= arrays.contiguous(cols[:, -1])[None, :]
     return _square(in_place("clip", gap, 0.0, math.inf))
 
 
-def _powers(inner: Array, power: float, *_: FeatureRows) -> Array:
+def _powers(inner: Array, params: dict[str, Any], *_: Array) -> Array:
     """(‖x − y‖²)^power, since that is the square of ‖x − y‖^power."""
     sq = in_place("clip", inner, 0.0, math.inf)
+    power = float(params.get("power", 1))
     if power == 1:
         return sq
-    return in_place("pow", sq, float(power))
+    return in_place("pow", sq, power)
 
 
 def _angles(inner: Array, *_: Any) -> Array:
@@ -473,7 +487,7 @@ def _hyperbolic(inner: Array, *_: Any) -> Array:
     return _square(in_place("acosh", in_place("clip", inner, 1.0, math.inf)))
 
 
-# From inner products, the parameter, rows and columns: the squares, over the products.
+# From inner products, arguments, rows and columns: the squares, over the products.
 INNER_METRICS: dict[str, Callable[..., Array]] = {
     "angular": _angles,
     "balls": _gaps,
@@ -482,7 +496,7 @@ INNER_METRICS: dict[str, Callable[..., Array]] = {
     "hyperbolic": _hyperbolic,
     "rbf": _kernel_distances,
 }
-PREPARED: dict[str, Callable[..., FeatureRows]] = {
+PREPARED: dict[str, Callable[[Array, Metric], Array]] = {
     "angular": _unit_rows,
     "balls": _ball_rows,
     "cosine": _unit_rows,
@@ -490,12 +504,13 @@ PREPARED: dict[str, Callable[..., FeatureRows]] = {
     "hyperbolic": _lifted_rows,
     "rbf": _normed_rows,
 }
-# The only parameter of a metric and its default; gamma is 1 / (number of features).
-SETTINGS: dict[str, tuple[str, Any]] = {
-    "euclidean": ("power", 1.0),
-    "hyperbolic": ("model", "poincare"),
-    "rbf": ("gamma", None),
-}
+# The only argument of a metric.
+ARGUMENTS = {"euclidean": "power", "hyperbolic": "model", "rbf": "gamma"}
+
+
+def _hamming(x: Array, y: Array) -> Array:
+    """Return the share of features that differ."""
+    return arrays.minkowski(x, y, 0) / int(x.shape[1])
 
 
 def _jaccard(x: Array, y: Array) -> Array:
@@ -510,14 +525,14 @@ def _jaccard(x: Array, y: Array) -> Array:
     )
 
 
-# For arrays of any library; NumPy's go to SciPy, which is faster and has more of them.
 _city_block = partial(arrays.minkowski, p=1.0)
-SUM_METRICS: dict[str, BlockFunction] = {
+# For arrays of any library; NumPy's go to SciPy, which is faster and has more of them.
+SUM_METRICS: dict[str, Callable[[Array, Array], Array]] = {
     # |x + y| is the city-block distance to −y.
     "braycurtis": lambda x, y: _city_block(x, y) / _city_block(x, -y),
     "chebyshev": partial(arrays.minkowski, p=math.inf),
     "cityblock": _city_block,
-    "hamming": lambda x, y: arrays.minkowski(x, y, 0.0) / int(x.shape[1]),
+    "hamming": _hamming,
     "jaccard": _jaccard,
     "l1": _city_block,
     "manhattan": _city_block,
@@ -526,123 +541,12 @@ SUM_METRICS: dict[str, BlockFunction] = {
 
 def _summed(metric: str, x: Array, y: Array) -> Array:
     """Sum over features in one kernel on a GPU, else by the array library."""
-    made = between(
-        "cityblock" if metric in ("l1", "manhattan") else metric, x, y
-    )
+    if metric in ("l1", "manhattan"):
+        metric = "cityblock"
+    made = between(metric, x, y)
     if made is None:
         return SUM_METRICS[metric](x, y)
     return made
-
-
-def refuse_undefined(made: Array, named: str, rows: Any, cols: Any) -> None:
-    """Raise for a dissimilarity that is NaN or infinite, and name its pair of objects."""
-    xp = namespace(made)
-    if bool(xp.all(xp.isfinite(made))):
-        return
-    i, j = np.argwhere(to_numpy(~xp.isfinite(made)))[0].tolist()
-    raise InputError(
-        f"{named} gives NaN or infinity, first for objects {rows[i]} and {cols[j]}; drop those "
-        "objects, or change the metric."
-    )
-
-
-def refuse_asymmetry(
-    there: Array,
-    back: Array,
-    advice: str = f"pass {option('symmetrize', True)} to average",
-) -> None:
-    """Raise for a metric whose dissimilarities of some pairs depend on the order of the two."""
-    xp = namespace(there)
-    if not there.shape[0]:
-        return
-    gap = float(xp.max(xp.abs(there - xp.matrix_transpose(back))))
-    if gap > tolerance(
-        float(xp.max(xp.abs(there))), arrays.eps(there.dtype, xp)
-    ):
-        raise InputError(
-            f"the metric is not symmetric: the two orders of a pair differ by {gap:.2g}; {advice}."
-        )
-
-
-def refuse_own(among: Array) -> None:
-    """Raise for a metric that does not give 0 to an object and itself."""
-    xp = namespace(among)
-    own = float(xp.max(xp.abs(xp.linalg.diagonal(among))))
-    if own > tolerance(
-        float(xp.max(xp.abs(among))), arrays.eps(among.dtype, xp)
-    ):
-        raise InputError(
-            f"the metric gives an object and itself {own:.4g}, not 0; subtract it, or convert "
-            "similarities."
-        )
-
-
-def refuse_calls(
-    called: Called,
-    rows: Array,
-    advice: str = f"pass {option('symmetrize', True)} to average",
-) -> None:
-    """Refuse a function that is no dissimilarity on some pairs, by at most n calls."""
-    n = len(rows)
-    i = np.unique(
-        np.linspace(0, n - 2, min(n // 3, CHECKED_PAIRS)).astype(int)
-    )
-    j = (i + n // 2) % n
-    there, back, own = (
-        called.listed(rows, rows, *ends).astype(rows.dtype)
-        for ends in ((i, j), (j, i), (i, i))
-    )
-    if i.size:
-        at = int(np.argmin(np.isfinite(there)))
-    else:
-        at = 0
-    refuse_undefined(there[at : at + 1, None], called.__name__, i[at:], j[at:])
-    among = np.full((i.size, i.size), there.max(initial=0.0))
-    np.fill_diagonal(among, own)
-    if i.size:
-        refuse_own(among)
-    refuse_asymmetry(there[:, None], back[None], advice)
-
-
-def refuse_params(metric: Any) -> None:
-    """Refuse arguments of a metric if D is given."""
-    raise InputError(
-        f"{option('metric_params')} are arguments of a metric on features, which "
-        f"{option('metric', metric)} is not; leave them out."
-    )
-
-
-def known_everywhere(metric: Any) -> bool:
-    """Tell whether a metric is computed with any array library, on its device."""
-    return isinstance(metric, str) and (
-        metric in INNER_METRICS or metric in SUM_METRICS
-    )
-
-
-def fitted_params(
-    metric: Any, features: Array, params: dict[str, Any]
-) -> dict[str, Any]:
-    """Add parameters that a metric estimates from all features: variances or covariances."""
-    if not (is_numpy(features) or arrays.is_dask(features)):
-        return params
-    if metric == "seuclidean" and "V" not in params:
-        return {
-            **params,
-            "V": to_numpy(features.var(axis=0, ddof=1, dtype=np.float64)),
-        }
-    if metric == "mahalanobis" and not {"V", "VI"} & set(params):
-        centered = features.astype(np.float64) - features.mean(
-            axis=0, dtype=np.float64
-        )
-        covariance = to_numpy(centered.T @ centered) / (features.shape[0] - 1)
-        try:
-            return {**params, "VI": np.linalg.inv(np.atleast_2d(covariance)).T}
-        except np.linalg.LinAlgError as error:
-            raise InputError(
-                f"{option('metric', metric)} needs features whose covariance can be inverted; drop "
-                f"features that depend on others, or pass VI in {option('metric_params')}."
-            ) from error
-    return params
 
 
 def _pairwise(
@@ -654,7 +558,8 @@ def _pairwise(
         if metric in ("cityblock", "l1", "manhattan"):
             return cdist(x, y, "cityblock", **params)
         if metric in PAIRWISE_BOOLEAN_FUNCTIONS:
-            x, y = (b if np.array_equal(b := a != 0, a) else a for a in (x, y))
+            x = x != 0
+            y = y != 0
         return pairwise_distances(x, y, metric=metric, **params)
     except (ValueError, TypeError) as problem:
         named = option("metric", metric)
@@ -672,83 +577,34 @@ def _averaged(
     return (there + (back.T if getattr(back, "ndim", 0) == 2 else back)) / 2
 
 
-@dataclass(frozen=True)
-class BoundMetric:
-    """A metric on features together with its further arguments.
+def refuse_undefined(made: Array, named: str, rows: Any, cols: Any) -> None:
+    """Raise for a dissimilarity that is NaN or infinite, and name its pair of objects.
 
-    It is one of the registry, one that `sklearn.metrics.pairwise_distances` knows, or a callable,
-    which takes two rows of NumPy features, and two blocks of rows of any other library.
+    They are of all rows with all cols or, in one dimension, of each row with its col.
     """
-
-    metric: Any
-    params: dict[str, Any]
-    # Objects of any kind, of which a row of features has the number.
-    items: Sequence[Any] | None = None
-
-    @classmethod
-    def of(
-        cls,
-        metric: Any,
-        params: dict[str, Any] | None = None,
-        *,
-        symmetrize: bool = False,
-    ) -> BoundMetric:
-        """Bind further arguments to a metric, and average a function over both orders if asked to.
-
-        One that is bound already keeps its arguments.
-        """
-        if isinstance(metric, BoundMetric):
-            bound = metric
-        else:
-            bound = cls(metric, dict(params or {}))
-        averaged = getattr(bound.metric, "func", None) is _averaged
-        if symmetrize and callable(bound.metric) and not averaged:
-            return replace(bound, metric=partial(_averaged, bound.metric))
-        return bound
-
-    def on_blocks(self, features: Array) -> tuple[Any, dict[str, Any]]:
-        """Return the metric as a function of two blocks, and its remaining parameters."""
-        if callable(self.metric) and is_numpy(features):
-            return Called(self.metric, self.params, self.items), {}
-        return self.metric, self.params
-
-    def numbered(self, items: Sequence[Any]) -> tuple[Array, BoundMetric]:
-        """Return features that stand for objects of any kind, and the metric on them."""
-        if len(items) < 2:
-            raise InputError(
-                f"there are {len(items)} objects; at least 2 are needed."
-            )
-        return np.arange(len(items), dtype=np.float64)[:, None], replace(
-            self, items=items
-        )
-
-    def fitted_to(
-        self,
-        features: Array,
-        squared: bool = False,
-        *,
-        some: Array | None = None,
-    ) -> FittedMetric:
-        """Fit the metric to features, and keep these, or `some` of them, to compare others with."""
-        if some is None:
-            kept = features
-        else:
-            kept = some
-        kept = namespace(kept).astype(kept, working_dtype(kept), copy=False)
-        metric, params = self.on_blocks(kept)
-        return FittedMetric.of(
-            metric, kept, squared, fitted_params(metric, features, params)
-        )
+    xp = namespace(made)
+    if bool(xp.all(xp.isfinite(made))):
+        return
+    first = np.argwhere(to_numpy(~xp.isfinite(made)))[0]
+    raise InputError(
+        f"{named} gives NaN or infinity, first for objects {rows[first[0]]} and "
+        f"{cols[first[-1]]}; drop those objects, or change the metric."
+    )
 
 
-def _named_elsewhere() -> set[str]:
-    """Names that scikit-learn knows itself, or hands to SciPy."""
-    from sklearn.metrics.pairwise import _VALID_METRICS
+def refuse_params(metric: Any) -> None:
+    """Refuse arguments of a metric if D is given."""
+    raise InputError(
+        f"{option('metric_params')} are arguments of a metric on features, which "
+        f"{option('metric', metric)} is not; leave them out."
+    )
 
-    return (set(distance_metrics()) | set(_VALID_METRICS)) - {
-        "precomputed",
-        "wminkowski",
-    }
+
+def known_everywhere(metric: Any) -> bool:
+    """Tell whether a metric is computed with any array library, on its device."""
+    return isinstance(metric, str) and (
+        metric in INNER_METRICS or metric in SUM_METRICS
+    )
 
 
 def _square(array: Array) -> Array:

@@ -12,9 +12,9 @@ from sklearn.neighbors import VALID_METRICS, NearestNeighbors
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import Array, asarray_like, is_numpy, namespace
-from neucmds.errors import InputError, option
+from neucmds.errors import InputError
 from neucmds.problem.files import one_line
-from neucmds.problem.metrics import INNER_METRICS, FittedMetric
+from neucmds.problem.metrics import Metric
 
 Ints = npt.NDArray[Any]
 # Objects i, objects j and their dissimilarities, all of one library.
@@ -27,31 +27,27 @@ ALL_COMPARED = 20_000
 
 
 def nearest_rows(
-    features: Any,
-    metric: Any,
-    metric_params: dict[str, Any] | None = None,
-    *,
-    random_state: Any = None,
+    features: Any, metric: Any, *, random_state: Any = None
 ) -> Search:
     """Return the function of a count and objects (None: all) that finds their nearest rows.
 
     It searches all of many rows of NumPy by pynndescent where that knows the metric. The parameters
     are those of `neucmds.problem.sampled_pairs.feature_pairs`.
     """
-    params = metric_params or {}
+    metric = Metric.of(metric)
     rng = check_random_state(random_state)
     n = int(features.shape[0])
     xp = namespace(features)
-    index = neighbor_index(features, metric, params, n_jobs=-1)
+    index = neighbor_index(features, metric, n_jobs=-1)
     descent = None
     if is_numpy(features) and n > ALL_COMPARED:
-        descent = descent_on(metric)
+        descent = descent_on(metric.metric)
 
     def nearest(count: int, objects: Ints | None) -> Found:
         if objects is None and descent is not None:
             ids, lengths = descent(
                 features,
-                metric_kwds=params or None,
+                metric_kwds=metric.params or None,
                 n_neighbors=count + 1,
                 random_state=int(rng.randint(2**31)),
                 n_jobs=-1,
@@ -75,26 +71,24 @@ def nearest_rows(
     return nearest
 
 
-def neighbor_index(
-    features: Any, metric: Any, params: dict[str, Any], n_jobs: int = 1
-) -> Any:
+def neighbor_index(features: Any, metric: Metric, n_jobs: int = 1) -> Any:
     """Return an exact search among rows with scikit-learn's `kneighbors`.
 
     It is scikit-learn's for metrics that it knows, by a tree where that is the quicker.
     """
-    ours = not callable(metric) and metric in set(INNER_METRICS) - set(
-        VALID_METRICS["brute"]
-    )
+    ours = metric.inner and metric.metric not in VALID_METRICS["brute"]
     if ours or not is_numpy(features):
-        return FittedMetric.of(metric, features, params=params)
+        return metric.fitted_to(features)
     try:
         search = NearestNeighbors(
-            metric=metric, metric_params=params or None, n_jobs=n_jobs
+            metric=metric.metric,
+            metric_params=metric.params or None,
+            n_jobs=n_jobs,
         )
         return search.fit(features)
     except (ValueError, TypeError) as problem:
         raise InputError(
-            f"{option('metric', metric)} has no nearest neighbours here: {one_line(problem)}."
+            f"{metric.name} has no nearest neighbours here: {one_line(problem)}."
         ) from problem
 
 

@@ -8,7 +8,8 @@ the inverse of the share of its kind that was drawn.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,14 +24,8 @@ from neucmds.backend.arrays import (
     namespace,
     to_numpy,
 )
-from neucmds.errors import option
 from neucmds.problem.chunked_rows import ChunkedRows
-from neucmds.problem.metrics import (
-    BoundMetric,
-    FittedMetric,
-    fitted_params,
-    refuse_undefined,
-)
+from neucmds.problem.metrics import Metric, refuse_undefined
 from neucmds.problem.neighbor_search import Found, Search, nearest_rows
 from neucmds.problem.pairs import Pairs, make_pairs
 from neucmds.problem.validation import refuse_range
@@ -66,108 +61,113 @@ class PairSample:
     checks: Iterable[Check]
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """How many partners of each kind an object has."""
+@dataclass(frozen=True, eq=False)
+class Sampling:
+    """Which pairs stand for all: far partners of every object, its nearest, and rings around it."""
 
-    # Of its own among the sources: 2 n_far pairs per object, counted over both orders.
+    # Far partners of every object: twice as many pairs per object, counted over both orders.
     n_far: int
-    n_near: int = 0
-    # Pairs in every ring, from some number of nearest objects to four times as many.
-    n_ring: int = 0
+    # Nearest of every object, and as many pairs per object in every ring.
+    n_near: int
+    # All objects at random, the sources of far partners first.
+    drawn: Ints
+    # The window of sources that every object has for far partners.
+    window: Ints
 
     @classmethod
-    def of(cls, n_pairs: int, n: int, loss: str = "squared") -> Sizes:
-        """Split a number of pairs per object, counted over both orders.
+    def of(
+        cls, n: int, n_pairs: float, loss: str, rng: np.random.RandomState
+    ) -> Sampling:
+        """Split a number of pairs per object, counted over both orders, and draw.
 
         For the squared loss, in which near pairs hardly count, all are far; else three fifths are.
         """
-        if loss == "squared":
-            return cls(min(n, round(0.5 * n_pairs)))
-        near = max(2, round(0.12 * n_pairs))
-        return cls(min(n, max(2, round(0.3 * n_pairs))), near, near)
+        n_far = round(0.5 * n_pairs)
+        n_near = 0
+        if loss != "squared":
+            n_far = max(2, round(0.3 * n_pairs))
+            n_near = max(2, round(0.12 * n_pairs))
+        sampling = cls(
+            min(n, n_far), n_near, rng.permutation(n), rng.permutation(n)
+        )
+        window = sampling.window % len(sampling.numbers)
+        return replace(sampling, window=window)
 
-    def n_sources(self, n: int) -> int:
-        """How many objects the far partners of all are drawn from."""
-        return min(n, max(4 * self.n_far, 0 if self.n_near else SOURCES))
+    @property
+    def n(self) -> int:
+        """Number of objects."""
+        return int(self.drawn.size)
 
-    def rings(self, n: int) -> list[tuple[int, int]]:
+    @property
+    def sources(self) -> Ints:
+        """Objects that the far partners of all are drawn from."""
+        least = SOURCES
+        if self.n_near:
+            least = 0
+        return self.drawn[: max(4 * self.n_far, least)]
+
+    @cached_property
+    def numbers(self) -> Ints:
+        """Numbers among the sources of the partners in every window."""
+        n_sources = self.sources.size
+        count = min(WINDOWS, n_sources)
+        starts = np.arange(count) * n_sources // count
+        return (starts[:, None] + np.arange(self.n_far)) % n_sources
+
+    def rings(self) -> list[tuple[int, int]]:
         """How far, counted in objects, and from how many objects to search in every ring."""
         rings = []
         reach = WIDER * self.n_near
-        while self.n_ring and reach < n:
+        while 0 < reach < self.n:
             # Of the objects in reach, 1 − 1/4 are in this ring, and a pair is found from both ends.
-            size = round(n * self.n_ring / (2 * (1 - 1 / WIDER) * reach))
+            size = round(self.n * self.n_near / (2 * (1 - 1 / WIDER) * reach))
             # A ring with as many searches as there are sources adds no pairs to the far ones.
-            if size <= self.n_sources(n):
+            if size <= self.sources.size:
                 break
-            rings.append((reach, min(size, n)))
+            rings.append((reach, min(size, self.n)))
             reach *= WIDER
         return rings
-
-
-@dataclass(frozen=True, eq=False)
-class Windows:
-    """Which sources are far partners of which object: a random part for each."""
-
-    # All objects at random, the sources first.
-    drawn: Ints
-    sources: Ints
-    # The window of every object, and the numbers among the sources of the partners in each window.
-    group: Ints
-    numbers: Ints
-
-    @classmethod
-    def draw(cls, n: int, sizes: Sizes, rng: np.random.RandomState) -> Windows:
-        """Draw sources, and spread the objects over windows of them."""
-        n_sources = sizes.n_sources(n)
-        count = min(WINDOWS, n_sources)
-        starts = np.arange(count) * n_sources // count
-        numbers = (starts[:, None] + np.arange(sizes.n_far)) % n_sources
-        drawn = rng.permutation(n)
-        return cls(
-            drawn, drawn[:n_sources], rng.permutation(n) % count, numbers
-        )
 
     def having(self, number: int) -> Ints:
         """Objects that have this one of the sources as a partner."""
         inside = (self.numbers == number).any(axis=1)
-        return np.flatnonzero(inside[self.group])
+        return np.flatnonzero(inside[self.window])
 
     def members(self) -> Iterator[tuple[Ints, Ints]]:
         """Objects of every window, and their partners."""
         for window, numbers in enumerate(self.numbers):
-            objects = np.flatnonzero(self.group == window)
+            objects = np.flatnonzero(self.window == window)
             if objects.size:
                 yield objects, self.sources[numbers]
 
     @property
     def share(self) -> float:
         """Share of all pairs that are far ones; two sources may be partners of each other."""
-        n = self.drawn.size
+        n = self.n
         n_sources = self.sources.size
-        share = self.numbers.shape[1] / n_sources
+        share = self.n_far / n_sources
         far = n_sources * (n - n_sources) * share
         far += n_sources * (n_sources - 1) * (share - share * share / 2)
         return float(2 * far / (n * (n - 1)))
 
 
 def drawn_pairs(
-    n: int, sizes: Sizes, windows: Windows, far: list[Found], nearest: Search
+    sampling: Sampling, far: list[Found], nearest: Search
 ) -> Pairs:
-    """Put near pairs, rings and far pairs together, in the library of the far ones.
+    """Put near pairs, rings and far pairs together, in the library of their lengths.
 
     Of pairs listed twice the first counts.
     """
+    n = sampling.n
     parts = []
-    if sizes.n_near:
-        parts.append((nearest(min(sizes.n_near, n - 1), None), 1.0))
-        for reach, size in sizes.rings(n):
-            parts.append(
-                (nearest(reach, windows.drawn[:size]), 1 / _share(size, n))
-            )
-    parts += [(pairs, 1 / windows.share) for pairs in far]
-    xp = namespace(far[0][2])
+    if sampling.n_near:
+        parts.append((nearest(min(sampling.n_near, n - 1), None), 1.0))
+    for reach, size in sampling.rings():
+        # All pairs that have at least one of the objects drawn.
+        share = 1 - (n - size) * (n - size - 1) / (n * (n - 1))
+        parts.append((nearest(reach, sampling.drawn[:size]), 1 / share))
+    parts += [(pairs, 1 / sampling.share) for pairs in far]
+    xp = namespace(parts[-1][0][2])
     i, j, length = (
         xp.concat([pairs[column] for pairs, _ in parts]) for column in range(3)
     )
@@ -188,6 +188,7 @@ def drawn_pairs(
     low, high, length, weight = (
         to_numpy(each[first]) for each in (low, high, length, weight)
     )
+    refuse_undefined(length, "the metric", low, high)
     refuse_range(float(length.max()), squared=False)
     low = low.astype(np.int32)
     high = high.astype(np.int32)
@@ -198,11 +199,11 @@ def drawn_pairs(
 
 def feature_pairs(
     features: Any,
-    metric: Any = "euclidean",
+    metric: Any,
+    n_pairs: int,
+    loss: str,
     *,
-    sizes: Sizes,
     n_landmarks: int,
-    metric_params: dict[str, Any] | None = None,
     random_state: Any = None,
 ) -> PairSample:
     """Choose pairs of feature rows that stand for all of them, and compute their dissimilarities.
@@ -215,43 +216,38 @@ def feature_pairs(
     """
     n = int(features.shape[0])
     rng = check_random_state(random_state)
-    windows = Windows.draw(n, sizes, rng)
-    landmarks = np.sort(windows.drawn[:n_landmarks])
+    sampling = Sampling.of(n, n_pairs, loss, rng)
+    landmarks = np.sort(sampling.drawn[:n_landmarks])
     nearest: Search
     if is_dask(features):
-        rows = ChunkedRows.of(features, metric, metric_params).persisted()
+        rows = ChunkedRows.of(features, metric).persisted()
         features = rows.features
-        bound = BoundMetric(metric, rows.params)
+        metric = rows.metric
         nearest = rows.nearest
         to_landmarks = rows.to(_taken(features, landmarks))
         # On the workers, all at once.
         to_far = rows.to(
-            _taken(features, windows.sources), windows.numbers[windows.group]
+            _taken(features, sampling.sources),
+            sampling.numbers[sampling.window],
         )
-        blocks = (to_far[objects] for objects, _ in windows.members())
+        blocks = (to_far[objects] for objects, _ in sampling.members())
     else:
-        bound = BoundMetric(
-            metric, fitted_params(metric, features, metric_params or {})
-        )
-        nearest = nearest_rows(
-            features, metric, bound.params, random_state=rng
-        )
-        to_landmarks = bound.fitted_to(_taken(features, landmarks)).between(
+        metric = Metric.of(metric).estimated(features)
+        nearest = nearest_rows(features, metric, random_state=rng)
+        to_landmarks = metric.fitted_to(_taken(features, landmarks)).between(
             features
         )
         blocks = (
-            bound.fitted_to(_taken(features, partners)).between(
+            metric.fitted_to(_taken(features, partners)).between(
                 _taken(features, objects)
             )
-            for objects, partners in windows.members()
+            for objects, partners in sampling.members()
         )
-    named = option("metric", metric)
-    refuse_undefined(to_landmarks, named, range(n), landmarks)
+    refuse_undefined(to_landmarks, metric.name, range(n), landmarks)
     far = []
     for block, (objects, partners) in zip(
-        blocks, windows.members(), strict=True
+        blocks, sampling.members(), strict=True
     ):
-        refuse_undefined(block, named, objects, partners)
         xp = namespace(block)
         i = asarray_like(
             np.repeat(objects, partners.size), block, dtype=xp.int64
@@ -262,30 +258,30 @@ def feature_pairs(
         far.append(
             (i, j, xp.astype(xp.reshape(block, (-1,)), xp.float64, copy=False))
         )
-    pairs = drawn_pairs(n, sizes, windows, far, nearest)
+    pairs = drawn_pairs(sampling, far, nearest)
     lengths = to_numpy(to_landmarks).astype(np.float64, copy=False)
-    checks = list(_checked_rows(features, bound, rng))
+    checks = list(_checked_rows(features, metric, rng))
     return PairSample(pairs, landmarks, lengths, checks)
 
 
 def called_pairs(
-    space: FittedMetric,
+    space: Metric,
     n_pairs: int,
+    loss: str,
     *,
     n_landmarks: int,
-    near: bool,
     random_state: Any = None,
 ) -> PairSample:
     """Choose about n·n_pairs/2 pairs for a user's function, one call each.
 
-    Up to half of them compare all objects with landmarks. With `near`, half of the others join
-    objects with similar dissimilarities to the landmarks, and the rest is random. The fit is
-    measured on 8 % more.
+    Up to half of them compare all objects with landmarks. Where near pairs count, some of the
+    others join objects with similar dissimilarities to the landmarks; the rest is random. The fit
+    is measured on 8 % more.
     """
     points = space.points
     rng = check_random_state(random_state)
-    space.refuse_asymmetry()
-    n = int(points.left.shape[0])
+    space.refuse_function()
+    n = int(points.shape[0])
     drawn = rng.permutation(n)
     budget = n * n_pairs // 2
     landmarks = np.sort(drawn[: min(n_landmarks, n_pairs // 4)])
@@ -300,11 +296,13 @@ def called_pairs(
     left = max(0, budget - width * (width - 1) // 2 - others.size * width)
     key = np.empty(0, dtype=np.int64)
     weight = np.empty(0)
-    if near:
-        key, weight = _near_keys(to_landmarks, drawn, left / n, rng)
-        unknown = np.isin(key // n, others) & np.isin(key % n, others)
-        key = key[unknown]
-        weight = weight[unknown]
+    if loss != "squared":
+        sampling = Sampling.of(n, left / n, loss, rng)
+        search = nearest_rows(to_landmarks, "euclidean", random_state=rng)
+        near = drawn_pairs(sampling, [], search)
+        unknown = np.isin(near.i, others) & np.isin(near.j, others)
+        key = near.i[unknown].astype(np.int64) * n + near.j[unknown]
+        weight = near.weights[unknown]
     total = others.size * (others.size - 1) // 2
     count = min(total, max(0, left - key.size))
     low, high = _pair_of(
@@ -313,6 +311,7 @@ def called_pairs(
     random = np.setdiff1d(others[low] * n + others[high], key)
     i, j = np.divmod(np.concatenate([key, random]), n)
     lengths = space.paired(points, points, i, j)
+    refuse_undefined(lengths, space.name, i, j)
     random_weight = np.full(random.size, total / max(1, count))
     pairs = make_pairs(
         n,
@@ -340,29 +339,6 @@ def called_pairs(
     return PairSample(pairs, landmarks, to_landmarks, checks)
 
 
-def _near_keys(
-    to_landmarks: Floats, drawn: Ints, most: float, rng: np.random.RandomState
-) -> tuple[Ints, Floats]:
-    """List near pairs and rings by dissimilarities to landmarks, about half of `most` per object.
-
-    Each pair is i·n + j with i < j, and has the weight of the first list it is in.
-    """
-    n = int(to_landmarks.shape[0])
-    near = max(2, int(most / 4))
-    n_rings = len(Sizes(2 * near, near, near).rings(n))
-    # Both orders of a ring's pairs are counted.
-    near = max(2, int(most / 2 / (1 + n_rings / 1.5)))
-    search = nearest_rows(to_landmarks, "euclidean", random_state=rng)
-    parts = [(search(min(near, n - 1), None), 1.0)]
-    for reach, size in Sizes(2 * near, near, near).rings(n):
-        parts.append((search(reach, drawn[:size]), 1 / _share(size, n)))
-    keys = [np.minimum(i, j) * n + np.maximum(i, j) for (i, j, _), _ in parts]
-    weights = [np.full(i.size, weight) for (i, _, _), weight in parts]
-    key, first = np.unique(np.concatenate(keys), return_index=True)
-    different = key // n != key % n
-    return key[different], np.concatenate(weights)[first][different]
-
-
 def _pair_of(n: int, number: Ints) -> tuple[Ints, Ints]:
     """Return both ends of pairs i < j by their number in the order of a condensed matrix."""
     each = np.arange(n - 1)
@@ -382,7 +358,7 @@ def _taken(features: Array, rows: Ints) -> Array:
 
 
 def _checked_rows(
-    features: Array, bound: BoundMetric, rng: np.random.RandomState
+    features: Array, metric: Metric, rng: np.random.RandomState
 ) -> Iterator[Check]:
     """Compare objects drawn at random with others drawn for each."""
     n, d = features.shape
@@ -393,7 +369,7 @@ def _checked_rows(
     for center, partners, block in zip(
         objects.tolist(), others, blocks, strict=True
     ):
-        lengths = bound.fitted_to(block[1:, :]).between(block[:1, :])
+        lengths = metric.fitted_to(block[1:, :]).between(block[:1, :])
         yield center, partners, to_numpy(lengths)[0].astype(np.float64)
 
 
@@ -403,8 +379,3 @@ def _others(
     """Draw other objects for some."""
     others = rng.randint(n - 1, size=(objects.size, count))
     return np.asarray(others + (others >= objects[:, None]))
-
-
-def _share(size: int, n: int) -> float:
-    """Return the share of all pairs that have at least one of some objects drawn."""
-    return 1 - (n - size) * (n - size - 1) / (n * (n - 1))

@@ -52,15 +52,12 @@ def feature_operator(
     n_components: NComponents,
     metric: Any,
     *,
-    params: dict[str, Any] | None = None,
     squared: bool = False,
     callback: Callback | None = None,
 ) -> Gram:
     """Return D between features, stored if it fits and else computed in every pass."""
-    space = FeatureGram(
-        features, metric, params=params, squared=squared, callback=callback
-    )
-    room = _room_beside_vectors(space.n, n_components, space.points.left)
+    space = FeatureGram(features, metric, squared=squared, callback=callback)
+    room = _room_beside_vectors(space.n, n_components, space.points)
     fits = room is None or _dense_bytes(space.n, space.dtype, space.xp) <= room
     if fits:
         return DenseGram(space.dense())

@@ -12,8 +12,7 @@ from neucmds.backend import arrays
 from neucmds.backend.arrays import Array, namespace, row_blocks
 from neucmds.backend.progress import Callback
 from neucmds.errors import InputError
-from neucmds.problem import metrics as metric_registry
-from neucmds.problem.metrics import FittedMetric
+from neucmds.problem.metrics import Metric, refuse_undefined
 from neucmds.problem.validation import working_dtype
 from neucmds.spectrum.operators.gram import Gram, Indices
 from neucmds.spectrum.operators.single_precision import Multiply
@@ -40,8 +39,8 @@ class FeatureGram(Gram):
         "euclidean" (``power=1``), "hyperbolic" (``model="poincare"`` or ``"hyperboloid"``), "rbf"
         (``gamma=1/d``: distance in the kernel's feature space), "braycurtis", "chebyshev",
         "cityblock", "hamming", "jaccard". For NumPy also every name that
-        `sklearn.metrics.pairwise_distances` knows. Or a function of two blocks of rows that
-        returns all dissimilarities between them; it must be symmetric.
+        `sklearn.metrics.pairwise_distances` knows. Or a symmetric function of two rows of NumPy
+        arrays, and of two blocks of rows of other libraries.
     params : dict, optional
         Further arguments of the metric.
     squared : bool, default=False
@@ -79,12 +78,12 @@ class FeatureGram(Gram):
         self.dtype = features.dtype
         self.device = features.device
         self.squared = squared
-        self.fitted = FittedMetric.of(metric, features, squared, params)
+        self.fitted = Metric.of(metric, params).fitted_to(features, squared)
         self.points = self.fitted.points
         self.tile = tile or (CPU_TILE if arrays.on_cpu(features) else GPU_TILE)
         self.callback = callback
         self._passes = [0]  # shared with the float32 version of itself
-        self.fitted.refuse_asymmetry()
+        self.fitted.refuse_function()
 
     @property
     def n_passes(self) -> int:
@@ -97,13 +96,13 @@ class FeatureGram(Gram):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.xp = namespace(self.points.left)
-        self.device = self.points.left.device
+        self.xp = namespace(self.points)
+        self.device = self.points.device
 
     def rows(self, rows: slice) -> Array:
         """Compute these rows of D, the diagonal exactly zero."""
         xp = self.xp
-        computed = self.fitted.squares(self.points[rows], self.points)
+        computed = self.fitted.squares(self.points[rows, :], self.points)
         computed[:, rows] = _hollow(computed[:, rows], xp)
         return computed
 
@@ -153,13 +152,13 @@ class FeatureGram(Gram):
         everyone = range(self.n)
         if self.fitted.called is not None:
             out = self.fitted.squares(self.points, self.points)
-            metric_registry.refuse_undefined(
+            refuse_undefined(
                 out, self.fitted.called.__name__, everyone, everyone
             )
             return out
-        out = arrays.empty_like(self.points.left, (self.n, self.n))
+        out = arrays.empty_like(self.points, (self.n, self.n))
         for rows, cols, tile in self._tiles():
-            metric_registry.refuse_undefined(
+            refuse_undefined(
                 tile, "the metric", everyone[rows], everyone[cols]
             )
             out[rows, cols] = tile
@@ -172,7 +171,7 @@ class FeatureGram(Gram):
             return super().single()
         single = copy(self)
         single.dtype = self.xp.float32
-        single.points = self.points.astype(self.xp.float32)
+        single.points = self.xp.astype(self.points, self.xp.float32)
         return single.single()
 
     def _tiles(self) -> Iterator[tuple[slice, slice, Array]]:
@@ -180,11 +179,9 @@ class FeatureGram(Gram):
         strips = list(row_blocks(self.n, self.tile, self.tile**2))
         self._passes[0] += 1
         for i, rows in enumerate(strips):
-            left = self.points[rows]
+            left = self.points[rows, :]
             for cols in strips[i:]:
-                tile = self.fitted.squares(left, self.points[cols])
-                if rows == cols and self.fitted.function is not None:
-                    metric_registry.refuse_own(tile)
+                tile = self.fitted.squares(left, self.points[cols, :])
                 yield (
                     rows,
                     cols,

@@ -18,7 +18,7 @@ from neucmds.fit import neuc_mds
 from neucmds.options import SHORTEST_PATH
 from neucmds.prepared import dense_gram, refuse_weights
 from neucmds.problem.dense import Dense
-from neucmds.problem.metrics import BoundMetric
+from neucmds.problem.metrics import Metric
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.tools.cli import options as opt
 from neucmds.tools.cli.console import print_json, print_table, progress, say
@@ -164,7 +164,7 @@ def embed(
         record = result.record(file) | {"seconds": time.perf_counter() - start}
         outputs.add_json("quality.json", record)
         result.add_tables(outputs)
-        if isinstance(measure, BoundMetric):
+        if isinstance(measure, Metric):
             _add_species(outputs, result.embedding, data)
         pairs = (
             default_axes(result.embedding)

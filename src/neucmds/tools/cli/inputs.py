@@ -18,7 +18,7 @@ from neucmds.problem.containers import as_real, read_square
 from neucmds.problem.dense import Dense
 from neucmds.problem.files import read_table
 from neucmds.problem.graph import named_graph
-from neucmds.problem.metrics import BoundMetric, refuse_params
+from neucmds.problem.metrics import Metric, refuse_params
 from neucmds.problem.pairs import read_edges
 from neucmds.problem.validation import as_labels
 
@@ -65,7 +65,7 @@ def read_data(
         return graph, names, name
     if name != PRECOMPUTED:
         features, names = _read_features(file)
-        return features, names, BoundMetric.of(name, params)
+        return features, names, Metric.of(name, params)
     if not whole:
         return file, None, name
     frame, names = read_matrix(file)
