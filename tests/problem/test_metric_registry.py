@@ -91,6 +91,20 @@ def test_named_metrics_that_cannot_be_computed_are_refused_in_one_line():
         ).fit(X)
 
 
+@pytest.mark.parametrize("est", [NeucMDS(2), LandmarkNeucMDS(2, 40, **PLAIN)])
+@pytest.mark.parametrize("make", [np.asarray, array_api_strict.asarray])
+def test_negative_abundances_are_refused(est, make):
+    shifted = X.copy()
+    shifted[3, 1] = -2.0
+    braycurtis = clone(est).set_params(metric="braycurtis")
+    message = "metric='braycurtis' takes abundances, but the lowest is -2;"
+    with pytest.raises(InputError, match=message):
+        braycurtis.fit(make(shifted))
+    fitted = braycurtis.fit(make(X))
+    with pytest.raises(InputError, match=message):
+        fitted.transform(make(shifted))
+
+
 def uphill(x, y):
     return np.abs(x - y).sum() + max(0.0, y[0] - x[0])
 

@@ -117,6 +117,19 @@ def test_what_cannot_be_sampled_is_refused(features):
         NeucMDS(2, metric="braycurtis", n_pairs=200, random_state=0).fit(x)
 
 
+def test_undefined_dissimilarities_among_near_pairs_are_refused(features):
+    def undefined_near(x, y):
+        d = np.abs(x - y).sum()
+        return np.nan if 0 < d < 2 else d
+
+    est = NeucMDS(2, metric=undefined_near, n_pairs=60, loss="relative")
+    with pytest.raises(InputError, match="gives NaN or infinity, first for"):
+        est.fit(features)
+    da = pytest.importorskip("dask.array")
+    with pytest.raises(InputError, match="gives NaN or infinity, first for"):
+        est.fit(da.from_array(features))
+
+
 @pytest.mark.slow
 def test_a_sample_of_pairs_fits_features_nearly_as_well_as_all(features):
     settings = {"metric": "cityblock", "loss": "relative", "random_state": 0}
