@@ -22,7 +22,7 @@ class Info:
         order; for "exact" and "refined" with the squared loss largest magnitude first; otherwise
         none (k' = 0).
     residuals : array of shape (k',)
-        ``‖B u − λ u‖`` of the kept eigenpairs, or an estimate of it from some rows of B.
+        ``‖B u − λ u‖`` of the kept eigenpairs, or an estimate of it by the recurrence of Lanczos.
     sq_norm : float
         ‖D‖²_F on the squared scale, which normalises STRESS.
     converged : bool

@@ -15,7 +15,6 @@ from neucmds.backend.arrays import (
     center_rows,
     cholesky_and_inverse,
     contiguous,
-    device,
     empty_like,
     namespace,
     on_cpu,
@@ -81,7 +80,7 @@ class KrylovBasis:
         self.local = 0
         self.n_products = 0
         # The basis before each block that was not waited for, and the numbers that judge it.
-        self.queued: list[tuple[tuple[int, int, int], Array]] = []
+        self.queued: list[tuple[tuple[int, int, int], Array, Array]] = []
         capacity = int(rows.shape[0])
         self.projected = empty_like(rows, (capacity, capacity))
         self.projected[:, :] = 0.0
@@ -90,6 +89,11 @@ class KrylovBasis:
         self.residuals: Floats = np.zeros(0)
         self.remainder: Floats = np.zeros((0, 0))
         self.coefficients: Array = None
+
+    @property
+    def noise(self) -> float:
+        """Rounding of the products, as an eigenvalue."""
+        return self.precision * float(np.max(np.abs(self.values)))
 
     def inject(self, count: int) -> None:
         """Append random rows to the next block.
@@ -118,19 +122,17 @@ class KrylovBasis:
             self._expand_with_care()
             return
         before = (self.local, self.size, self.width)
-        image, inside = self._project()
-        center_rows(image)
-        rows, numbers = orthonormal_ahead(image, inside)
-        self.queued.append((before, numbers))
-        self.width = int(rows.shape[0])
+        image = self._project()
+        rows, factor, inner = orthonormal_ahead(image)
+        self.queued.append((before, factor, inner))
+        self.width = before[2]
         self.rows[self.size : self.size + self.width, :] = rows
 
     def _expand_with_care(self) -> None:
+        old = self.size
         width = self.width
-        image, inside = self._project()
-        # Without this the basis drifts into the constant vector.
-        center_rows(image)
-        inside_sq = to_numpy(namespace(inside).vecdot(inside, inside))
+        image = self._project()
+        inside_sq = self._inside_sq(old)
         inner = to_numpy(inner_products(image, image))
         largest = float(
             np.sqrt(np.max(np.diag(inner) + inside_sq, initial=0.0))
@@ -151,27 +153,33 @@ class KrylovBasis:
         if self.width < width:
             self.inject(width - self.width)
 
+    def _inside_sq(self, start: int) -> Floats:
+        """Squared lengths of the images from a row on, as far as they lie in the basis."""
+        inside = self.projected[start : self.size, : self.size]
+        return to_numpy(namespace(inside).sum(inside * inside, axis=1))
+
     def _settle(self) -> None:
         """Judge the blocks that were not waited for, and repeat them from the first bad one."""
         queued = self.queued
         self.queued = []
         if not queued:
             return
+        first = queued[0][0][1]
+        inside_sq = self._inside_sq(first)
         xp = namespace(self.rows)
-        start = 0
         fetched = to_numpy(
-            xp.concat([numbers for _, numbers in queued], axis=0)
-        )
-        for block, (before, _) in enumerate(queued):
-            width = before[2]
-            numbers = fetched[start : start + width]
-            start += width
-            factor = numbers[:, :width]
-            again = numbers[:, width:-1]
-            largest = np.sqrt(
-                np.max(np.sum(factor**2, axis=1) + numbers[:, -1])
+            xp.concat(
+                [xp.concat(numbers, axis=1) for _, *numbers in queued], axis=0
             )
-            error = np.max(np.abs(again - np.eye(width)))
+        )
+        for block, (before, *_) in enumerate(queued):
+            _, start, width = before
+            part = slice(start - first, start - first + width)
+            factor = fetched[part, :width]
+            error = np.max(np.abs(fetched[part, width:] - np.eye(width)))
+            largest = np.sqrt(
+                np.max(np.sum(factor**2, axis=1) + inside_sq[part])
+            )
             # A bound on the inverse of the smallest singular value.
             inverse = np.linalg.norm(np.linalg.inv(factor))
             # Not of NaN.
@@ -183,11 +191,8 @@ class KrylovBasis:
                 self._expand_with_care()
             return
 
-    def _project(self) -> tuple[Array, Array]:
-        """Multiply the next block and count it to the basis; split its image by that basis.
-
-        Return the part of the image outside the basis, and the coefficients of the part inside.
-        """
+    def _project(self) -> Array:
+        """Multiply the next block and count it to the basis; return the image outside of that."""
         old = self.size
         new = self.size + self.width
         self.n_products += self.width
@@ -199,15 +204,13 @@ class KrylovBasis:
         again = coefficients[:, self.local :]
         again += coupled
         # The lower triangle alone: no more is read.
-        self.projected[old:new, :new] = asarray_like(
-            coefficients, self.projected
-        )
-        own = self.projected[old:new, old:new]
-        self.projected[old:new, old:new] = 0.5 * (own + own.T)
+        self.projected[old:new, :new] = coefficients
         self.local = old
         self.size = new
         self.width = 0
-        return image, coefficients
+        # Without this the basis drifts into the constant vector.
+        center_rows(image)
+        return image
 
     def solve(self) -> None:
         """Solve the projected problem on its device: Rayleigh–Ritz, signs kept."""
@@ -290,12 +293,11 @@ def orthonormal_rows(
     return combine_rows(rows, asarray_like(mix, rows)), factor @ turn, weakest
 
 
-def orthonormal_ahead(block: Array, inside: Array) -> tuple[Array, Array]:
+def orthonormal_ahead(block: Array) -> tuple[Array, Array, Array]:
     """Make rows orthonormal as if they were well-conditioned, without waiting for a GPU.
 
-    Return them and the numbers that judge them, row by row: the factor with ``block = factor @
-    rows``, the inner products before the second pass, and the squared length of `inside`. The first
-    is NaN if the Gram matrix is not positive definite.
+    Return them, the factor with ``block = factor @ rows``, NaN if the Gram matrix is not positive
+    definite, and the inner products before the second pass.
     """
     xp = namespace(block)
     inner = inner_products(block, block)
@@ -303,22 +305,16 @@ def orthonormal_ahead(block: Array, inside: Array) -> tuple[Array, Array]:
     lower, inverse = cholesky_and_inverse(
         inner / (lengths[:, None] * lengths[None, :])
     )
-    rows = combine_rows(block, inverse / lengths[None, :])
+    rows = (inverse / lengths[None, :]) @ block
     again = inner_products(rows, rows)
-    inside_sq = xp.vecdot(inside, inside)
-    numbers = xp.concat(
-        [lengths[:, None] * lower, again, inside_sq[:, None]], axis=1
-    )
-    return _corrected(rows, again), numbers
+    return _corrected(rows, again), lengths[:, None] * lower, again
 
 
 def _corrected(rows: Array, inner: Array) -> Array:
     """Make nearly orthonormal rows so: of I + E the inverse root is I − E/2 to E²."""
-    # Made there: a GPU is waited for if it is sent something.
-    identity = namespace(rows).eye(
-        int(rows.shape[0]), dtype=rows.dtype, device=device(rows)
-    )
-    return combine_rows(rows, 1.5 * identity - 0.5 * inner)
+    out = 1.5 * rows
+    subtract_combined_rows(out, 0.5 * inner, rows)
+    return out
 
 
 def _whitening(inner: Floats) -> tuple[Floats, Floats]:

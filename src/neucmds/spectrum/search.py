@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,41 +33,6 @@ PRODUCTS = 40
 SAFETY = 0.7
 
 
-@dataclass(frozen=True)
-class Check:
-    """The Ritz pairs at one check, and which of them the selection rule keeps."""
-
-    values: Floats
-    residuals: Floats
-    kept: Indices
-    # Kept pairs above the noise from the top and from the bottom; and whether these numbers stay if
-    # the other values are as far out as their residuals allow.
-    split: tuple[int, int]
-    settled: bool
-    # Number of expansions so far.
-    step: int
-    # The largest kept magnitude; the allowed residual of every Ritz pair relative to it and to the
-    # tolerance; the largest residual of a kept pair relative to both; the rounding of the products.
-    scale: float
-    allowed: Floats
-    worst: float
-    noise: float
-
-    def moved_since(self, earlier: Check) -> bool:
-        """Tell whether a kept value moved further than its residual allowed: a copy was missing."""
-        top = min(self.split[0], earlier.split[0])
-        bottom = min(self.split[1], earlier.split[1])
-        shift = self.values[:top] - earlier.values[:top]
-        shift = np.r_[
-            shift, self.values[::-1][:bottom] - earlier.values[::-1][:bottom]
-        ]
-        share = np.r_[self.allowed[:top], self.allowed[::-1][:bottom]]
-        allowed = share * (
-            2 * earlier.worst * earlier.scale + 1e-6 * self.scale
-        )
-        return bool(np.any(np.abs(shift) > allowed))
-
-
 def basis_sizes(gram: Gram, n_wanted: int) -> tuple[int, int]:
     """Choose the vectors of the first block and of the whole basis by the cost of a product."""
     # On an H200 a product costs the same up to 32 columns.
@@ -84,72 +48,79 @@ def basis_sizes(gram: Gram, n_wanted: int) -> tuple[int, int]:
 
 def search(
     gram: Gram, basis: KrylovBasis, rule: Rule, n_wanted: int, tol: float
-) -> tuple[Check, bool]:
+) -> bool:
     """Grow a basis until the pairs that a rule keeps have converged, or the products are used up.
 
-    Parameters are those of `solve`; the basis has its first block alone.
+    Parameters are those of `solve`; the basis has its first block alone, and ends with its Ritz
+    pairs. Return whether the kept ones have converged.
     """
     block = basis.width
     capacity = int(basis.rows.shape[0])
     step = 0
     # The step of the next check, and the first at which the search may end.
-    due = 0
+    due = math.ceil((n_wanted + max(n_wanted, 6 * block)) / block)
     ready = 0
-    last: Check | None = None
-    injected: Check | None = None
-    first_size = n_wanted + max(n_wanted, 6 * block)
+    last_step = 0
+    last_split = None
+    last_worst = 1.0
+    # Kept values when vectors were injected, and how far they may move.
+    values: Floats | None = None
+    reach: Floats = np.empty(0)
     while True:
         basis.expand()
         step += 1
-        full = basis.size + 2 * basis.width > capacity
-        early = step < due or (last is None and basis.size < first_size)
-        if early and not full:
+        if step < due and basis.size + 2 * basis.width <= capacity:
             continue
-        check = checked(gram, basis, rule, tol, step)
-        settled = (
-            check.settled and last is not None and check.split == last.split
-        )
-        if check.worst < INJECTION_TOL and (
-            injected is None or check.moved_since(injected)
+        basis.solve()
+        kept = kept_by(gram, rule, basis.values)
+        # Values within the rounding of the products need not converge.
+        clear = kept[np.abs(basis.values[kept]) > basis.noise]
+        split = split_of(clear)
+        limits = allowed_residuals(gram, basis.values, kept, tol)
+        shares = basis.residuals[clear] / limits[clear]
+        worst = tol * float(np.max(shares, initial=np.finfo(float).tiny))
+        now = basis.values[clear]
+        if worst < INJECTION_TOL and (
+            values is None or has_moved(now, values, reach)
         ):
             space = (capacity - block - 2 * n_wanted) // 2 - basis.width
             basis.inject(min(INJECTED, space))
-            injected = check
+            values = now
+            reach = 2 * (basis.residuals[clear] + basis.noise)
             ready = step + BLOCKS_AFTER_INJECTION
         elif (
-            injected
-            and step >= ready
-            and settled
-            and check.worst < SAFETY * tol
+            step >= ready > 0
+            and worst < SAFETY * tol
+            and split == last_split
+            and is_settled(gram, basis, rule, kept, split)
         ):
-            return check, True
+            return True
         if basis.n_products >= PRODUCTS * (n_wanted + 50):
-            return check, False
+            return False
         if basis.size + 2 * basis.width > capacity:
-            basis.restart(
-                worth_keeping(check, capacity - 2 * basis.width, block // 2)
-            )
-        due = max(step + blocks_to_wait(gram, basis, tol, check, last), ready)
-        last = check
+            space = capacity - 2 * basis.width
+            basis.restart(worth_keeping(kept, basis.size, space, block // 2))
+        wait = 3
+        if worst < 1 and last_split in (None, split):
+            missing = missing_blocks(step, worst, last_step, last_worst, tol)
+            wait = blocks_to_wait(gram, basis, missing)
+        due = max(step + wait, ready)
+        last_step = step
+        last_split = split
+        last_worst = worst
 
 
-def blocks_to_wait(
-    gram: Gram,
-    basis: KrylovBasis,
-    tol: float,
-    check: Check,
-    last: Check | None,
-) -> int:
+def missing_blocks(
+    step: int, worst: float, last_step: int, last_worst: float, tol: float
+) -> float:
     """Predict how many blocks are missing, by the mean rate or by that since the last check."""
-    if check.worst >= 1 or (last is not None and check.split != last.split):
-        return 3
-    level = math.log(max(check.worst, 1e-300))
-    rate = -level / check.step
-    if last is not None and check.worst < last.worst:
-        rate = max(
-            rate, (math.log(last.worst) - level) / (check.step - last.step)
-        )
-    missing = (level - math.log(SAFETY * tol)) / rate
+    level = math.log(worst)
+    since = (math.log(last_worst) - level) / (step - last_step)
+    return (level - math.log(SAFETY * tol)) / max(-level / step, since)
+
+
+def blocks_to_wait(gram: Gram, basis: KrylovBasis, missing: float) -> int:
+    """Choose the blocks before the next check."""
     n = gram.n
     m = basis.size
     # On a GPU, or in a large basis, a check costs more than an expansion or two.
@@ -160,53 +131,34 @@ def blocks_to_wait(
     return max(1, min(4, round(0.6 * missing)))
 
 
-def checked(
-    gram: Gram, basis: KrylovBasis, rule: Rule, tol: float, step: int
-) -> Check:
-    """Apply the rule to the Ritz values, and again with the other values pushed outwards."""
-    basis.solve()
+def has_moved(values: Floats, earlier: Floats, reach: Floats) -> bool:
+    """Tell whether a kept value moved further than its residual allowed: a copy was missing."""
+    return values.size != earlier.size or bool(
+        np.any(np.abs(values - earlier) > reach)
+    )
+
+
+def is_settled(
+    gram: Gram,
+    basis: KrylovBasis,
+    rule: Rule,
+    kept: Indices,
+    split: tuple[int, int],
+) -> bool:
+    """Tell whether as many are kept if the other values are as far out as residuals allow."""
     values = basis.values
     residuals = basis.residuals
-    m = values.size
-    size = np.abs(values)
-    kept = _kept(gram, rule, values)
-    # Values within the rounding of the products need not converge.
-    noise = basis.precision * float(np.max(size))
-    clear = kept[size[kept] > noise]
-    split = split_of(clear)
     # |λ − θ| ≤ ρ always, and about ρ²/gap; a tenth of |θ| stands for the gap.
-    error = np.minimum(
-        residuals, 10 * residuals**2 / np.maximum(size, np.finfo(float).tiny)
-    )
-    error[m - m // 2 :] *= -1
+    size = np.maximum(np.abs(values), np.finfo(float).tiny)
+    error = np.minimum(residuals, 10 * residuals**2 / size)
+    error[values.size - values.size // 2 :] *= -1
     error[kept] = 0.0
     pushed = np.sort(values + error)[::-1]
-    again = _kept(gram, rule, pushed)
-    again = again[np.abs(pushed[again]) > noise]
-    scale = float(np.max(size[clear], initial=0.0)) or float(np.max(size))
-    dropped = np.delete(values, kept)
-    limit = allowed_residuals(
-        gram, values, tol=tol, scale=scale, dropped_sq=float(dropped @ dropped)
-    )
-    allowed = limit / (tol * scale)
-    worst = (
-        float(np.max(residuals[clear] / allowed[clear], initial=0.0)) / scale
-    )
-    return Check(
-        values=values,
-        residuals=residuals,
-        kept=kept,
-        split=split,
-        settled=split_of(again) == split,
-        step=step,
-        scale=scale,
-        allowed=allowed,
-        worst=worst,
-        noise=noise,
-    )
+    again = kept_by(gram, rule, pushed)
+    return split_of(again[np.abs(pushed[again]) > basis.noise]) == split
 
 
-def _kept(gram: Gram, rule: Rule, values: Floats) -> Indices:
+def kept_by(gram: Gram, rule: Rule, values: Floats) -> Indices:
     """Apply the rule to eigenvalues that stand for both ends of the spectrum."""
     m = values.size
     precision = eps(gram.dtype, gram.xp)
@@ -214,30 +166,34 @@ def _kept(gram: Gram, rule: Rule, values: Floats) -> Indices:
     return np.sort(rule(ends).kept)
 
 
-def worth_keeping(check: Check, capacity: int, few: int) -> Indices:
+def worth_keeping(
+    kept: Indices, size: int, capacity: int, few: int
+) -> Indices:
     """Choose pairs for a restart: the kept ones, their neighbours, a few at each end."""
-    m = check.values.size
-    top, bottom = split_of(check.kept)
-    few = min(few, (capacity - top - bottom) // 2)
-    space = (capacity - top - bottom - 2 * few) // 3
-    share = top / max(1, top + bottom)
+    top, bottom = split_of(kept)
+    few = min(few, (capacity - kept.size) // 2)
+    space = (capacity - kept.size - 2 * few) // 3
+    share = top / max(1, kept.size)
     top += few + int(space * share)
     bottom += few + int(space * (1 - share))
-    return np.asarray(np.r_[:top, m - bottom : m], dtype=np.intp)
+    return np.asarray(np.r_[:top, size - bottom : size], dtype=np.intp)
 
 
 def allowed_residuals(
-    gram: Gram, values: Floats, *, tol: float, scale: float, dropped_sq: float
+    gram: Gram, values: Floats, kept: Indices, tol: float
 ) -> Floats:
     """Return the largest residual that each pair may have.
 
-    That is ``tol * scale``, but at most a share of the pair's own size or of the dropped part, if
-    that is larger: next to an eigenvalue of 5e9 a residual of 500 is too much for pairs of size 1.
-    `scale` is the largest kept magnitude, `dropped_sq` the sum of squares of known dropped values.
+    That is `tol` times the largest kept magnitude, but at most a share of the pair's own size or of
+    the dropped part, if that is larger: next to an eigenvalue of 5e9 a residual of 500 is too much
+    for pairs of size 1.
     """
+    size = np.abs(values)
+    dropped = float(np.linalg.norm(np.delete(values, kept)))
+    scale = float(np.max(size[kept], initial=0.0)) or float(np.max(size))
     # The share matters only if a pair and the dropped part are below 1e-5 of the scale.
     share = min(1.0, max(1e-2, 1e3 * tol))
-    by_size = share * np.maximum(np.abs(values), math.sqrt(dropped_sq))
+    by_size = share * np.maximum(size, dropped)
     return np.minimum(
         tol * scale, np.maximum(by_size, null_level(gram, values))
     )

@@ -59,7 +59,6 @@ def solve_for(
         solver=solver,
         tol=tol,
         random_state=random_state,
-        spare=any(name not in METHODS for name in names),
     )
 
 

@@ -48,7 +48,7 @@ class Spectrum:
     vectors : array of shape (n, m), optional
         Orthonormal and centered: orthogonal to the constant vector.
     residuals : ndarray of shape (m,)
-        ``‖B u − λ u‖`` of each pair, or an estimate of it from some rows of B.
+        ``‖B u − λ u‖`` of each pair, or an estimate of it by the recurrence of Lanczos.
     value_errors : ndarray of shape (m,)
         Bounds on ``|uᵀBu − λ|``: the error of the products that the values come from.
     converged : bool

@@ -55,8 +55,11 @@ class DenseGram(Gram):
         return self.sq_dissimilarity[rows, :]
 
     def row_slices(self) -> list[slice]:
-        """Cut D into few parts, so that no pass starts hundreds of kernels on a GPU."""
-        return list(row_blocks(self.n, self.n, arrays.DEVICE_ELEMENTS))
+        """Cut D into parts that are large against what a launch costs on a GPU."""
+        elements = arrays.BLOCK_ELEMENTS
+        if not on_cpu(self.sq_dissimilarity):
+            elements = arrays.DEVICE_ELEMENTS
+        return list(row_blocks(self.n, self.n, elements))
 
     def on_each(self, work: Callable[[slice, Array], Result]) -> list[Result]:
         """Do a piece of work on every row slice, on all threads where the library has none."""
@@ -66,13 +69,6 @@ class DenseGram(Gram):
         return parallel_map(
             lambda rows: work(rows, d[rows, :]), row_blocks(self.n, self.n)
         )
-
-    def pick(self, indices: Indices) -> Array:
-        """Return some rows of D."""
-        rows = asarray_like(
-            indices, self.sq_dissimilarity, dtype=self.xp.int64
-        )
-        return self.xp.take(self.sq_dissimilarity, rows, axis=0)
 
     def entries(self, i: Indices, j: Indices) -> Floats:
         """Return D of some pairs, as NumPy float64."""

@@ -14,7 +14,7 @@ from neucmds.backend.progress import Callback
 from neucmds.errors import InputError
 from neucmds.problem.metrics import Metric, refuse_undefined
 from neucmds.problem.validation import working_dtype
-from neucmds.spectrum.operators.gram import Gram, Indices
+from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.operators.single_precision import Multiply
 
 # Sides of a tile. In main memory a tile should stay in cache through all the steps on it; on a GPU
@@ -105,12 +105,6 @@ class FeatureGram(Gram):
         computed = self.fitted.squares(self.points[rows, :], self.points)
         computed[:, rows] = _hollow(computed[:, rows], xp)
         return computed
-
-    def pick(self, indices: Indices) -> Array:
-        """Compute some rows of D."""
-        return self.xp.concat(
-            [self.rows(slice(int(i), int(i) + 1)) for i in indices], axis=0
-        )
 
     def row_slices(self) -> list[slice]:
         """Cut the objects so that a block of rows has as many entries as a tile."""

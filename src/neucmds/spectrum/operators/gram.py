@@ -59,10 +59,6 @@ class Gram(ABC):
         )
         return xp.concat([part @ block for part in wide], axis=0)
 
-    def pick(self, indices: Indices) -> Array | None:
-        """Return some rows of D; None where that costs more than as many rows."""
-        return None
-
     def entries(self, i: Indices, j: Indices) -> Floats:
         """Return D of some pairs, as NumPy float64; row by row where D is not in memory."""
         out = np.empty(i.size)
