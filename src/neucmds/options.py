@@ -19,7 +19,7 @@ from neucmds.problem.dense import Dense
 from neucmds.problem.metrics import Metric
 from neucmds.problem.pairs import Pairs
 from neucmds.problem.sampled_pairs import LEAST_PAIRS
-from neucmds.problem.validation import exceeds_range, out_of_range
+from neucmds.problem.validation import refuse_range
 from neucmds.refine.descent import Limits, Start
 from neucmds.refine.losses import LOSSES
 from neucmds.refine.starts import as_start
@@ -384,9 +384,7 @@ def _checked_start(init: Any) -> Start:
         )
     start = as_start(init)
     size = float(np.max(np.abs(to_numpy(start.coordinates)), initial=0.0))
-    if beyond := exceeds_range(size, squared=False):
-        largest = f"the largest coordinate is {size:.2g}"
-        raise out_of_range(f"{option('init')} is", largest, size, beyond > 0)
+    refuse_range(size, squared=False, what=f"{option('init')} is")
     return start
 
 

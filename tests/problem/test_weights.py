@@ -76,8 +76,8 @@ def test_weights_go_by_name_also_of_a_d_in_single_precision():
             spoiled(3, slice(None), 0.0),
             "^1 of 6 objects have no pair .* first object 3, 'd'; drop",
         ),
-        (1e61 * W, "weights are too large: the largest is"),
-        (1e-62 * W, "weights are too small"),
+        (1e91 * W, "weights times d² are too large: the largest size is"),
+        (1e-96 * W, "weights times d² are too small"),
     ],
 )
 def test_what_cannot_weigh_pairs_is_refused(weights, said):
@@ -88,24 +88,19 @@ def test_what_cannot_weigh_pairs_is_refused(weights, said):
 @pytest.mark.parametrize(
     ("weight", "sq_size", "fits"),
     [
-        *(
-            (10**13.5, 1e84, True),
-            (10**14.5, 1e84, False),
-            (1e58, 1.0, True),
-            (1e62, 1.0, False),
-        ),
-        *(
-            (10**-10.5, 1e-86, True),
-            (10**-11.5, 1e-86, False),
-            (1e-58, 1.0, True),
-        ),
-        *((1e-62, 1.0, False), (1.0, 0.0, True)),
+        (1e5, 1e84, True),
+        (1e7, 1e84, False),
+        (1e-3, 1e-86, True),
+        (1e-5, 1e-86, False),
+        (1e80, 1.0, True),
+        (1e-80, 1.0, True),
+        (1.0, 0.0, True),
     ],
 )
 def test_products_of_weights_and_powers_of_d_stay_within_floats(
     weight, sq_size, fits
 ):
-    refused = pytest.raises(InputError, match="divide by 1e")
+    refused = pytest.raises(InputError, match="leave the range of floats")
     d = np.sqrt(sq_size) * D / D.max()
     with nullcontext() if fits else refused:
         emb = neuc_mds(d, 2, weights=weight * W / W.max())

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,9 +11,18 @@ import numpy as np
 from neucmds.backend import dask_arrays as lazy
 from neucmds.backend.arrays import Array, eps
 from neucmds.errors import InputError
-from neucmds.problem import validation
-from neucmds.problem.dense import finished
-from neucmds.problem.validation import Extent, Floats, Rules, Strips
+from neucmds.problem.dense import hollow
+from neucmds.problem.validation import (
+    Floats,
+    Strips,
+    as_labels,
+    asymmetric,
+    entry_name,
+    loses_squares,
+    tolerance,
+    validate,
+    working_dtype,
+)
 
 
 def lazy_dissimilarity(
@@ -33,26 +40,58 @@ def lazy_dissimilarity(
     single asymmetric pair for certain and more of them almost surely; the row with the largest
     difference is then compared entry by entry.
     """
-    _check_shape(data)
+    lazy.require_known_chunks(data, "D")
     n = len(data)
-    rules = Rules(
-        squared, False, False, validation.as_labels(labels, n), in_memory=False
-    )
-    dtype = np.dtype(validation.working_dtype(data))
+    if data.shape != (n, n) or n < 2:
+        shape = " × ".join(map(str, data.shape))
+        raise InputError(
+            f"D is {shape}; a dask array must be n × n, of 2 objects or more."
+        )
+    names = as_labels(labels, n)
+    # Empty chunks have no ends.
+    data = data.rechunk([list(filter(None, sizes)) for sizes in data.chunks])
+    dtype = np.dtype(working_dtype(data))
     given = lazy.kept(data.astype(dtype))
-    extent, gap_at = _survey(given)
-    validation.validate(
-        extent, partial(_strips, given), rules, n, dtype, gap_at=gap_at
+    dask = lazy.require_dask()
+    rng = np.random.default_rng(0)
+    # No entry of v is small, so a single gap between D and Dᵀ cannot hide behind one.
+    v = rng.uniform(0.5, 1.5, n) * rng.choice([-1.0, 1.0], n)
+    low, high, diagonal, along_rows, along_columns = lazy.compute(
+        given.min(),
+        given.max(),
+        dask.array.diagonal(given),
+        given @ v,
+        v @ given,
     )
+    low = float(low)
+    high = float(high)
+    rounding = tolerance(max(high, -low), eps(dtype))
+    apart = np.abs(along_rows - along_columns)
+    row = int(np.argmax(apart))
+    if apart[row] > 0.5 * rounding:
+        gaps = np.abs(np.subtract(*lazy.compute(given[row], given[:, row])))
+        column = int(np.argmax(gaps))
+        if gaps[column] > rounding:
+            i, j = sorted((row, column))
+            raise asymmetric(gaps[column], entry_name(i, j, names))
+    size = validate(
+        (low, high, 0.0),
+        diagonal,
+        partial(_strips, given),
+        eps(dtype),
+        squared=squared,
+        labels=names,
+    )
+    if loses_squares(size, squared, n):
+        dtype = np.dtype(np.float64)
 
     def finish(chunk: Floats, block_info: Any = None) -> Floats:
         (top, bottom), (left, right) = block_info[0]["array-location"]
-        square = np.asarray(finished(chunk, rules, False))
+        # A copy: the chunk may belong to someone else.
+        square = chunk.astype(dtype)
+        if not squared:
+            square *= square
         own = np.arange(max(top, left), min(bottom, right))
-        if not np.any(square[own - top, own - left]):
-            return square
-        # The chunk may belong to someone else.
-        square = square.copy()
         square[own - top, own - left] = 0
         return square
 
@@ -61,82 +100,11 @@ def lazy_dissimilarity(
     )
 
 
-def _check_shape(data: Array) -> None:
-    lazy.require_known_chunks(data, "D")
-    if data.ndim != 2 or data.shape[0] != data.shape[1]:
-        size = " × ".join(str(size) for size in data.shape)
-        raise InputError(
-            f"D is not square: {size}; a dask array must be n × n."
-        )
-    if len(data) < 2:
-        raise InputError(f"D has {len(data)} objects; at least 2 are needed.")
-
-
-def _survey(data: Array) -> tuple[Extent, tuple[int, int]]:
-    """Return how far the entries reach in one walk, and the place of the largest gap of a row."""
-    dask = lazy.require_dask()
-    n = len(data)
-    rng = np.random.default_rng(0)
-    # No entry of v is small, so a single gap between D and Dᵀ cannot hide behind one.
-    v = rng.uniform(0.5, 1.5, n) * rng.choice([-1.0, 1.0], n)
-    shared = dask.delayed(v)
-    reach = dask.delayed(_reach, pure=True)
-    tops, lefts = (_slices(sizes) for sizes in data.chunks)
-    tiles = [(rows, columns) for rows in tops for columns in lefts]
-    chunks = data.to_delayed().ravel()
-    reached = lazy.compute(
-        *(
-            reach(chunk, *tile, shared)
-            for chunk, tile in zip(chunks, tiles, strict=True)
-        )
-    )
-    extent = Extent()
-    apart = np.zeros(n)
-    for (rows, columns), (part, along_rows, along_columns) in zip(
-        tiles, reached, strict=True
-    ):
-        extent = extent.merged(part)
-        apart[rows] += along_rows
-        apart[columns] -= along_columns
-    apart = np.abs(apart)
-    row = int(np.argmax(apart))
-    column = row
-    if apart[row] > 0.5 * validation.tolerance(extent.size, eps(data.dtype)):
-        gaps = np.abs(np.subtract(*lazy.compute(data[row], data[:, row])))
-        column = int(np.argmax(gaps))
-        extent = replace(extent, gap=float(gaps[column]))
-    i, j = sorted((row, column))
-    return extent, (i, j)
-
-
-def _reach(
-    chunk: Floats, rows: slice, columns: slice, v: Floats
-) -> tuple[Extent, Floats, Floats]:
-    """Return how far the entries of a chunk reach, and its parts of D v and vᵀ D."""
-    if not chunk.size:
-        return Extent(), np.zeros(chunk.shape[0]), np.zeros(chunk.shape[1])
-    low = float(chunk.min())
-    high = float(chunk.max())
-    size = max(high, -low)
-    own = float(
-        np.abs(np.diagonal(chunk, rows.start - columns.start)).max(initial=0.0)
-    )
-    extent = Extent(-low, high, 0.0, size, size, own)
-    with np.errstate(
-        invalid="ignore", over="ignore"
-    ):  # decided when the walk is over
-        return extent, chunk @ v[columns], v[rows] @ chunk
-
-
-def _slices(sizes: Sequence[int]) -> list[slice]:
-    ends = np.cumsum([0, *sizes]).tolist()
-    return [slice(start, stop) for start, stop in pairwise(ends)]
-
-
 def _strips(data: Array) -> Strips:
-    """Read rows once more; mirrored entries are not at hand, and none is used."""
-    for rows in _slices(data.chunks[0]):
-        if rows.start < rows.stop:
-            (part,) = lazy.compute(data[rows])
-            part = part.astype(np.float64, copy=False)
-            yield rows.start, part, part
+    """Read rows once more; mirrored entries are not at hand, and taken to be the same."""
+    start = 0
+    for size in data.chunks[0]:
+        (rows,) = lazy.compute(data[start : start + size])
+        rows = rows.astype(np.float64)
+        yield hollow(start, rows, rows)
+        start += size

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,14 +16,13 @@ from neucmds.backend.cuda_kernels import mirrored_extremes
 from neucmds.backend.memory import require_memory
 from neucmds.backend.threads import parallel_map
 from neucmds.errors import InputError
-from neucmds.problem import validation
 from neucmds.problem.containers import to_square, unwrap
 from neucmds.problem.names import Labels
 from neucmds.problem.validation import (
-    Extent,
-    Half,
-    Rules,
+    Floats,
     Strips,
+    as_labels,
+    loses_squares,
     validate,
     working_dtype,
 )
@@ -99,73 +97,59 @@ def as_squares(
         Work in float64; else float32 stays float32, unless its squares would be lost.
     """
     array, own_labels = unwrap(data)
+    xp = arrays.namespace(array)
     if double:
-        dtype = arrays.namespace(array).float64
+        dtype = xp.float64
     else:
         dtype = working_dtype(array)
     source = to_square(array, dtype)
-    names = validation.as_labels(
-        own_labels if labels is None else labels, source.shape[0]
+    n = int(source.shape[0])
+    if labels is None:
+        labels = own_labels
+    names = as_labels(labels, n)
+    size = validate(
+        _ends(source, dtype),
+        _numbers(xp.linalg.diagonal(source)),
+        partial(_strips, source),
+        arrays.eps(dtype, xp),
+        squared=squared,
+        symmetrize=symmetrize,
+        gaps=missing == "ignore",
+        labels=names,
     )
-    read_here = isinstance(data, (str, os.PathLike, list, tuple))
-    overwrite = (
+    if dtype == xp.float32 and loses_squares(size, squared, n):
+        dtype = xp.float64
+    same_dtype = source.dtype == dtype
+    if same_dtype and squared and not symmetrize:
+        return source, names
+    ours = (
         source is not array
-        or read_here
+        or isinstance(data, (str, os.PathLike, list, tuple))
         or (not copy and arrays.is_array(data))
     )
-    rules = Rules(squared, symmetrize, missing == "ignore", names)
-    return _checked_values(source, dtype, rules, overwrite), names
-
-
-def _checked_values(
-    source: Array, dtype: Any, rules: Rules, overwrite: bool
-) -> Array:
-    """Validate a square matrix and return it on the squared scale.
-
-    A new target is written in the walk that checks; the source itself only once all has passed, so
-    that a refused matrix is left as it was, and averages only once it is known what to average.
-    """
-    n = int(source.shape[0])
-    xp = arrays.namespace(source)
-    target = _target(source, dtype, rules, overwrite)
-    at_once = (
-        target is not None and target is not source and not rules.symmetrize
-    )
-    extent = _extent_on_gpu(source, dtype)
-    if extent is None:
-        extent = _walk(source, dtype, rules, target if at_once else None)
-    else:
-        at_once = False
-    size, triangle = validate(
-        extent, partial(_strips, source), rules, n, dtype, xp
-    )
-    if dtype == xp.float32 and validation.exceeds_range(
-        size, rules.squared, 32, n
-    ):
-        # float32 squares of 1e-25 are zero, and those of 1e20 infinite.
-        target = _target(source, xp.float64, rules, False)
-        at_once = False
-    if target is None:
-        return source
-    if not at_once:
-        _walk(source, target.dtype, rules, target, triangle, look=False)
-    return target
-
-
-def _target(
-    source: Array, dtype: Any, rules: Rules, overwrite: bool
-) -> Array | None:
-    """Where the result is written: nowhere (the source will do), over the source, or anew."""
-    xp = arrays.namespace(source)
-    same_dtype = source.dtype == dtype
-    if same_dtype and rules.squared and not rules.symmetrize:
-        return None
     # A strided view belongs to a larger array whose owner may not expect it to be overwritten.
     whole = not arrays.is_numpy(source) or source.flags.forc
-    if overwrite and same_dtype and whole and arrays.is_writable(source):
-        return source
+    target = source
+    # An average needs the entries of both sides.
+    if symmetrize or not (
+        ours and same_dtype and whole and arrays.is_writable(source)
+    ):
+        target = _empty(source, dtype)
+    _write(source, target, squared, symmetrize)
+    return target, names
+
+
+def _numbers(array: Array) -> Floats:
+    """Return numbers in NumPy's float64; converted before, as NumPy has no bfloat16."""
+    xp = arrays.namespace(array)
+    return arrays.to_numpy(xp.astype(array, xp.float64))
+
+
+def _empty(source: Array, dtype: Any) -> Array:
+    """Return room for squares."""
+    xp = arrays.namespace(source)
+    n = int(source.shape[0])
     if arrays.is_numpy(source):
-        n = int(source.shape[0])
         require_memory(
             n * n * int(xp.finfo(dtype).bits) // 8,
             f"a squared copy of D of {n} objects",
@@ -179,153 +163,100 @@ def _target(
     return target
 
 
-def _walk(
-    source: Array,
-    dtype: Any,
-    rules: Rules,
-    target: Array | None,
-    triangle: Half | None = None,
-    *,
-    look: bool = True,
-) -> Extent:
-    """Return how far a matrix reaches, if it is looked at; write its squares to a target, if any.
-
-    The target may be the source itself.
-    """
+def _ends(source: Array, dtype: Any) -> tuple[float, float, float]:
+    """Return the lowest and the highest entry, and the largest gap of mirrored ones, or NaN."""
     xp = arrays.namespace(source)
     in_numpy = arrays.is_numpy(source)
+    side = DEVICE_TILE
     if in_numpy:
         side = NUMPY_TILE
-    else:
-        side = DEVICE_TILE
+    elif source.dtype == dtype:
+        ends = mirrored_extremes(source)
+        if ends is not None:
+            return ends
     blocks = list(arrays.row_blocks(int(source.shape[0]), side, side * side))
 
-    def walk_strip(i: int) -> Extent:
-        extent = Extent()
+    def ends_of_strip(i: int) -> Any:
         rows = blocks[i]
-        with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        found = []
+        with np.errstate(invalid="ignore", over="ignore"):
             for cols in blocks[i:]:
                 upper = xp.astype(source[rows, cols], dtype, copy=False)
                 lower = xp.astype(source[cols, rows], dtype, copy=False)
-                if look:
-                    extent = extent.merged(
-                        pair_extent(upper, lower, rows == cols)
-                    )
-                if target is not None:
-                    _write(target, upper, lower, rows, cols, rules, triangle)
-        return extent
+                found.append(_ends_of_tile(upper, lower.T))
+        return np.max(found, axis=0)
 
-    strips = (parallel_map if in_numpy else map)(
-        walk_strip, range(len(blocks))
-    )
-    return reduce(Extent.merged, strips, Extent())
+    each = parallel_map if in_numpy else map
+    depth, height, gap = np.max(
+        list(each(ends_of_strip, range(len(blocks)))), axis=0
+    ).tolist()
+    return -depth, height, gap
 
 
-def _extent_on_gpu(source: Array, dtype: Any) -> Extent | None:
-    """Return the extent of a matrix on a GPU in one pass, if there is nothing to refuse."""
-    if arrays.is_numpy(source) or source.dtype != dtype:
-        return None
-    ends = mirrored_extremes(source)
-    if ends is None or not all(map(math.isfinite, ends)):
-        return None
-    low, high, gap = ends
-    xp = arrays.namespace(source)
-    size = max(high, -low)
-    # The kernel does not tell a triangle from an asymmetric matrix; the walk by tiles does.
-    if gap > validation.tolerance(size, arrays.eps(dtype, xp)):
-        return None
-    own = float(xp.max(xp.abs(xp.linalg.diagonal(source))))
-    return Extent(-low, high, gap, size, size, own)
+def _ends_of_tile(upper: Array, mirror: Array) -> tuple[float, float, float]:
+    """Return −lowest, highest and largest gap of a tile and its mirror image."""
+    xp = arrays.namespace(upper)
+    low, high = arrays.min_and_max(upper)
+    # Most matrices are symmetric to the last bit, and then one tile tells of both.
+    if bool(xp.all(upper == mirror)):
+        return -low, high, 0.0
+    mirror_low, mirror_high = arrays.min_and_max(mirror)
+    gap = float(xp.max(xp.abs(upper - mirror)))
+    lowest = float(np.minimum(low, mirror_low))
+    highest = float(np.maximum(high, mirror_high))
+    return -lowest, highest, gap
 
 
 def _strips(source: Array) -> Strips:
     """Read a matrix by rows, with the columns of the same objects beside them."""
     n = int(source.shape[0])
-    xp = arrays.namespace(source)
     for rows in arrays.row_blocks(n, n, NUMPY_TILE**2):
-        # Converted before the transfer: NumPy has no bfloat16.
-        own = arrays.to_numpy(xp.astype(source[rows, :], xp.float64))
-        mirrored = arrays.to_numpy(xp.astype(source[:, rows], xp.float64))
-        yield rows.start, own, mirrored.T
+        yield hollow(
+            rows.start, _numbers(source[rows, :]), _numbers(source[:, rows]).T
+        )
 
 
-def pair_extent(upper: Array, lower: Array, diagonal: bool) -> Extent:
-    """Return how far a tile on or above the diagonal and its mirror image reach."""
-    xp = arrays.namespace(upper)
-    mirror = lower.T
-    if diagonal:
-        own = float(xp.max(xp.abs(xp.linalg.diagonal(upper))))
-    else:
-        own = 0.0
-    low, high = arrays.min_and_max(upper)
-    size = max(high, -low)
-    if bool(xp.all(upper == mirror)):
-        # Most matrices are symmetric to the last bit, and then one tile tells of both.
-        return Extent(-low, high, 0.0, size, size, own)
-    mirror_low, mirror_high = arrays.min_and_max(mirror)
-    gap = float(xp.max(xp.abs(upper - mirror)))
-    above = size
-    below = max(mirror_high, -mirror_low)
-    if diagonal and gap > 1e-3 * above:
-        # Both tiles hold both halves, of which one may be empty; not where all gaps are small.
-        above = float(xp.max(xp.abs(xp.triu(upper, k=1))))
-        below = float(xp.max(xp.abs(xp.triu(mirror, k=1))))
-    lowest = float(np.minimum(low, mirror_low))
-    highest = float(np.maximum(high, mirror_high))
-    return Extent(-lowest, highest, gap, above, below, own)
+def hollow(
+    start: int, rows: Floats, columns: Floats
+) -> tuple[int, Floats, Floats]:
+    """Set the diagonal to zero in copies of rows from a number on, and of their columns."""
+    n_rows, n = rows.shape
+    own = np.eye(n_rows, n, k=start, dtype=bool)
+    return start, np.where(own, 0.0, rows), np.where(own, 0.0, columns)
 
 
 def _write(
-    target: Array,
-    upper: Array,
-    lower: Array,
-    rows: slice,
-    cols: slice,
-    rules: Rules,
-    triangle: Half | None,
+    source: Array, target: Array, squared: bool, symmetrize: bool
 ) -> None:
-    diagonal = rows == cols
-    if rules.symmetrize:
-        upper = averaged(upper, lower.T, diagonal, triangle)
-    # Made before anything is written: tiles are views of a target that is the source.
-    above = finished(upper, rules, diagonal)
-    if rules.symmetrize or diagonal:
-        below = above.T
-    else:
-        below = finished(lower, rules, False)
-    target[rows, cols] = above
-    if not diagonal:
-        target[cols, rows] = below
+    """Write D on the squared scale, averaged if asked for, with a diagonal of zeros."""
+    xp = arrays.namespace(source)
+    n = int(source.shape[0])
+
+    def fill(rows: slice) -> None:
+        part = xp.astype(source[rows, :], target.dtype, copy=False)
+        if symmetrize:
+            mirror = xp.astype(source[:, rows], target.dtype, copy=False).T
+            part = _averaged(part, mirror)
+        with np.errstate(over="ignore", under="ignore"):
+            if not squared:
+                part = part * part
+        square = part[:, rows]
+        eye = arrays.asarray_like(np.eye(square.shape[0]), square)
+        hollow = xp.where(eye > 0, xp.zeros_like(square), square)
+        target[rows, :] = part
+        target[rows, rows] = hollow
+
+    blocks = arrays.row_blocks(n, n, NUMPY_TILE**2)
+    if not arrays.is_numpy(source):
+        blocks = arrays.row_blocks(n, n, DEVICE_TILE**2)
+    each = parallel_map if arrays.is_numpy(source) else map
+    for _ in each(fill, blocks):
+        pass
 
 
-def finished(tile: Array, rules: Rules, diagonal: bool) -> Array:
-    """Put a tile on the squared scale, with an exactly zero diagonal; itself if it is so."""
-    if not rules.squared:
-        tile = tile * tile
-    if not diagonal:
-        return tile
-    xp = arrays.namespace(tile)
-    index = arrays.asarray_like(np.arange(tile.shape[0]), tile, dtype=xp.int64)
-    return xp.where(
-        index[:, None] == index[None, :], xp.zeros_like(tile), tile
-    )
-
-
-def averaged(
-    upper: Array, mirror: Array, diagonal: bool, triangle: Half | None
-) -> Array:
-    """Mean of a tile and its mirror image; the half that holds D, where the other holds nothing."""
-    xp = arrays.namespace(upper)
-    if triangle is not None:
-        if triangle == "upper":
-            half = upper
-        else:
-            half = mirror
-        if not diagonal:
-            return half
-        half = xp.triu(half, k=1)
-        return half + half.T
-    mean = 0.5 * upper + 0.5 * mirror
-    return xp.where(
-        xp.isnan(upper), mirror, xp.where(xp.isnan(mirror), upper, mean)
-    )
+def _averaged(part: Array, mirror: Array) -> Array:
+    """Return the mean of both sides, or the side that is known."""
+    xp = arrays.namespace(part)
+    mean = 0.5 * part + 0.5 * mirror
+    mean = xp.where(xp.isnan(part), mirror, mean)
+    return xp.where(xp.isnan(mirror), part, mean)

@@ -19,7 +19,7 @@ from neucmds.errors import InputError
 from neucmds.problem.containers import as_real
 from neucmds.problem.names import Labels, ordered_by_name
 from neucmds.problem.pairs import refuse_parts
-from neucmds.problem.validation import refuse_weight_range
+from neucmds.problem.validation import refuse_range
 
 # Of n × n in float64: weights, D filled, and what checks, completes and compares them. Peaks of
 # 10.6 with weights and 14.6 with gaps were measured at n = 1500.
@@ -79,7 +79,9 @@ def _checked(weights: Any, d: Array) -> Array:
             f"weights are not symmetric: largest gap {gap:.2g}; average W and Wᵀ."
         )
     known = xp.where(xp.isnan(d), xp.zeros_like(d), xp.abs(d))
-    refuse_weight_range(float(xp.max(w)), float(xp.max(known)))
+    refuse_range(
+        float(xp.max(w)) * float(xp.max(known)), True, "weights times d² are"
+    )
     return xp.astype(w, d.dtype, copy=False)
 
 
