@@ -344,7 +344,7 @@ def test_report_writes_a_page_that_says_its_command(run, here, named_csv):
     page = (here / "sites-report.html").read_text(encoding="utf-8")
     assert all(
         part in page
-        for part in (f"neucmds {words}", '"title":"habitat"', '"site13"')
+        for part in (f"neucmds {words}", '"title": "habitat"', '"site13"')
     )
     assert "sites-report.html" in outcome.out
     again = run(*words.split())

@@ -428,22 +428,6 @@ class TestWhatIsPrinted:
             in run("embed", named_csv, "-k", *options, "--plots", "none").out
         )
 
-    def test_near_pairs_are_advised_for_many_objects_and_no_more_axes_for_a_good_fit(
-        self, run, named_csv, monkeypatch
-    ):
-        monkeypatch.setattr("neucmds.tools.cli.tables.RELATIVE_FROM", 14)
-        said = {
-            k: run("embed", named_csv, "-k", k, "--plots", "none", "--force")
-            for k in (1, 4)
-        }
-        assert (
-            "Try next: -k 2; --loss relative, if near pairs matter."
-            in said[1].out
-        )
-        assert (
-            "Try next: --loss relative, if near pairs matter." in said[4].out
-        )  # R² .999
-
     @pytest.mark.parametrize("method", ["classical", "refined"])
     def test_what_the_axes_explain_is_in_the_files_by_its_name(
         self, run, here, matrix, method

@@ -80,16 +80,6 @@ def test_output_in_any_encoding(tmp_path):
         assert "neucmds demo" in part.decode(encoding)
 
 
-def test_interruption_while_importing_is_one_line(tmp_path):
-    stop = "import builtins; real = builtins.__import__\n"
-    stop += "def fake(name, *a, **k):\n    if name == 'numpy': raise KeyboardInterrupt\n"
-    stop += "    return real(name, *a, **k)\nbuiltins.__import__ = fake"
-    done = program("--version", cwd=tmp_path, prelude=f"exec({stop!r})")
-    assert done.returncode == 130
-    assert done.stderr.startswith(b"neucmds: error: interrupted")
-    assert done.stderr.count(b"\n") == 1
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(
     os.name != "posix", reason="a process cannot catch SIGTERM there"

@@ -12,7 +12,12 @@ import warnings
 import numpy as np
 import pytest
 
-from neucmds import FewerComponentsWarning, InputError, neuc_mds
+from neucmds import (
+    FewerComponentsWarning,
+    InputError,
+    __version__,
+    neuc_mds,
+)
 from neucmds.explore import COMPARED, bootstrap, evaluate
 from neucmds.prepared import prepare
 from neucmds.tools.report.findings import nearest_of
@@ -105,7 +110,7 @@ def test_the_numbers_are_the_library_s(case, page):
         rtol=1e-6,
     )
     here = document["curves"]["here"]
-    assert here["stress"] == pytest.approx(
+    assert here["normalized_stress"] == pytest.approx(
         embedding.normalized_stress, rel=1e-5
     )
     quality = evaluate(embedding, case.D)
@@ -173,7 +178,7 @@ def test_without_d_it_shows_what_the_embedding_knows(case, written):
     for part in (
         "neucmds report x.npy",
         "seed7",
-        "numpy",
+        __version__,
         "refined, squared loss",
     ):
         assert part in text

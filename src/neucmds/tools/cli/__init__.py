@@ -8,10 +8,6 @@ import sys
 
 __all__ = ["main"]
 
-INTERRUPTED = 130
-# True before and after files are moved into place.
-INTERRUPTION = "interrupted; results are written whole or not at all."
-
 
 def main() -> int:
     """Run the command and return its exit code: 0 done, 2 bad input, 1 a bug, 130 interrupted."""
@@ -29,10 +25,6 @@ def main() -> int:
         return 2
     # As an exception, it removes what is half written.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    try:
-        from neucmds.tools.cli.app import app
+    from neucmds.tools.cli.app import app
 
-        return int(app(standalone_mode=False) or 0)
-    except KeyboardInterrupt:  # while modules were still being imported
-        print(f"neucmds: error: {INTERRUPTION}", file=sys.stderr)
-        return INTERRUPTED
+    return int(app(standalone_mode=False) or 0)

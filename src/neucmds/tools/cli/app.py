@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import traceback
@@ -14,7 +13,6 @@ from typer.core import TyperGroup
 
 import neucmds
 from neucmds.errors import InputError, rendered
-from neucmds.tools.cli import INTERRUPTED, INTERRUPTION
 from neucmds.tools.cli.console import (
     complain,
     one_line_warnings,
@@ -30,6 +28,7 @@ from neucmds.tools.cli.report import report
 
 BUG = 1
 BAD_INPUT = 2
+INTERRUPTED = 130
 READER_GONE = 141
 
 # Parameters whose option has another name.
@@ -54,10 +53,6 @@ class Program(TyperGroup):
         """Parse, run, and exit: 0 done, 2 bad input, 1 a bug, 130 interrupted."""
         survive_any_encoding()
         words = list(sys.argv[1:] if args is None else args)
-        debug = "--debug" in words or os.environ.get(
-            "NEUCMDS_DEBUG", "0"
-        ) not in ("", "0")
-        words = [word for word in words if word != "--debug"]
         command = next(
             (self.commands[word] for word in words if word in self.commands),
             None,
@@ -78,9 +73,12 @@ class Program(TyperGroup):
                 }
                 code = super().main(args=words, **extra) or 0
             except BaseException as problem:
-                code = _report(problem, spelled, debug=debug)
+                code = _report(problem, spelled)
         if code == INTERRUPTED:
-            complain("error", INTERRUPTION)
+            complain(
+                "error",
+                "interrupted; results are written whole or not at all.",
+            )
         if standalone_mode:
             sys.exit(code)
         return code
@@ -97,11 +95,9 @@ class Program(TyperGroup):
             c.name for c in commands if any(flag in p.opts for p in c.params)
         ]
         if not holders:
-            return (
-                f"{name} in Python"
-                if value is None
-                else f"{name}={value} in Python"
-            )
+            if value is not None:
+                name = f"{name}={value}"
+            return f"{name} in Python"
         if value == "False":
             flag = f"no {flag}"
         elif value is not None and value != "True":
@@ -113,9 +109,7 @@ class Program(TyperGroup):
         return f"{flag} of neucmds {holders[0]}"
 
 
-def _report(
-    problem: BaseException, spelled: Callable[[str], str], *, debug: bool
-) -> int:
+def _report(problem: BaseException, spelled: Callable[[str], str]) -> int:
     """Print one line about a problem, and return its exit code."""
     if isinstance(problem.__context__, BrokenPipeError):
         return READER_GONE
@@ -127,14 +121,9 @@ def _report(
     if message:
         complain("error", message)
         return BAD_INPUT
-    if debug:
-        text = "".join(traceback.format_exception(problem))
-        plain_console(sys.stderr).print(visible(text), end="")
-    bug = f"{type(problem).__name__}: {problem}"
-    complain(
-        "error",
-        f"this is a bug ({bug}); please report it with the output of --debug.",
-    )
+    text = "".join(traceback.format_exception(problem))
+    plain_console(sys.stderr).print(visible(text), end="")
+    complain("error", "this is a bug; please report it with the lines above.")
     return BUG
 
 
@@ -174,13 +163,6 @@ def root(
     context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.")
-    ] = False,
-    debug: Annotated[
-        bool,
-        typer.Option(
-            "--debug",
-            help="Print the traceback of a bug; also NEUCMDS_DEBUG=1.",
-        ),
     ] = False,
 ) -> None:
     """Print the help if no command is given."""

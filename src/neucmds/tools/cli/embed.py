@@ -16,14 +16,15 @@ from neucmds.errors import InputError
 from neucmds.explore.comparison import CORRECTIONS
 from neucmds.fit import neuc_mds
 from neucmds.options import SHORTEST_PATH
-from neucmds.prepared import dense_gram, refuse_weights
+from neucmds.prepared import dense_gram, prepare, refuse_weights
+from neucmds.problem.components import checked_size, total_of
 from neucmds.problem.dense import Dense
 from neucmds.problem.metrics import Metric
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.tools.cli import options as opt
 from neucmds.tools.cli.console import print_json, print_table, progress, say
 from neucmds.tools.cli.inputs import (
-    as_problem,
+    as_array,
     parse_value,
     read_data,
     read_objects,
@@ -39,7 +40,8 @@ from neucmds.tools.cli.results import (
 from neucmds.tools.cli.tables import facts, facts_table, suggestion
 from neucmds.tools.files import objects_table
 from neucmds.tools.plots import plot_coordinates
-from neucmds.tools.plots.coordinates import default_axes
+from neucmds.tools.plots.colours import Colours, as_colours
+from neucmds.tools.plots.coordinates import default_axes, two_axes
 
 
 def embed(
@@ -117,13 +119,12 @@ def embed(
         data, names, measure = read_data(
             file, metric, whole=landmarks is not None
         )
+        features = data
+        data = as_array(data)
         reading: dict[str, Any] = {
             "metric": measure,
             "squared": squared,
             "symmetrize": symmetrize,
-            "weights": read_weights(weights),
-            "missing": missing,
-            "callback": callback,
         }
         fitting: dict[str, Any] = {
             "n_components": wanted,
@@ -133,55 +134,75 @@ def embed(
             "curvature": parse_value(curvature),
             "n_init": n_init,
             "random_state": seed,
+            "callback": callback,
         }
-        as_a_whole = correction != "none" or weights is not None
-        if landmarks is not None and as_a_whole:
+        in_parts = landmarks is not None or measure == SHORTEST_PATH
+        if in_parts and (correction != "none" or weights is not None):
             raise InputError(
-                "--landmarks goes without --correction and --weights; leave one out."
+                "--correction and --weights go without --landmarks and graphs; leave one out."
             )
-        if landmarks is None and (as_a_whole or measure != SHORTEST_PATH):
-            problem = as_problem(
-                data, names, wanted, keep_copy=method == "refined", **reading
-            )
-            table = objects_table(
-                table, problem.labels, problem.n, metadata_missing, color_by
-            )
-            result = _fitted(
-                problem, correction, fitting | {"callback": callback}
-            )
+        problem = None
+        n = 0
+        if in_parts:
+            n = data.shape[0]
         else:
-            table = objects_table(
-                table, names, data.shape[0], metadata_missing, color_by
+            problem = prepare(
+                data,
+                wanted,
+                labels=names,
+                **reading,
+                weights=read_weights(weights),
+                missing=missing,
+                keep_copy=method == "refined",
+                callback=callback,
             )
+            n = problem.n
+            names = problem.labels
+        table = objects_table(table, names, n, metadata_missing, color_by)
+        pairs = None
+        if axes is not None:
+            k = total_of(checked_size(wanted, n))
+            pairs = [two_axes(parse_value(axes), k)]
+        color = None
+        colours = Colours()
+        if color_by is not None:
+            color = column_values(table, color_by)
+            colours = as_colours(color, n)
+        if ellipses:
+            colours.check_groups()
+        if problem is None:
             embedding = neuc_mds(
-                data, landmarks=landmarks, **fitting, **reading
+                data,
+                landmarks=landmarks,
+                missing=missing,
+                **fitting,
+                **reading,
             )
             embedding = replace(embedding, labels=names)
-            result = Result.of_sample(
-                embedding, data, measure, squared, symmetrize, seed
-            )
+            result = Result.of_sample(embedding, data, seed, **reading)
+        else:
+            if correction != "none":
+                problem = _corrected(problem, correction)
+            embedding = neuc_mds(problem, **fitting)
+            if correction != "none":
+                # New objects come without the constant, so they cannot be placed.
+                embedding = replace(embedding, placement=None)
+            result = Result.of(embedding, problem, embedding)
         callback(0, None, "writing the result")
         record = result.record(file) | {"seconds": time.perf_counter() - start}
         outputs.add_json("quality.json", record)
         result.add_tables(outputs)
         if isinstance(measure, Metric):
-            _add_species(outputs, result.embedding, data)
-        pairs = (
-            default_axes(result.embedding)
-            if axes is None
-            else [parse_value(axes)]
-        )
+            _add_species(outputs, embedding, features)
+        pairs = pairs or default_axes(embedding)
         fits: list[EnvFit | None] = [None] * len(pairs)
         if arrows:
-            fits = _fits(outputs, result.embedding, table, pairs, seed)
+            fits = _fits(outputs, embedding, table, pairs, seed)
         if plots != "none":
-            color = (
-                None if color_by is None else column_values(table, color_by)
-            )
             style: Any = {"ellipses": ellipses, "title": color_by or ""}
             for name, pair, fit in zip(COORDINATES, pairs, fits, strict=False):
                 ax = plot_coordinates(
-                    result.embedding, color, axes=pair, arrows=fit, **style
+                    embedding, color, axes=pair, arrows=fit, **style
                 )
                 outputs.add_plot(f"{name}.{plots}", ax)
             result.add_pictures_of_d(outputs, plots)
@@ -189,19 +210,13 @@ def embed(
     if as_json:
         print_json(record | {"files": [str(path) for path in files]})
         return
-    print_table(
-        facts_table(f"{file}: {result.embedding.n:,} objects", facts(result))
-    )
+    print_table(facts_table(f"{file}: {embedding.n:,} objects", facts(result)))
     say(suggestion(result, wanted))
     say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
 
 
-def _fitted(
-    problem: Dense, correction: opt.Correction, fitting: dict[str, Any]
-) -> Result:
-    """Embed D, after a correction if one is asked for, and measure the result."""
-    if correction == "none":
-        return Result.of(neuc_mds(problem, **fitting), problem)
+def _corrected(problem: Dense, correction: opt.Correction) -> Dense:
+    """Add the constant that makes D Euclidean."""
     refuse_weights(
         problem,
         f"--correction {correction}",
@@ -209,14 +224,7 @@ def _fitted(
     )
     gram = dense_gram(problem, "--correction")
     euclidean = CORRECTIONS[correction](gram.sq_dissimilarity, squared=True)
-    problem = replace(problem, gram=DenseGram(euclidean.sq_dissimilarity))
-    # New objects come without the constant, so they cannot be placed.
-    embedding = replace(neuc_mds(problem, **fitting), placement=None)
-    return replace(
-        Result.of(embedding, problem),
-        correction=correction,
-        constant=euclidean.constant,
-    )
+    return replace(problem, gram=DenseGram(euclidean.sq_dissimilarity))
 
 
 def _add_species(
@@ -238,14 +246,11 @@ def _fits(
     seed: int,
 ) -> list[EnvFit | None]:
     """Fit the variables to each pair of axes; return the fits that arrows are drawn of."""
-    if embedding.k == 1:
-        add_envfit(
-            outputs, embedding, [envfit(embedding, table, random_state=seed)]
-        )
-        return [None]
-    fits = [
-        envfit(embedding, table, axes=pair, random_state=seed)
-        for pair in pairs
-    ]
+    fits = []
+    for pair in pairs:
+        axes = pair[: embedding.k]
+        fits.append(envfit(embedding, table, axes=axes, random_state=seed))
     add_envfit(outputs, embedding, fits)
+    if embedding.k == 1:
+        return [None]
     return [*fits]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,9 +13,8 @@ from neucmds.problem.components import MOST_CHOSEN, spaced_ks
 from neucmds.tools.cli import options as opt
 from neucmds.tools.cli.console import print_json, print_table, progress, say
 from neucmds.tools.cli.inputs import (
-    as_problem,
     parse_value,
-    read_data,
+    read_problem,
     read_weights,
 )
 from neucmds.tools.cli.outputs import Outputs, default_place, named_rows
@@ -47,13 +46,14 @@ def diagnose(
 ) -> None:
     """Check whether D is Euclidean, and suggest k."""
     with progress(f"reading {file}") as callback:
-        data, names, measure = read_data(file, metric)
-        reading: Any = {
-            "metric": measure,
-            "squared": squared,
-            "symmetrize": symmetrize,
-        }
-        problem = as_problem(data, names, 1, **reading, callback=callback)
+        problem = read_problem(
+            file,
+            metric,
+            1,
+            squared=squared,
+            symmetrize=symmetrize,
+            callback=callback,
+        )
         diagnosis = explore.diagnose(
             problem, random_state=seed, callback=callback
         )

@@ -61,6 +61,11 @@ def read_data(
     """
     name, params = parse_metric(metric)
     if name == SHORTEST_PATH:
+        if "weight" in params:
+            raise InputError(
+                "weight of --metric names a column in Python; lengths are the third column of "
+                f"{file}: leave it out."
+            )
         graph, names = named_graph(*read_edges(file), params)
         return graph, names, name
     if name != PRECOMPUTED:
@@ -68,31 +73,35 @@ def read_data(
         return features, names, Metric.of(name, params)
     if not whole:
         return file, None, name
-    frame, names = read_matrix(file)
-    return frame, names, name
-
-
-def read_matrix(file: str | Path) -> tuple[pd.DataFrame, Names]:
-    """Read a square table, of dissimilarities or weights."""
     values, names = read_square(file)
-    return pd.DataFrame(values, names, names), names
+    return values, names, name
 
 
 def read_weights(file: Path | None) -> Any:
     """Read weights of pairs, which the library matches by name."""
     if file is None:
         return None
-    frame, names = read_matrix(file)
-    return frame.to_numpy() if names is None else frame
+    values, names = read_square(file)
+    if names is None:
+        return values
+    return pd.DataFrame(values, names, names)
 
 
-def as_problem(
-    data: Any, names: Names, n_components: NComponents, **reading: Any
-) -> Dense:
-    """Validate what `read_data` returns, once for all that follows."""
+def as_array(data: Any) -> Any:
+    """Return the values of a table; graphs and paths as they are."""
     if isinstance(data, pd.DataFrame):
-        data = data.to_numpy()
-    return prepare(data, n_components, labels=names, **reading)
+        return data.to_numpy()
+    return data
+
+
+def read_problem(
+    file: str, metric: str, n_components: NComponents, **reading: Any
+) -> Dense:
+    """Read and validate D, or the data that it is computed from."""
+    data, names, measure = read_data(file, metric)
+    return prepare(
+        as_array(data), n_components, labels=names, metric=measure, **reading
+    )
 
 
 def _read_features(file: str) -> tuple[pd.DataFrame, Names]:
@@ -103,11 +112,9 @@ def _read_features(file: str) -> tuple[pd.DataFrame, Names]:
         names = as_labels(labels, len(table))
     else:
         table = read_metadata(file)
-        names = (
-            None
-            if table.index.name is None
-            else as_labels(table.index, len(table))
-        )
+        names = None
+        if table.index.name is not None:
+            names = as_labels(table.index, len(table))
     if table.empty:
         raise InputError(
             f"{file} has no columns of numbers; pass a table of features."
@@ -122,10 +129,8 @@ def read_objects(
     """Read the table of the objects, if there is one."""
     if metadata is None:
         return None
-    titles = (
-        []
-        if categories is None
-        else [title.strip() for title in categories.split(",")]
-    )
+    titles = []
+    if categories is not None:
+        titles = [title.strip() for title in categories.split(",")]
     table: pd.DataFrame = read_metadata(metadata, categories=titles)
     return table

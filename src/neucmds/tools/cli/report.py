@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
+from neucmds.errors import InputError
 from neucmds.fit import neuc_mds
 from neucmds.tools.cli import options as opt
 from neucmds.tools.cli.console import progress, say
 from neucmds.tools.cli.inputs import (
-    as_problem,
     parse_value,
-    read_data,
     read_objects,
+    read_problem,
     read_weights,
 )
 from neucmds.tools.cli.outputs import default_place
@@ -67,14 +67,14 @@ def report(
     page = output or default_place(file, "report.html")
     check_new(page, overwrite=force)
     table = read_objects(metadata, categories)
+    if bootstrap and weights is not None:
+        raise InputError("--bootstrap goes without --weights; leave one out.")
     wanted = parse_value(components)
     with progress(f"reading {file}") as callback:
-        data, names, measure = read_data(file, metric)
-        problem = as_problem(
-            data,
-            names,
+        problem = read_problem(
+            file,
+            metric,
             wanted,
-            metric=measure,
             squared=squared,
             symmetrize=symmetrize,
             weights=read_weights(weights),

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 import neucmds
-from neucmds.backend.arrays import to_numpy
 from neucmds.ecology import EnvFit
 from neucmds.embedding import Embedding
 from neucmds.explore import PairErrors, Quality, evaluate, pair_errors
@@ -19,13 +18,11 @@ from neucmds.tools.cli.options import PICTURES
 from neucmds.tools.cli.outputs import Outputs, named_rows
 from neucmds.tools.plots import plot_scree, plot_shepard, plot_spectrum
 from neucmds.tools.plots.spectra import spectrum_of
+from neucmds.tools.report.words import axis_table
 
 # Objects measured where D is not stored: a million pairs.
 MEASURED_OBJECTS = 1500
-DESCRIBED = (
-    "n method loss loss_value floor curvature mean_distance requested k signature squared "
-    "stress_terms weights"
-)
+DESCRIBED = "n method loss floor curvature mean_distance requested k signature squared weights"
 FOUND_BY = "eigenvalues converged solver"
 TABLES = ("axes", "centroids", "coordinates", "envfit", "objects", "species")
 COORDINATES = ("coordinates", "coordinates_neg")
@@ -40,41 +37,26 @@ RESULT_FILES = (
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """An embedding, and its quality on the objects that were `measured`, with their D.
-
-    `correction` was applied to D, with the `constant`.
-    """
+    """An embedding, and its quality on the objects that were `measured`, with their D."""
 
     embedding: Embedding
     measured: Embedding
     problem: Dense
     quality: Quality
     errors: PairErrors
-    correction: str = ""
-    constant: float = 0.0
 
     @classmethod
     def of(
-        cls,
-        embedding: Embedding,
-        problem: Dense,
-        measured: Embedding | None = None,
+        cls, embedding: Embedding, problem: Dense, measured: Embedding
     ) -> Result:
         """Measure an embedding, all of it or a part, against D."""
-        measured = measured or embedding
         quality = evaluate(measured, problem)
         errors = pair_errors(measured, problem)
         return cls(embedding, measured, problem, quality, errors)
 
     @classmethod
     def of_sample(
-        cls,
-        embedding: Embedding,
-        data: Any,
-        metric: Any,
-        squared: bool,
-        symmetrize: bool,
-        seed: int,
+        cls, embedding: Embedding, data: Any, seed: int, **reading: Any
     ) -> Result:
         """Measure an embedding against D of all objects, or of some where D is not stored."""
         measured = embedding
@@ -85,14 +67,8 @@ class Result:
                 rng.choice(embedding.n, MEASURED_OBJECTS, replace=False)
             )
             measured = embedding[rows]
-        if isinstance(data, pd.DataFrame):
-            data = data.to_numpy()
-        reading: Any = {
-            "metric": metric,
-            "squared": squared,
-            "symmetrize": symmetrize,
-        }
-        return cls.of(embedding, prepare_some(data, rows, **reading), measured)
+        problem = prepare_some(data, rows, **reading)
+        return cls.of(embedding, problem, measured)
 
     def record(self, file: str) -> dict[str, Any]:
         """Return the fields of quality.json."""
@@ -111,16 +87,8 @@ class Result:
             record[f"share_of_{name}"] = share
         record["measured_objects"] = self.measured.n
         if embedding.landmarks is not None:
-            # These describe the landmarks alone.
-            del record["loss_value"]
-            del record["stress_terms"]
             record["landmarks"] = len(embedding.landmarks)
             record["axes_of"] = embedding._landmarks_alone
-        if self.correction:
-            record |= {
-                "correction": self.correction,
-                "constant": self.constant,
-            }
         return record
 
     def add_tables(self, outputs: Outputs) -> None:
@@ -163,25 +131,6 @@ class Result:
             )
 
 
-def axis_table(embedding: Embedding) -> pd.DataFrame:
-    """Return sign, weight, R² lost without it, and shares of every axis."""
-    table = pd.DataFrame(
-        {
-            "axis": embedding.axis_names,
-            "sign": to_numpy(embedding.signs).astype(int),
-            "weight": to_numpy(embedding.weights),
-            "r2_lost": embedding.explained,
-        }
-    )
-    for name, share in embedding.shares.items():
-        table[f"share_of_{name}"] = share
-    if embedding.curvature:
-        table["curvature"] = embedding.curvature
-    if embedding.landmarks is not None:
-        table["of"] = embedding._landmarks_alone
-    return table
-
-
 def add_envfit(
     outputs: Outputs, embedding: Embedding, fits: list[EnvFit]
 ) -> None:
@@ -191,37 +140,31 @@ def add_envfit(
     for fit in fits:
         # There may be one axis alone.
         names = [embedding.axis_names[axis - 1] for axis in fit.axes]
-        axes = dict(zip("xy", [*names, ""], strict=False))
+        axes = dict(zip("xy", names, strict=False))
         for variable in fit.fits:
-            row: dict[str, Any] = {
-                **axes,
-                "variable": variable.name,
-                "kind": variable.kind,
-            }
-            row |= _on_axes("cos", variable.direction)
+            row: dict[str, Any] = axes | {"variable": variable.name}
             variables.append(
                 row
                 | {
+                    "kind": variable.kind,
                     "r2": variable.r2,
                     "p": variable.p,
                     "n": variable.n,
                 }
+                | _on_axes("cos", variable.direction)
             )
             for level, centroid in zip(
                 variable.levels, variable.centroids, strict=True
             ):
-                row = {
-                    **axes,
-                    "variable": variable.name,
-                    "class": level,
-                }
-                classes.append(row | _on_axes("centroid", centroid))
+                classes.append(
+                    row | {"class": level} | _on_axes("centroid", centroid)
+                )
+    header = ["x", "y", "variable", "kind", "cos_x", "cos_y", "r2", "p", "n"]
+    outputs.add_csv("envfit.csv", pd.DataFrame(variables, columns=header))
     header = ["x", "y", "variable", "class", "centroid_x", "centroid_y"]
-    outputs.add_csv("envfit.csv", pd.DataFrame(variables))
     outputs.add_csv("centroids.csv", pd.DataFrame(classes, columns=header))
 
 
-def _on_axes(name: str, values: Any) -> dict[str, float]:
-    """Return two columns, empty where there are no values."""
-    padded = np.append(values, [np.nan, np.nan])
-    return {f"{name}_x": padded[0], f"{name}_y": padded[1]}
+def _on_axes(name: str, values: Any) -> dict[str, Any]:
+    """Return a column per axis that there is."""
+    return dict(zip((f"{name}_x", f"{name}_y"), values, strict=False))

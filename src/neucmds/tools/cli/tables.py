@@ -22,15 +22,13 @@ from neucmds.tools.report.words import (
     count,
     curvature_words,
     marked,
+    measured_columns,
     object_name,
     percent,
     short,
     signature,
     significant,
 )
-
-# Below so many objects the squared loss keeps as many neighbours (docs/guide/losses.md).
-RELATIVE_FROM = 200
 
 
 def facts_table(title: str, facts: Iterable[tuple[str, str]]) -> Table:
@@ -56,12 +54,7 @@ def facts(result: Result) -> list[tuple[str, str]]:
     method = embedding.method
     if embedding.loss != "squared":
         method += f", {embedding.loss} loss"
-    rows = []
-    if result.correction:
-        corrected = f"{result.correction}, constant {result.constant:.4g}"
-        text = f"{corrected}; all below is measured against the corrected D"
-        rows.append(("correction", text))
-    rows += [
+    rows = [
         ("method", method),
         (
             "coordinates",
@@ -185,29 +178,11 @@ def suggestion(result: Result, wanted: NComponents) -> str:
         tries.append(f"-k {more}")
     if embedding.method != "refined":
         tries.append("--method refined")
-    elif k in (
-        2,
-        3,
-    ):  # where "relative" keeps fewer neighbours than "distance"
-        if embedding.loss == "squared" and not chosen:
-            tries.append(f"-k {k},0 --loss distance, for a plot")
-    elif embedding.loss != "relative" and embedding.n >= RELATIVE_FROM:
-        tries.append("--loss relative, if near pairs matter")
+    elif k == 2 and embedding.loss == "squared" and not chosen:
+        tries.append("-k 2,0 --loss distance, for a plot")
     if not tries or not result.errors.pairs_off:
         return ""
     return f"Try next: {'; '.join(tries)}."
-
-
-# Header, field, format, whether more is better.
-_COLUMNS: tuple[tuple[str, str, Callable[[float], str], bool], ...] = (
-    ("STRESS", "stress", significant, False),
-    ("share", "normalized_stress", short, False),
-    ("R²", "r2", short, True),
-    ("rel.\nerror", "relative_error_mean", short, False),
-    ("near", "neighbors_kept", short, True),
-    ("distor-\ntion", "distortion", significant, False),
-    ("neg.\nD̂", "negative_dissimilarities", count, False),
-)
 
 
 def comparison_table(title: str, rows: Sequence[ComparedMethod]) -> Table:
@@ -215,13 +190,11 @@ def comparison_table(title: str, rows: Sequence[ComparedMethod]) -> Table:
     columns: dict[str, Sequence[Any]] = {
         "method": [row.method for row in rows]
     }
-    for header, field, write, more_is_better in _COLUMNS:
-        values = [getattr(row.quality, field) for row in rows]
-        columns[header] = _starred(values, write, most=more_is_better)
+    measured = measured_columns([row.quality for row in rows])
+    for header, (texts, best) in measured.items():
+        columns[header] = _starred(texts, best)
     columns["signs"] = [signature(row.embedding.signature) for row in rows]
-    columns["seconds"] = _starred(
-        [row.seconds for row in rows], "{:.3f}".format
-    )
+    columns["seconds"] = [f"{row.seconds:.3f}" for row in rows]
     lines = zip(*columns.values(), strict=True)
     return _table(title, list(columns), lines, padding=0, pad_edge=False)
 
@@ -231,7 +204,7 @@ def curve_table(curves: StressCurves) -> Table:
     stress = np.array([curves.normalized(method) for method in curves.stress])
     rows = []
     for k, values in zip(curves.ks, stress.T, strict=True):
-        rows.append([str(k), *_starred(values, short)])
+        rows.append([str(k), *_starred(*marked(values, short))])
     return _table("STRESS / ‖D‖²", ["k", *curves.stress], rows)
 
 
@@ -252,13 +225,7 @@ def _table(
     return table
 
 
-def _starred(
-    values: Sequence[float],
-    write: Callable[[float], str],
-    *,
-    most: bool = False,
-) -> list[Text]:
-    texts, best = marked(values, write, most=most)
+def _starred(texts: list[str], best: set[int]) -> list[Text]:
     # A blank keeps the digits below each other.
     starred = [Text(f"{text} ") for text in texts]
     for i in best:

@@ -40,6 +40,13 @@ class Colours:
             return np.isfinite(self.numbers)
         return np.asarray(self.codes >= 0)
 
+    def check_groups(self) -> None:
+        """Refuse ellipses of objects without groups."""
+        if not self.groups:
+            raise InputError(
+                f"{option('ellipses')} need categories; pass them as {option('color')}."
+            )
+
 
 def look(group: int) -> tuple[str, str]:
     """Return the colour and the marker of a group, which differ for all groups."""

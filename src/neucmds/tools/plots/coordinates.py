@@ -90,7 +90,7 @@ def plot_coordinates(
     >>> [text.get_text() for text in ax.figure.legends[0].get_texts()]
     ['a', 'b']
     """
-    pair = _two_axes(embedding, axes)
+    pair = two_axes(axes, embedding.k)
     ax = figures.axes_or_new(ax)
     # The second column of one axis alone is zero.
     padded = np.pad(to_numpy(embedding.coordinates), ((0, 0), (0, 2)))
@@ -157,7 +157,7 @@ def plot_bootstrap(
     Axes
     """
     embedding = bootstrap.embedding
-    pair = np.array(_two_axes(embedding, axes)) - 1
+    pair = np.array(two_axes(axes, embedding.k)) - 1
     ax = figures.axes_or_new(ax)
     for cloud in np.moveaxis(bootstrap.clouds[:, :, pair], 1, 0):
         _draw_ellipse(ax, cloud, POSITIVE)
@@ -192,9 +192,9 @@ def axis_label(embedding: Embedding, axis: int) -> str:
     return f"{label} (R² lost without it: {figures.with_minus(f'{lost:.3g}')})"
 
 
-def _two_axes(embedding: Embedding, axes: Sequence[int]) -> tuple[int, int]:
-    # One axis alone is drawn as a line.
-    pair = checked_axes(axes, max(embedding.k, 2))
+def two_axes(axes: Sequence[int], k: int) -> tuple[int, int]:
+    """Check that axes are two different ones of k; one axis alone is drawn as a line."""
+    pair = checked_axes(axes, max(k, 2))
     if len(pair) != 2:
         raise InputError(
             f"{option('axes', pair)} must be two different axes, as in (1, 2)."
@@ -289,10 +289,7 @@ def _draw_colours(
 
 
 def _draw_ellipses(ax: Axes, points: Floats, colours: Colours) -> None:
-    if not colours.groups:
-        raise InputError(
-            f"{option('ellipses')} need categories; pass them as {option('color')}."
-        )
+    colours.check_groups()
     for group in range(len(colours.groups)):
         _draw_ellipse(ax, points[colours.codes == group], look(group)[0])
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import platform
-from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -16,9 +14,6 @@ from neucmds.prepared import prepare
 from neucmds.tools.files import check_new, objects_table
 
 __all__ = ["write_report"]
-
-# Packages whose versions decide the numbers and the pictures of the page.
-PACKAGES = ("numpy", "scipy", "scikit-learn", "plotly")
 
 
 def write_report(
@@ -113,15 +108,10 @@ def write_report(
         findings = gather(
             embedding, problem, replicates, random_state, callback
         )
-    versions = [f"{package} {version(package)}" for package in PACKAGES]
     made = [
         ("command", command),
         ("seed", str(random_state)),
         ("neucmds", neucmds.__version__),
-        (
-            "with",
-            ", ".join([f"Python {platform.python_version()}", *versions]),
-        ),
     ]
     page = render(findings, title or target.stem, made, table, color_by)
     with atomic_file(target, overwrite=overwrite) as file:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -76,31 +76,24 @@ def gather(
 ) -> Findings:
     """Compute the parts of the page; the parameters are those of `write_report`."""
     notify(callback, "measuring the embedding")
-    findings = Findings(
-        embedding,
-        quality=evaluate(embedding, problem),
-        errors=pair_errors(embedding, problem),
-        pairs=sampled_pairs(problem, embedding, random_state=random_state),
-        lacking="pairs are missing or weighted, and these parts need all pairs with equal weight",
-    )
+    parts: dict[str, Any] = {
+        "quality": evaluate(embedding, problem),
+        "errors": pair_errors(embedding, problem),
+        "pairs": sampled_pairs(problem, embedding, random_state=random_state),
+        "lacking": "pairs are missing or weighted, and these parts need all pairs with equal "
+        "weight",
+    }
+    seeded: Any = {"random_state": random_state, "callback": callback}
     if embedding.k:
-        notify(callback, "looking for the nearest by D and by D̂")
-        findings = replace(findings, nearest=nearest_of(embedding, problem))
+        parts["nearest"] = nearest_of(embedding, problem)
     if replicates:
-        seeded: Any = {
-            "random_state": random_state,
-            "callback": callback,
-            "embedding": embedding,
-        }
-        findings = replace(
-            findings,
-            stability=bootstrap(problem, n_boot=replicates, **seeded),
-            stress_test=stress_test(
-                problem, permutations=replicates, **seeded
-            ),
+        drawing: Any = {"embedding": embedding, **seeded}
+        parts["stability"] = bootstrap(problem, n_boot=replicates, **drawing)
+        parts["stress_test"] = stress_test(
+            problem, permutations=replicates, **drawing
         )
     if problem.weights is not None:
-        return findings
+        return Findings(embedding, **parts)
     sample = _sample(problem, random_state)
     ladder = []
     for k in LADDER:
@@ -109,21 +102,15 @@ def gather(
             ladder.append(
                 compare(sample, k, ALL_METHODS, random_state=random_state)
             )
-    notify(callback, "comparing every method and loss")
     k = max(1, embedding.requested)
-    comparison = compare(
-        problem, k, COMPARED, random_state=random_state, callback=callback
-    )
-    return replace(
-        findings,
-        diagnosis=diagnose(
-            problem, random_state=random_state, callback=callback
-        ),
-        curves=stress_curve(problem, callback=callback),
-        ladder=tuple(ladder),
-        comparison=comparison,
-        lacking="",
-    )
+    parts |= {
+        "diagnosis": diagnose(problem, **seeded),
+        "curves": stress_curve(problem, callback=callback),
+        "ladder": tuple(ladder),
+        "comparison": compare(problem, k, COMPARED, **seeded),
+        "lacking": "",
+    }
+    return Findings(embedding, **parts)
 
 
 def nearest_of(
@@ -133,30 +120,27 @@ def nearest_of(
 
     −1 stands for an object where fewer are known.
     """
-    n = embedding.n
-    count = min(LISTED, n - 1)
+    count = min(LISTED, embedding.n - 1)
     by_fitted = to_numpy(embedding.neighbors(count)[0])
-    by_given = np.empty((n, count), dtype=np.intp)
-    given_of_given = np.empty((n, count))
-    given_of_fitted = np.empty((n, count))
+    by_given = np.empty_like(by_fitted)
+    given_of_given = np.empty(by_fitted.shape)
+    given_of_fitted = np.empty(by_fitted.shape)
     for rows, block in problem.gram.walk():
         sq_given = to_numpy(block).astype(np.float64)
+        np.fill_diagonal(sq_given[:, rows], np.inf)
         if problem.weights is not None:
             sq_given[to_numpy(problem.weights[rows, :]) == 0] = np.inf
-        given_of_fitted[rows] = np.take_along_axis(
-            sq_given, by_fitted[rows], axis=1
-        )
-        np.fill_diagonal(sq_given[:, rows], np.inf)
         by_given[rows] = np.argsort(sq_given, axis=1, kind="stable")[:, :count]
-        given_of_given[rows] = np.take_along_axis(
-            sq_given, by_given[rows], axis=1
-        )
-    objects = np.arange(n)[:, None]
-    known = np.isfinite(given_of_given)
+        for near, given in (
+            (by_given, given_of_given),
+            (by_fitted, given_of_fitted),
+        ):
+            given[rows] = np.take_along_axis(sq_given, near[rows], axis=1)
+    objects = np.arange(embedding.n)[:, None]
     return {
-        "byGiven": np.where(known, by_given, -1),
+        "byGiven": np.where(np.isfinite(given_of_given), by_given, -1),
         "byFitted": by_fitted,
-        "givenOfGiven": np.where(known, given_of_given, np.nan),
+        "givenOfGiven": given_of_given,
         "fittedOfGiven": sq_fitted_of(embedding, objects, by_given),
         "givenOfFitted": given_of_fitted,
         "fittedOfFitted": sq_fitted_of(embedding, objects, by_fitted),

@@ -80,13 +80,13 @@
 
   // --- what the data is ---------------------------------------------------------------------
   function drawScan() {
-    const { ks, errors, standardErrors, best, k } = data.scan;
+    const { ks, errors, standard_errors: spread, best, k } = data.scan;
     const marker = (at) => ({
       type: "line", yref: "paper", y0: 0, y1: 1, x0: at, x1: at,
       line: { color: css("--soft"), dash: "dot", width: 1.5 },
     });
     return draw("plot-scan", [{
-      x: ks, y: errors, error_y: { array: standardErrors, thickness: 1, width: 2 },
+      x: ks, y: errors, error_y: { array: spread, thickness: 1, width: 2 },
       mode: "lines+markers", marker: { size: 5 }, line: { color: shade(data.colours.positive) },
       hovertemplate: "k = %{x}<br>error %{y:.4g}<extra></extra>",
     }], {
@@ -148,26 +148,25 @@
     return [colour, SYMBOLS[marker]];
   };
   function drawCurve(id, what, title, extra = () => ({})) {
-    const { turning, here } = data.curves;
+    const { turning, here, ks } = data.curves;
     const percent = what === "r2" ? (v) => v : (v) => (v === null ? null : 100 * v);
     const unit = what === "r2" ? "" : " %";
-    const traces = data.curves[what].map(({ method, ks, values }) => ({
-      x: ks, y: values.map((v) => (v !== null && what === "stress" && v < 1e-28 ? null : percent(v))),
+    const traces = Object.entries(data.curves[what]).map(([method, values]) => ({
+      x: ks,
+      y: values.map((v) => (v !== null && what === "normalized_stress" && v < 1e-28 ? null : percent(v))),
       mode: "lines+markers", name: method,
       line: { color: shade(styleOf(method)[0]), width: 1.8 },
       marker: { symbol: styleOf(method)[1], size: 6 },
       hovertemplate: `${method}, k = %{x}: %{y:.4g}${unit}<extra></extra>`,
     }));
-    if (here) {
-      traces.push({
-        x: [here.k], y: [percent(here[what])], mode: "markers", name: "this page",
-        marker: { symbol: "star", size: 15, color: shade(styleOf(here.method)[0]),
-          line: { color: css("--text"), width: 1.2 } },
-        hovertemplate: `this page, ${here.method}, k = %{x}: %{y:.4g}${unit}<extra></extra>`,
-      });
-    }
+    traces.push({
+      x: [here.k], y: [percent(here[what])], mode: "markers", name: "this page",
+      marker: { symbol: "star", size: 15, color: shade(styleOf(here.method)[0]),
+        line: { color: css("--text"), width: 1.2 } },
+      hovertemplate: `this page, ${here.method}, k = %{x}: %{y:.4g}${unit}<extra></extra>`,
+    });
     const annotations = [];
-    if (what === "stress" && turning) {
+    if (what === "normalized_stress" && turning) {
       annotations.push({
         x: Math.log10(turning[0]), y: Math.log10(100 * turning[1]), ax: 18, ay: -78,
         text: `classical turns<br>at k = ${turning[0]}`, arrowcolor: css("--soft"),
@@ -181,9 +180,7 @@
   }
   function drawCurves() {
     const key = by("methods-key");
-    key.replaceChildren(...[...new Set(
-      ["stress", "neighbours"].flatMap((what) => data.curves[what].map((line) => line.method))
-    )].map((method) => {
+    key.replaceChildren(...Object.keys(data.curves.r2).map((method) => {
       const item = document.createElement("li");
       const swatch = document.createElement("i");
       swatch.style.borderTopColor = shade(styleOf(method)[0]);
@@ -195,9 +192,9 @@
       return item;
     })());
     return Promise.all([
-      drawCurve("plot-stress", "stress", "STRESS, % of ‖D‖²", logAxis),
+      drawCurve("plot-stress", "normalized_stress", "STRESS, % of ‖D‖²", logAxis),
       drawCurve("plot-r2", "r2", "R²", r2Range),
-      drawCurve("plot-neighbours", "neighbours", "recall@10, %", () => ({ range: [0, 103] })),
+      drawCurve("plot-neighbours", "neighbors_kept", "recall@10, %", () => ({ range: [0, 103] })),
     ]);
   }
   // Below −0.2 nothing is left to compare: a method that fails must not flatten the others.
@@ -680,9 +677,12 @@
     const error = (i) =>
       (pairs.given[i] > 0 ? 100 * (pairs.fitted[i] / pairs.given[i] - 1) : NaN);
     const lines = [];
-    if (pairs.band) {
-      const [low, middle, high] = pairs.band.y;
-      const common = { x: pairs.band.x, mode: "lines", hoverinfo: "skip", type: "scatter" };
+    if (pairs.given.length >= 500) {
+      const tenths = (name) => data.tenths.map((part) => part[name]);
+      const [low, middle, high] = ["least", "error", "most"].map(
+        (name) => tenths(name).map((v) => 100 * v)
+      );
+      const common = { x: tenths("middle"), mode: "lines", hoverinfo: "skip", type: "scatter" };
       lines.push(
         { ...common, y: low, line: { width: 0 }, showlegend: false },
         {

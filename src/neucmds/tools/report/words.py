@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from neucmds.backend.arrays import to_numpy
 from neucmds.embedding import Embedding
 from neucmds.explore import Diagnosis, StressCurves, Triangles
+from neucmds.problem.files import require_pandas
 from neucmds.tools.plots.figures import printable, with_minus
 
 COUNTED = "objects are counted from 0"
@@ -29,11 +30,7 @@ def significant(value: float | None, digits: int = 4) -> str:
     if value is None or math.isnan(value):
         return UNKNOWN
     # 1.7e9 for 1.7e+09: a table of nine columns has to fit into 80.
-    return re.sub(
-        r"e([+-])0*(\d)",
-        lambda m: f"e{m[1].strip('+')}{m[2]}",
-        f"{value:.{digits}g}",
-    )
+    return f"{value:.{digits}g}".replace("e+0", "e").replace("e-0", "e-")
 
 
 def short(value: float) -> str:
@@ -53,6 +50,18 @@ def percent(share: float) -> str:
 def count(number: float) -> str:
     """Write a whole number in groups of three digits."""
     return f"{number:,.0f}"
+
+
+# Header, field of `Quality`, format, whether more is better.
+MEASURES: tuple[tuple[str, str, Callable[[float], str], bool], ...] = (
+    ("STRESS", "stress", significant, False),
+    ("share", "normalized_stress", short, False),
+    ("R²", "r2", short, True),
+    ("rel.\nerror", "relative_error_mean", short, False),
+    ("near", "neighbors_kept", short, True),
+    ("distor-\ntion", "distortion", significant, False),
+    ("neg.\nD̂", "negative_dissimilarities", count, False),
+)
 
 
 def signature(pair: Sequence[int]) -> str:
@@ -97,14 +106,41 @@ def marked(
     most: bool = False,
 ) -> tuple[list[str], set[int]]:
     """Write a column of numbers, and mark the best; those that read the same share the mark."""
-    texts = [
-        UNKNOWN if math.isnan(value) else write(value) for value in values
-    ]
-    choose = np.nanmax if most else np.nanmin
-    if set(texts) <= {UNKNOWN}:
+    known = sorted(value for value in values if not math.isnan(value))
+    texts = [write(value) for value in values]
+    if not known:
         return texts, set()
-    best = write(choose(values))
+    best = write(known[0])
+    if most:
+        best = write(known[-1])
     return texts, {i for i, text in enumerate(texts) if text == best}
+
+
+def measured_columns(qualities: Sequence[Any]) -> dict[str, Any]:
+    """Return texts and the best of each measure of several embeddings, by header."""
+    columns = {}
+    for header, field, write, more_is_better in MEASURES:
+        values = [getattr(quality, field) for quality in qualities]
+        columns[header] = marked(values, write, most=more_is_better)
+    return columns
+
+
+def axis_table(embedding: Embedding) -> Any:
+    """Return sign, weight, R² lost without it, and shares of every axis as a DataFrame."""
+    columns = {
+        "axis": embedding.axis_names,
+        "sign": to_numpy(embedding.signs).astype(int),
+        "weight": to_numpy(embedding.weights),
+        "r2_lost": embedding.explained,
+    }
+    for name, share in embedding.shares.items():
+        columns[f"share_of_{name}"] = share
+    table = require_pandas("a table of axes").DataFrame(columns)
+    if embedding.curvature:
+        table["curvature"] = embedding.curvature
+    if embedding.landmarks is not None:
+        table["of"] = embedding._landmarks_alone
+    return table
 
 
 def diagnosis_facts(
@@ -191,15 +227,8 @@ def _triangles(triangles: Triangles | None) -> str:
     text = f"violated by {percent(triangles.share)} of {triples}"
     if not triangles.violated:
         return text
-    ratio = triangles.worst_ratio
-    if math.isinf(ratio):
-        return f"{text}; at worst the other two sides are zero"
-    worst = (
-        f"{short(ratio)} times"
-        if ratio >= 2
-        else f"{percent(ratio - 1)} more than"
-    )
-    return f"{text}; at worst a side is {worst} the sum of the other two"
+    worst = f"{short(triangles.worst_ratio)} times the sum of the other two"
+    return f"{text}; at worst a side is {worst}"
 
 
 def _suggestion(diagnosis: Diagnosis) -> str:
