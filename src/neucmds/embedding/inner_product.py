@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from neucmds.backend.arrays import Array, asarray_like, namespace
 
 
@@ -49,16 +47,12 @@ class InnerProduct:
             xp = namespace(coordinates)
             norms = self._norms(coordinates)
             self._shift = float(xp.mean(norms))
-            spread = math.sqrt(float(xp.mean((norms - self._shift) ** 2)))
+            spread = float(xp.std(norms))
             if spread:
-                size = math.sqrt(
-                    float(xp.mean(xp.sum(coordinates**2, axis=1)))
-                )
+                size = float(xp.mean(_lengths(coordinates) ** 2)) ** 0.5
                 self._scale = size / (3 * spread)
-            self._longest = (
-                float(xp.max(_lengths(self._plain_vectors(coordinates))))
-                or 1.0
-            )
+            lengths = _lengths(self._plain_vectors(coordinates))
+            self._longest = float(xp.max(lengths)) or 1.0
 
     @property
     def vectors(self) -> Array:

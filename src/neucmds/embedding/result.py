@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO, overload
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -43,13 +43,12 @@ from neucmds.problem.names import (
     ordered_by_name,
     rows_ordered_as,
 )
-from neucmds.problem.validation import as_labels
+from neucmds.problem.validation import as_labels, check_count
 from neucmds.spectrum.geometry import StressTerms
 
 # Of NumPy unless the input was of another array library.
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-Object = int | str
 _SINGLE = (int, str, np.int64)
 
 
@@ -174,10 +173,9 @@ class Embedding:
         )
 
     @property
-    def signs(self) -> Floats:
+    def signs(self) -> Array:
         """±1.0: the sign of each coordinate."""
-        signs: Floats = self.form.signs
-        return signs
+        return self.form.signs
 
     @property
     def signature(self) -> tuple[int, int]:
@@ -238,17 +236,14 @@ class Embedding:
         return tuple(names)
 
     @property
-    def complex_coordinates(self) -> npt.NDArray[np.complex128]:
+    def complex_coordinates(self) -> Array:
         """The paper's complex X: D̂ is the plain (unconjugated) dot product of differences.
 
         Paper: eq:embeddingX.
         """
         xp = namespace(self.coordinates)
-        roots = xp.sqrt(xp.astype(self.signs, xp.complex128))
-        product: npt.NDArray[np.complex128] = (
-            xp.astype(self.coordinates, xp.complex128) * roots
-        )
-        return product
+        x = xp.astype(self.coordinates, xp.complex128)
+        return x * xp.sqrt(xp.astype(self.signs, xp.complex128))
 
     @property
     def floor(self) -> float:
@@ -281,9 +276,7 @@ class Embedding:
         """
         row_ids = self._indices(rows)
         col_ids = self._indices(cols)
-        d_hat: Floats = self.form.sq(
-            self._taken(row_ids), self._taken(col_ids)
-        )
+        d_hat = self.form.sq(self._taken(row_ids), self._taken(col_ids))
         xp = namespace(d_hat)
         same = asarray_like(
             row_ids[:, None] == col_ids[None, :], d_hat, dtype=xp.bool
@@ -291,14 +284,6 @@ class Embedding:
         return self._scaled(
             xp.where(same, xp.zeros_like(d_hat), d_hat), squared
         )
-
-    @overload
-    def distance(
-        self, i: Object, j: Object, *, squared: bool = ...
-    ) -> float: ...
-
-    @overload
-    def distance(self, i: Any, j: Any, *, squared: bool = ...) -> Floats: ...
 
     def distance(self, i: Any, j: Any, *, squared: bool = False) -> Any:
         """Dissimilarities of pairs: the first of `i` with the first of `j`, and so on.
@@ -373,12 +358,11 @@ class Embedding:
         d_hat = self.form.sq(self._as_points(a, "a"), self._as_points(b, "b"))
         return self._scaled(d_hat, squared)
 
-    def _scaled(self, d_hat: Floats, squared: bool) -> Floats:
+    def _scaled(self, d_hat: Array, squared: bool) -> Array:
         """Return D̂ as it is, or the distances that it stands for."""
         if squared:
             return d_hat
-        fitted: Floats = self.form.to_distance(d_hat)
-        return fitted
+        return self.form.to_distance(d_hat)
 
     def neighbors(
         self,
@@ -425,22 +409,14 @@ class Embedding:
             own[allowed] = np.arange(allowed.size)
         else:
             points = self._as_points(queries, "queries")
-        if most < 1:
-            least = "two objects" if queries is None else "one object"
-            raise InputError(f"{option('among')} must hold at least {least}.")
-        if (
-            isinstance(k, bool)
-            or not isinstance(k, (int, np.integer))
-            or not 1 <= k <= most
-        ):
+        check_count(k=k)
+        if k > most:
             raise InputError(
-                f"k={k!r} must be a whole number of neighbours from 1 to {most}."
+                f"{option('k', k)} neighbours are asked for among {most} other objects."
             )
-        found, sq = nearest(
-            self.form, points, self._taken(allowed), int(k), own
-        )
+        ids, sq = nearest(self.form, points, self._taken(allowed), int(k), own)
         indices = asarray_like(
-            allowed[to_numpy(found)], points, dtype=namespace(points).int64
+            allowed[to_numpy(ids)], points, dtype=namespace(points).int64
         )
         return indices, self._scaled(sq, squared)
 
@@ -609,7 +585,7 @@ class Embedding:
 
         return write_report(path, self, D, **options)
 
-    def transform(self, new: Any, *, weights: Any = None) -> Floats:
+    def transform(self, new: Any, *, weights: Any = None) -> Array:
         """Place new objects.
 
         Parameters
@@ -658,10 +634,9 @@ class Embedding:
             weights=weights,
         )
         placed = self.placement.place(sq_new, weights)
-        rounded: Floats = namespace(placed).astype(
+        return namespace(placed).astype(
             placed, self.coordinates.dtype, copy=False
         )
-        return rounded
 
     def save(self, path: str | PathLike[str] | BinaryIO) -> None:
         """Write everything to one npz file, atomically and without pickle.
@@ -713,26 +688,21 @@ class Embedding:
 
     def _number(self, which: Any) -> int:
         """Return the number of one object, from 0 to n − 1, by its number or name."""
-        if not isinstance(which, str):
-            if not -self.n <= which < self.n:
-                raise InputError(f"there is no object {which} among {self.n}.")
-            return int(which) % self.n
-        if self.labels is None:
-            raise InputError("the objects have no names; pass their numbers.")
-        if which not in self._numbers_by_name:
-            raise InputError(f"no object is called {which!r}.")
-        return self._numbers_by_name[which]
+        if isinstance(which, str):
+            if which not in self._numbers_by_name:
+                raise InputError(f"no object is called {which!r}.")
+            return self._numbers_by_name[which]
+        if not -self.n <= which < self.n:
+            raise InputError(f"there is no object {which} among {self.n}.")
+        return int(which) % self.n
 
     def _numbers(self, which: Any) -> npt.NDArray[Any]:
         """Turn numbers or names of objects into numbers."""
         ids = np.asarray(which)
         if ids.dtype == object:  # a column of a table may hold numbers so
             ids = np.asarray(ids.tolist())
-        if ids.dtype.kind in "USTO":
-            numbers = [self._number(str(name)) for name in ids.ravel()]
-            return np.reshape(numbers, ids.shape).astype(int)
-        if ids.size == 0:
-            return ids.astype(int)
+        if ids.dtype.kind in "USTO" or ids.size == 0:
+            return np.vectorize(self._number, otypes=[int])(ids)
         if ids.dtype.kind not in "iu":
             raise InputError(
                 f"objects are named by whole numbers or by name, not {ids.dtype}."
