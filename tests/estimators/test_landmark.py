@@ -4,7 +4,6 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from neucmds import InputError, LandmarkNeucMDS, neuc_mds
@@ -249,17 +248,3 @@ def test_a_dask_chunk_is_placed_in_pieces_and_errors_name_rows_of_the_whole(
     many[9000, 0] = np.nan
     with pytest.raises(InputError, match="objects 9000 and 0"):
         est.transform(da.from_array(many, chunks=(5000, -1))).compute()
-
-
-def test_another_graph_than_the_fitted_one_is_refused():
-    i = np.arange(60)
-    ring = sparse.coo_array((1.0 + i % 3, (i, (i + 1) % 60)), shape=(60, 60))
-    est = LandmarkNeucMDS(3, 12, metric="shortest_path", random_state=0)
-    placed = est.fit_transform(ring)
-    order = np.random.default_rng(0).permutation(60)
-    stored = (ring.data[order], (ring.col[order], ring.row[order]))
-    np.testing.assert_array_equal(
-        est.transform(sparse.csr_array(stored, shape=(60, 60))), placed
-    )
-    with pytest.raises(InputError, match="not those that were fitted"):
-        est.transform(5 * ring)

@@ -47,7 +47,7 @@ def test_neighbours_with_pandas_output(digits):
     assert est.kneighbors(X[100:105], 2)[1].shape == (5, 2)
     names = list(est.transform(X[:3]).columns)
     signs = ["_neg" if sign < 0 else "" for sign in est.signs_]
-    assert names == [f"neucmds{a}{sign}" for a, sign in enumerate(signs)]
+    assert names == [f"axis{a}{sign}" for a, sign in enumerate(signs, 1)]
     with pytest.raises(InputError, match="mode='angle' is unknown"):
         est.kneighbors_graph(mode="angle")
 

@@ -26,7 +26,6 @@ def test_the_estimator_gives_what_the_function_gives(dissimilarity):
         (est.signs_, emb.signs),
         (est.eigenvalues_, emb.info.eigenvalues),
         (est.weights_, emb.weights),
-        (est.stress_terms_, emb.stress_terms),
     ):
         np.testing.assert_array_equal(ours, theirs)
     np.testing.assert_allclose(

@@ -263,7 +263,7 @@ class Embedding:
 
     def dissimilarities(
         self, rows: Any = None, cols: Any = None, *, squared: bool = False
-    ) -> Floats:
+    ) -> Array:
         """Fitted dissimilarities, all of them or those of the given rows and columns.
 
         Parameters
@@ -341,7 +341,7 @@ class Embedding:
             return float(distances[0])
         return xp.reshape(distances, left.shape)
 
-    def between(self, a: Any, b: Any, *, squared: bool = False) -> Floats:
+    def between(self, a: Any, b: Any, *, squared: bool = False) -> Array:
         """Fitted dissimilarities between two sets of coordinates, such as `transform` returns.
 
         Parameters
@@ -696,7 +696,7 @@ class Embedding:
             raise InputError(f"there is no object {which} among {self.n}.")
         return int(which) % self.n
 
-    def _numbers(self, which: Any) -> npt.NDArray[Any]:
+    def _numbers(self, which: Any) -> Array:
         """Turn numbers or names of objects into numbers."""
         ids = np.asarray(which)
         if ids.dtype == object:  # a column of a table may hold numbers so

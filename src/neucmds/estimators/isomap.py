@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
@@ -16,8 +17,7 @@ from neucmds.errors import NeucmdsWarning, option
 from neucmds.estimators.transformer import SignedTransformer
 from neucmds.fit import embed
 from neucmds.fitting import warn_of_surprises
-from neucmds.options import DEFAULT_METHOD, Loss, Method
-from neucmds.problem.components import N_COMPONENTS, NComponents
+from neucmds.options import SHORTEST_PATH
 from neucmds.problem.graph import (
     as_graph,
     joined_paths,
@@ -30,6 +30,7 @@ from neucmds.problem.metrics import Metric
 PATHS_AT_ONCE = 2**25
 
 
+@dataclass(eq=False, repr=False)
 class NeucIsomap(SignedTransformer):
     """Isomap with its last step replaced: geodesics are embedded by coordinates with signs.
 
@@ -44,7 +45,7 @@ class NeucIsomap(SignedTransformer):
     n_neighbors : int, default=5
         Neighbours that each object is joined to. Parts of the graph are joined at their closest
         pairs, with a warning. Ties for the last neighbour depend on the number of threads.
-    method, loss, floor, curvature, max_iter, n_init
+    method, loss, floor, curvature, tol, max_iter, n_init, init, callback, verbose
         As for `NeucMDS`.
     metric : str or callable, default="euclidean"
         Of `sklearn.neighbors.NearestNeighbors`; "precomputed": X holds dissimilarities.
@@ -83,34 +84,10 @@ class NeucIsomap(SignedTransformer):
     (200, 5)
     """
 
-    def __init__(
-        self,
-        n_components: NComponents = N_COMPONENTS,
-        n_neighbors: int = 5,
-        *,
-        method: Method = DEFAULT_METHOD,
-        loss: Loss = "squared",
-        floor: float | None = None,
-        curvature: float | Literal["auto"] = 0.0,
-        metric: Any = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        max_iter: int | None = None,
-        n_init: int | None = None,
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.method = method
-        self.loss = loss
-        self.floor = floor
-        self.curvature = curvature
-        self.metric = metric
-        self.metric_params = metric_params
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_neighbors: int = 5
+    _: KW_ONLY
+    metric: Any = "euclidean"
+    max_iter: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> NeucIsomap:
         """Join neighbours to a graph, and embed its shortest paths.
@@ -125,11 +102,13 @@ class NeucIsomap(SignedTransformer):
         -------
         self
         """
-        with self._fitting():
+        with self._fitting() as callback:
             # A copy: X is the user's, who may write to it.
             X = self._validated(X, reset=True).copy()
             self._neighbors, self.graph_ = self._joined(X)
-            options = self._options(metric="shortest_path", metric_params=None)
+            options = self._options(
+                metric=SHORTEST_PATH, metric_params=None, callback=callback
+            )
             self.result_ = embed(self.graph_, options)
         warn_of_surprises(self.result_)
         return self
@@ -168,9 +147,6 @@ class NeucIsomap(SignedTransformer):
         array of shape (m, k)
         """
         check_is_fitted(self)
-        return self._transform(X)
-
-    def _transform(self, X: Any) -> Array:
         return np.concatenate(
             [self.result_.transform(rows) for rows in self._paths(X)]
         )

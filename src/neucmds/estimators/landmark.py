@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY, dataclass, replace
 from os import PathLike
 from typing import Any, Literal
 
-import joblib
 import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
@@ -14,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from neucmds.backend.arrays import (
     Array,
     asarray_like,
+    is_array,
     is_dask,
     is_numpy,
     namespace,
@@ -23,7 +23,7 @@ from neucmds.backend.arrays import (
 )
 from neucmds.backend.progress import ProgressBar
 from neucmds.embedding import Embedding
-from neucmds.errors import InputError, option
+from neucmds.errors import InputError
 from neucmds.estimators.transformer import (
     SignedTransformer,
     in_one_line,
@@ -32,28 +32,19 @@ from neucmds.estimators.transformer import (
 from neucmds.fitting import warn_of_surprises
 from neucmds.large.landmarks import fit_landmarks
 from neucmds.large.placing import LandmarkFit
-from neucmds.options import (
-    DEFAULT_METHOD,
-    Loss,
-    Method,
-    Options,
-    check_support,
-)
+from neucmds.options import check_support
 from neucmds.place.new_rows import checked_weights
 from neucmds.place.recipe import Recipe
-from neucmds.problem.components import N_COMPONENTS, NComponents
 from neucmds.problem.containers import (
     as_objects,
     as_real,
-    read_square,
     refuse_networkx,
     refuse_sparse_tensor,
 )
-from neucmds.problem.files import read_new_objects
 from neucmds.problem.graph import joined_paths, named_graph
 from neucmds.problem.metrics import known_everywhere
 from neucmds.problem.names import ordered_by_name, row_names, rows_ordered_as
-from neucmds.problem.validation import check_count, working_dtype
+from neucmds.problem.validation import working_dtype
 
 
 @dataclass(eq=False, repr=False)
@@ -93,7 +84,7 @@ class LandmarkNeucMDS(SignedTransformer):
     metric : str or callable, default="precomputed"
         "precomputed": X holds dissimilarities, all of them (n, n) or those to the landmarks (n, L);
         for the latter, `landmarks` must name the rows. "shortest_path": X is a graph, as for
-        `neuc_mds`, and `transform` takes it, numbers of its nodes, or edges of new nodes. For a
+        `neuc_mds`, and `transform` takes numbers of its nodes, or edges of new nodes. For a
         sparse PyTorch or CuPy array, shortest paths run on the CPU and nodes are placed on the
         array's device. For any other metric X holds features; it is one of those of `NeucMDS`, or a
         function of two rows.
@@ -152,27 +143,13 @@ class LandmarkNeucMDS(SignedTransformer):
     (1797, 5)
     """
 
-    n_components: NComponents = N_COMPONENTS
     n_landmarks: int | float | None = None
     _: KW_ONLY
     n_near: int | None = 0
     landmarks: Any = "random"
-    method: Method = DEFAULT_METHOD
     placement: Literal["auto", "least_squares", "linear"] = "auto"
-    loss: Loss = "squared"
-    floor: float | None = None
-    curvature: float | Literal["auto"] = 0.0
-    metric: Any = "precomputed"
-    metric_params: dict[str, Any] | None = None
     squared: bool = False
     symmetrize: bool = False
-    tol: float | None = None
-    random_state: Any = 0
-    n_jobs: int | None = None
-    n_init: int | None = None
-    init: Any = None
-    callback: Any = None
-    verbose: int = 0
 
     def fit(
         self, X: Any, y: Any = None, *, weights: Any = None
@@ -206,33 +183,25 @@ class LandmarkNeucMDS(SignedTransformer):
             metric = self._bound_metric()
             items = as_objects(X) if callable(self.metric) else None
             like = None
-            self._names = None if self._of_graph else row_names(X)
-            if items is not None:
-                rows, metric = metric.numbered(items)
-            elif self._of_graph:
+            self._names = row_names(X)
+            columns = None
+            if self._of_graph:
                 stored, like = sparse_in_memory(X)
-                rows, self._names = named_graph(
+                graph, self._names = named_graph(
                     stored, None, self.metric_params
                 )
-                self.n_features_in_ = int(rows.shape[0])
-                self._graph = _digest(rows)
+                rows: Any = graph
+                self.n_features_in_ = int(graph.shape[0])
+            elif items is not None:
+                rows, metric = metric.numbered(items)
             else:
                 rows = self._checked(X)
-            options = Options(
-                n_components=self.n_components,
-                method=self.method,
-                loss=self.loss,
-                floor=self.floor,
-                curvature=self.curvature,
+            if self._precomputed:
+                columns = getattr(self, "feature_names_in_", None)
+            options = self._options(
                 metric=metric,
-                landmarks=self.landmarks,
-                squared=self.squared,
-                symmetrize=self.symmetrize,
+                metric_params=None,
                 weights=weights,
-                random_state=self.random_state,
-                tol=self.tol,
-                n_init=self.n_init,
-                init=self.init,
                 callback=callback,
             )
             check_support(options, "landmarks")
@@ -242,42 +211,37 @@ class LandmarkNeucMDS(SignedTransformer):
                 n_landmarks=self.n_landmarks,
                 n_near=self.n_near,
                 placement=self.placement,
-                columns=getattr(self, "feature_names_in_", None)
-                if self._precomputed
-                else None,
+                columns=columns,
                 index=row_names(X),
                 n_jobs=self.n_jobs,
                 like=like,
             )
+            if self._of_graph:
+                rows = np.arange(fitted.n)
             self._fitted = fitted
             self.landmarks_ = fitted.landmarks
             self.landmark_result_: Embedding = fitted.embedding
             self.recipe_: Recipe | None = fitted.recipe
-            rows = np.arange(fitted.n) if self._of_graph else rows
-            self._coordinates = self._placed(rows, X, out, fitted=True)
+            self._coordinates = self._placed(fitted, rows, X, out, fitted=True)
         warn_of_surprises(self.landmark_result_)
         return self
 
     def _placed(
         self,
+        fit: LandmarkFit,
         rows: Any,
         X: Any,
-        out: str | PathLike[str] | None = None,
-        *,
-        places: LandmarkFit | None = None,
+        out: str | PathLike[str] | None,
         **how: Any,
     ) -> Array:
         """Place rows, and return their coordinates in the library of X."""
         callback = ProgressBar() if self.verbose else None
-        fitted = self._fitted if places is None else places
-        placed = fitted.place_all(
+        placed = fit.place_all(
             rows, out, n_jobs=self.n_jobs, callback=callback, **how
         )
-        return (
-            asarray_like(placed, X)
-            if out is None and is_other_library(X)
-            else placed
-        )
+        if out is None and is_other_library(X):
+            return asarray_like(placed, X)
+        return placed
 
     def fit_transform(
         self,
@@ -321,8 +285,8 @@ class LandmarkNeucMDS(SignedTransformer):
         ----------
         X : array of shape (m, n_features), (m, n) or (m, L), NumPy or dask
             Features of the objects, or their dissimilarities to all fitted objects or to the
-            landmarks. Of a graph: itself, numbers of its nodes, or lengths of the edges of new
-            nodes to fitted ones as a sparse array (m, n).
+            landmarks. Of a graph: numbers of its nodes, or lengths of the edges of new nodes to
+            fitted ones as a sparse array (m, n).
         out : path, optional
             Write the coordinates to this ``.npy`` file instead of memory; the memory map of it is
             returned. Not for dask arrays, which have `dask.array.to_npy_stack` and others.
@@ -336,63 +300,36 @@ class LandmarkNeucMDS(SignedTransformer):
             A lazy dask array if X is one; of the library and on the device of X otherwise.
         """
         check_is_fitted(self)
-        return self._transform(X, out, weights)
-
-    def _transform(
-        self,
-        X: Any,
-        out: str | PathLike[str] | None = None,
-        weights: Any = None,
-        fitted: bool = False,
-    ) -> Array:
         if self._of_graph:
-            if weights is not None:
+            if out is not None or weights is not None:
                 raise InputError(
-                    "weights are not for nodes of a graph; leave them out."
+                    "out and weights are not for nodes of a graph; leave them out."
                 )
-            return self._transform_nodes(X, out)
-        places, rows = self._taking(X)
-        if weights is not None and places.n_near:
+            return self._place_nodes(X)
+        fit, rows = self._taking(X)
+        if weights is not None and fit.n_near:
             raise InputError(
                 "weights cannot be given in two levels; leave them out."
             )
         if weights is not None and is_numpy(rows):
-            weights = rows_ordered_as(weights, X, "rows of weights")
-            shape = (rows.shape[0], places.width)
             weights = checked_weights(
-                weights,
-                shape,
+                rows_ordered_as(weights, X, "rows of weights"),
+                (rows.shape[0], fit.width),
                 self.landmark_result_.k,
                 self.landmark_result_.labels,
             )
         with self._calling():
-            return self._placed(
-                rows,
-                X,
-                out,
-                places=places,
-                weights=weights,
-            )
+            return self._placed(fit, rows, X, out, weights=weights)
 
-    def _transform_nodes(
-        self, X: Any, out: str | PathLike[str] | None
-    ) -> Array:
+    def _place_nodes(self, X: Any) -> Array:
         """Return where fitted nodes are, or place new ones by their edges to these."""
-        if (
-            hasattr(X, "tocoo")
-            and X.shape[0] != X.shape[1] == self.n_features_in_
-        ):
-            placed = self.landmark_result_.transform(
+        if hasattr(X, "tocoo") and X.shape[1] == self.n_features_in_:
+            return self.landmark_result_.transform(
                 joined_paths(X, self._lengths)
             )
-        else:
-            xp = namespace(self._coordinates)
-            nodes = asarray_like(self._nodes(X), self._coordinates, xp.int64)
-            placed = xp.take(self._coordinates, nodes, axis=0)
-        if out is None:
-            return placed
-        np.save(out, to_numpy(placed))
-        return np.load(out, mmap_mode="r")
+        xp = namespace(self._coordinates)
+        nodes = asarray_like(self._nodes(X), self._coordinates, xp.int64)
+        return xp.take(self._coordinates, nodes, axis=0)
 
     def landmarks_to_ask(self, coarse: Any) -> Any:
         """Return the landmark columns to compute for new objects in two levels.
@@ -416,32 +353,26 @@ class LandmarkNeucMDS(SignedTransformer):
             raise InputError(
                 f"n_near is 0: objects need dissimilarities to all {self._fitted.width} landmarks."
             )
-        if isinstance(coarse, (int, float, np.generic)):
-            check_count(coarse=coarse)
-            return self._fitted.global_landmarks(np.arange(int(coarse)))
+        if isinstance(coarse, (int, np.integer)):
+            return self._fitted.global_landmarks(np.arange(coarse))
         x = to_numpy(as_real(coarse, "coarse")).astype(np.float64)
-        k = self.landmark_result_.k
-        if x.shape[1:] != (k,) or not np.isfinite(x).all():
-            raise InputError(
-                f"{option('coarse')} has shape {x.shape}, or NaN; pass finite coordinates of shape "
-                f"(m, {k}), or the number of objects."
-            )
         known = np.zeros((len(x), 0), np.intp)
         return self._fitted.near_landmarks(x, known, self._fitted.n_near)
 
     @property
     def embedding_(self) -> Array:
         """Coordinates of all fitted objects."""
-        check_is_fitted(self)
         return self._coordinates
 
     @property
-    def result_(self) -> Embedding:  # type: ignore[override]
+    def result_(self) -> Embedding:
         """Embedding of all fitted objects."""
         x = self.embedding_
+        if is_dask(x):
+            x = to_numpy(x)
         return replace(
             self.landmark_result_,
-            coordinates=to_numpy(x) if is_dask(x) else x,
+            coordinates=x,
             labels=self._names,
             landmarks=self.landmarks_,
         )
@@ -452,10 +383,11 @@ class LandmarkNeucMDS(SignedTransformer):
 
     def _measured(self, X: Any) -> Any:
         """Squared dissimilarities of new objects to the landmarks, as NumPy float64."""
-        places, rows = self._taking(X)
+        fit, rows = self._taking(X)
+        if is_dask(rows):
+            rows = to_numpy(rows)
         with self._calling():
-            squares = places.squares(to_numpy(rows) if is_dask(rows) else rows)
-            return to_numpy(squares).astype(np.float64)
+            return to_numpy(fit.squares(rows)).astype(np.float64)
 
     def _taking(self, X: Any) -> tuple[LandmarkFit, Any]:
         """Return what places objects, and the rows that stand for them."""
@@ -472,39 +404,20 @@ class LandmarkNeucMDS(SignedTransformer):
         return np.sqrt(self._fitted.squares(nodes))
 
     def _nodes(self, X: Any) -> Any:
-        """Numbers of all nodes of the fitted graph, or of some."""
+        """Check numbers of nodes of the fitted graph."""
         n = self.n_features_in_
-        X, _ = sparse_in_memory(X)
-        if hasattr(X, "tocoo") or hasattr(X, "adj") or hasattr(X, "iloc"):
-            if (
-                _digest(named_graph(X, None, self.metric_params)[0])
-                != self._graph
-            ):
-                raise InputError(
-                    "the nodes, edges or lengths of the graph are not those that were fitted; pass "
-                    "the fitted graph, or numbers of its nodes."
-                )
-            return np.arange(n)
         nodes = np.asarray(X)
         whole = nodes.ndim == 1 and np.issubdtype(nodes.dtype, np.integer)
         if not whole or nodes.min(initial=0) < 0 or nodes.max(initial=0) >= n:
             raise InputError(
-                f"pass the graph, numbers of its nodes from 0 to {n - 1}, or lengths of the edges "
-                f"of new nodes to these as a sparse array (m, {n})."
+                f"pass numbers of nodes from 0 to {n - 1}, or lengths of the edges of new nodes to "
+                f"these as a sparse array (m, {n})."
             )
         return nodes
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
         """Return rows of X as an array of NumPy, dask, or another library on a device."""
         refuse_networkx(X, "X")
-        precomputed = self._precomputed
-        if isinstance(X, (str, PathLike)):
-            n = None if reset else int(self.n_features_in_)
-            X = (
-                read_square(X)[0]
-                if n is None
-                else read_new_objects(str(X), n)[0]
-            )
         if hasattr(X, "tocoo"):
             raise InputError(
                 "X is a sparse array, which is taken as a graph with metric='shortest_path' alone; "
@@ -512,58 +425,29 @@ class LandmarkNeucMDS(SignedTransformer):
             )
         if is_other_library(X):
             refuse_sparse_tensor(X, "X")
-            if not on_cpu(X) and (
-                precomputed or known_everywhere(self.metric)
-            ):
-                return self._checked_elsewhere(X, reset)
             # In main memory NumPy and SciPy are quicker, and on a GPU they know more metrics.
-            X = to_numpy(X)
-        if is_dask(X):
+            known = self._precomputed or known_everywhere(self.metric)
+            if on_cpu(X) or not known:
+                X = to_numpy(X)
+            else:
+                X = namespace(X).astype(X, working_dtype(X), copy=False)
+        elif is_dask(X):
             from neucmds.backend.dask_arrays import check_rows
 
             X = check_rows(X)
-            if reset:
-                self.n_features_in_ = int(X.shape[1])
-            return X
-        to_landmarks = precomputed and not reset
-        if to_landmarks and getattr(X, "shape", ())[1:] == (
+        to_landmarks = self._precomputed and not reset
+        if not to_landmarks or getattr(X, "shape", ())[1:] != (
             self._fitted.width,
         ):
-            # Later arrivals need no dissimilarities but those to the landmarks.
-            X = ordered_by_name(
-                X,
-                self.landmark_result_.labels,
-                "columns of new objects",
-                rows=False,
-            )
-            with in_one_line():
-                return check_array(X, dtype=("float64", "float32"))
-        return self._validated(X, reset)
-
-    def _checked_elsewhere(self, X: Array, reset: bool) -> Array:
-        """Check an array of another library where it is, as scikit-learn does one of NumPy."""
-        if len(X.shape) != 2:
-            raise InputError(
-                f"X has {len(X.shape)} dimensions; pass a matrix, one row per object."
-            )
-        width = int(X.shape[1])
-        if reset:
-            self.n_features_in_ = width
-        elif width != self.n_features_in_ and not (
-            self._fitted.metric is None and width == self._fitted.width
-        ):
-            raise InputError(
-                f"X has {width} columns, but {self.n_features_in_} were fitted."
-            )
-        xp = namespace(X)
-        X = xp.astype(X, working_dtype(X), copy=False)
-        if not bool(xp.all(xp.isfinite(X))):
-            raise InputError(
-                "Input X contains NaN or infinity; drop or repair these rows."
-            )
-        return X
-
-
-def _digest(graph: Any) -> str:
-    """Digest of what `as_graph` made: the same for every order in which edges are stored."""
-    return str(joblib.hash((graph.indptr, graph.indices, graph.data)))
+            return self._validated(X, reset)
+        # Later arrivals need no dissimilarities but those to the landmarks.
+        X = ordered_by_name(
+            X,
+            self.landmark_result_.labels,
+            "columns of new objects",
+            rows=False,
+        )
+        if is_array(X) and not is_numpy(X):
+            return X
+        with in_one_line():
+            return check_array(X, dtype=("float64", "float32"))

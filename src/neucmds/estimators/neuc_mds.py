@@ -22,9 +22,7 @@ from neucmds.errors import InputError
 from neucmds.estimators.transformer import SignedTransformer
 from neucmds.fit import embed
 from neucmds.fitting import warn_of_surprises
-from neucmds.options import DEFAULT_METHOD, Loss, Method
 from neucmds.problem.chunked_rows import ChunkedRows
-from neucmds.problem.components import N_COMPONENTS, NComponents
 from neucmds.problem.containers import (
     as_objects,
     refuse_networkx,
@@ -79,8 +77,6 @@ class NeucMDS(SignedTransformer):
         Signed squared length of each coordinate.
     stress_ : float
         ‖D̂ − D‖²_F on the squared scale.
-    stress_terms_ : tuple of three floats
-        C1, C2 and C3.
     result_ : Embedding
     n_iter_ : int
         Number of refinement steps; a closed form is one.
@@ -101,26 +97,12 @@ class NeucMDS(SignedTransformer):
     (100, 5)
     """
 
-    n_components: NComponents = N_COMPONENTS
     _: KW_ONLY
-    method: Method = DEFAULT_METHOD
-    loss: Loss = "squared"
-    floor: float | None = None
-    curvature: float | Literal["auto"] = 0.0
-    metric: Any = "precomputed"
-    metric_params: dict[str, Any] | None = None
     squared: bool = False
     symmetrize: bool = False
     missing: Literal["error", "ignore"] = "error"
-    random_state: Any = 0
-    tol: float | None = None
     max_iter: int | None = None
-    n_init: int | None = None
-    init: Any = None
     n_pairs: int | None = None
-    callback: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None, *, weights: Any = None) -> NeucMDS:
         """Find coordinates and signature.
@@ -199,19 +181,6 @@ class NeucMDS(SignedTransformer):
         array of shape (m, k)
         """
         check_is_fitted(self)
-        return self._transform(X, weights)
-
-    @property
-    def stress_(self) -> float:
-        """‖D̂ − D‖²_F on the squared scale."""
-        return self.result_.stress
-
-    @property
-    def stress_terms_(self) -> tuple[float, float, float]:
-        """C1, C2 and C3."""
-        return self.result_.stress_terms
-
-    def _transform(self, X: Any, weights: Any = None) -> Array:
         weights = rows_ordered_as(weights, X, "rows of weights")
         if self._space is None and self.result_.labels is None:
             names = getattr(self, "feature_names_in_", None)
@@ -219,6 +188,11 @@ class NeucMDS(SignedTransformer):
                 weights, names, "columns of weights", rows=False
             )
         return self.result_.transform(self._to_fitted(X), weights=weights)
+
+    @property
+    def stress_(self) -> float:
+        """‖D̂ − D‖²_F on the squared scale."""
+        return float(self.result_.stress)
 
     def _measured(self, X: Any) -> Any:
         """Squared dissimilarities of new objects to the fitted ones, as NumPy float64."""
@@ -235,9 +209,7 @@ class NeucMDS(SignedTransformer):
         if is_array(X) and not is_numpy(X):
             # scikit-learn would move it to NumPy; it is checked where it is.
             refuse_sparse_tensor(X, "X")
-            if reset:
-                self.n_features_in_ = X.shape[-1]
-            return X
+            return self._validated(X, reset)
         if hasattr(X, "ids") and hasattr(X, "data"):
             X = X.data  # scikit-bio's DistanceMatrix
         if hasattr(X, "tocoo"):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -19,31 +18,40 @@ from neucmds.backend.progress import ProgressBar
 from neucmds.backend.threads import thread_count
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
-from neucmds.options import Callback, Options, check_parameters
+from neucmds.options import (
+    DEFAULT_METHOD,
+    PRECOMPUTED,
+    SHORTEST_PATH,
+    Callback,
+    Loss,
+    Method,
+    Options,
+    check_parameters,
+)
 from neucmds.problem.calls import watched
+from neucmds.problem.components import N_COMPONENTS, NComponents
 from neucmds.problem.metrics import Metric, refuse_params
 
 
+@dataclass(eq=False, repr=False)
 class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """A transformer to coordinates with a signature, from features or dissimilarities."""
+    """A transformer to coordinates with a signature, and the parameters that all of them have."""
 
-    metric: Any
-    metric_params: dict[str, Any] | None
-    squared: bool = False
-    symmetrize: bool = False
-    callback: Callback | None = None
-    verbose: int = 0
+    n_components: NComponents = N_COMPONENTS
+    _: KW_ONLY
+    method: Method = DEFAULT_METHOD
+    loss: Loss = "squared"
+    floor: float | None = None
+    curvature: float | Literal["auto"] = 0.0
+    metric: Any = PRECOMPUTED
+    metric_params: dict[str, Any] | None = None
+    tol: float | None = None
+    n_init: int | None = None
+    init: Any = None
+    random_state: Any = 0
     n_jobs: int | None = None
-    result_: Embedding
-    n_features_in_: int
-
-    @abstractmethod
-    def _transform(self, X: Any) -> Array:
-        """Place new objects, as an array even where `set_output` asks for another container."""
-
-    @abstractmethod
-    def _measured(self, X: Any) -> Any:
-        """Squared dissimilarities of new objects to the fitted ones, as NumPy float64."""
+    callback: Any = None
+    verbose: int = 0
 
     @property
     def signs_(self) -> Array:
@@ -71,7 +79,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return max(1, len(self._model.info.history) - 1)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Names of the coordinates; those of negative ones end in ``_neg``.
+        """Names of the coordinates: axis1, axis2_neg for a negative one.
 
         Parameters
         ----------
@@ -82,12 +90,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ndarray of str
         """
         check_is_fitted(self)
-        prefix = type(self).__name__.lower()
-        names = []
-        for number, sign in enumerate(to_numpy(self.signs_)):
-            ending = "_neg" if sign < 0 else ""
-            names.append(f"{prefix}{number}{ending}")
-        return np.asarray(names, dtype=object)
+        return np.asarray(self._model.axis_names, dtype=object)
 
     def fit_transform(
         self, X: Any, y: Any = None, *, weights: Any = None
@@ -130,7 +133,9 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         indices : array of shape (m, n_neighbors)
         """
         check_is_fitted(self)
-        queries = None if X is None else self._transform(X)
+        queries = None
+        if X is not None:
+            queries = self._array_of_placed(X)
         indices, distances = self.result_.neighbors(n_neighbors, queries)
         if not return_distance:
             return indices
@@ -209,7 +214,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         model = self._model
         sq_dissimilarity = self._measured(X)
         missed = model.form.residuals(
-            self._transform(X), model.coordinates, sq_dissimilarity
+            self._array_of_placed(X), model.coordinates, sq_dissimilarity
         )
         total = np.nansum(
             (sq_dissimilarity - np.nanmean(sq_dissimilarity)) ** 2
@@ -217,6 +222,13 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not total:
             return 0.0
         return 1.0 - float(np.nansum(to_numpy(missed) ** 2) / total)
+
+    def _array_of_placed(self, X: Any) -> Array:
+        """Place new objects, as an array even where `set_output` asks for another container."""
+        placed = self.transform(X)
+        if is_array(placed):
+            return placed
+        return np.asarray(placed)
 
     @contextmanager
     def _fitting(self) -> Iterator[Callback | None]:
@@ -264,7 +276,8 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def _model(self) -> Embedding:
         """The embedding of the objects that new ones are compared with."""
-        return self.result_
+        result: Embedding = self.result_
+        return result
 
     def _options(self, **others: Any) -> Options:
         """Return the parameters that `neuc_mds` has as well, and others, as its options."""
@@ -288,12 +301,16 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def _validated(self, X: Any, reset: bool, gaps: bool = False) -> Any:
-        """Check rows as scikit-learn does; with `gaps` entries may be NaN."""
+        """Check rows as scikit-learn does; with `gaps` entries may be NaN.
+
+        Of arrays of other libraries only the number of columns is checked here.
+        """
         with in_one_line(pairs=self._precomputed and hasattr(self, "missing")):
             return validate_data(
                 self,
                 X,
                 reset=reset,
+                skip_check_array=is_array(X) and not is_numpy(X),
                 dtype=("float64", "float32"),
                 ensure_min_samples=2 if reset else 1,
                 ensure_all_finite="allow-nan" if gaps else True,
@@ -301,16 +318,17 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def _precomputed(self) -> bool:
-        return bool(self.metric == "precomputed")
+        return bool(self.metric == PRECOMPUTED)
 
     @property
     def _of_graph(self) -> bool:
-        return bool(self.metric == "shortest_path")
+        return bool(self.metric == SHORTEST_PATH)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._precomputed
-        tags.input_tags.positive_only = self._precomputed and not self.squared
+        squared = getattr(self, "squared", False)
+        tags.input_tags.positive_only = self._precomputed and not squared
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
