@@ -44,11 +44,7 @@ class TestColumns:
     @pytest.mark.parametrize("delimiter", [",", ";", "\t", " "])
     def test_any_delimiter_reads_the_same(self, write, delimiter):
         text = 'site,depth,soil\na,1.5,"sandy clay"\nb,2.5,peat\n'
-        if delimiter == ";":
-            text = text.replace("1.5", "1x5").replace("2.5", "2x5")
-        table = read_metadata(
-            write("sites.csv", text.replace(",", delimiter).replace("x", ","))
-        )
+        table = read_metadata(write("sites.csv", text.replace(",", delimiter)))
         np.testing.assert_array_equal(table["depth"], [1.5, 2.5])
         assert column_values(table, "soil") == ("sandy clay", "peat")
 
@@ -112,7 +108,6 @@ class TestColumns:
             ("site,depth\na,1\nb,1,2\n", "Expected 2 fields in line 3, saw 3"),
             ("site\na,1,2\nb,1,2\n", "fewer names of columns than columns"),
             (b"site,d\xe9pth\na,1\n", "UTF-8"),
-            ("site,d,d \na,1,2\n", "two columns 'd'"),
         ],
         ids=[
             "empty",
@@ -122,7 +117,6 @@ class TestColumns:
             "long",
             "few names",
             "latin",
-            "twice",
         ],
     )
     def test_what_is_no_table_is_refused_in_one_line(
@@ -152,41 +146,24 @@ class TestMatching:
         [
             (SITES, ["a", "c"], ("clay", "peat")),
             (
-                "n,soil,plot\n1,peat,p9\n2,clay,p8\n",
-                ["p8", "p9"],
-                ("clay", "peat"),
-            ),
-            (
-                "n,soil,plot\n7,peat,10\n5,clay,20\n",
+                "plot,soil,n\n10,peat,7\n20,clay,5\n",
                 ["20", "10"],
                 ("clay", "peat"),
             ),
             ("id,soil\n2,peat\n1,clay\n", ["1", "2"], ("clay", "peat")),
-            (
-                "id,soil\n2,peat\n1,clay\n0,clay\n",
-                None,
-                ("clay", "clay", "peat"),
-            ),
         ],
-        ids=[
-            "others left out",
-            "any column",
-            "numbers",
-            "shuffled",
-            "numbered objects",
-        ],
+        ids=["others left out", "numbers", "shuffled"],
     )
     def test_rows_go_by_name(self, matched, text, labels, expected):
         table = matched(text, labels, len(expected))
         assert column_values(table, "soil") == expected
-        assert match_rows(table, labels, len(expected)) is table
+        pd.testing.assert_frame_equal(
+            match_rows(table, labels, len(expected)), table
+        )
 
     def test_the_column_of_names_is_no_variable_and_can_be_named(
         self, matched
     ):
-        table = matched("n,soil,plot\n1,peat,p9\n2,clay,p8\n", ["p8", "p9"])
-        assert list(table.columns) == ["n", "soil"]
-        np.testing.assert_array_equal(column_values(table, "n"), [2, 1])
         table = matched("old,new\na,b\nb,a\n", ["a", "b"], name_column="new")
         assert column_values(table, "old") == ("b", "a")
 
@@ -238,19 +215,13 @@ class TestMatching:
                 SITES,
                 list("abxy"),
                 4,
-                "rows of sites.csv, by 'site',.*name no object.*name_column",
+                "rows of sites.csv .*name no object.*name_column",
             ),
             (
                 "s,soil\nPlot 1,peat\n",
                 ["plot.1"],
                 1,
                 r"different names: .* \('plot.1'\)",
-            ),
-            (
-                "a,1,peat\nb,2,clay\n",
-                ["a", "b"],
-                2,
-                "first line must hold the names of the col",
             ),
             (
                 "s,soil\na,x\nb,y\na,z\n",

@@ -21,11 +21,10 @@ Column = npt.NDArray[np.float64] | tuple[str | None, ...]
 DELIMITERS = "\t;,"
 # A line of remarks; names of columns and types in QIIME's files have no blank after the #.
 REMARK = re.compile(r"^#([ \t].*)?\n", re.MULTILINE)
-# Notes on a table: the file it is from, whether its index was asked for, and whether it is in the
-# order of the objects.
+TYPES = re.compile(r"^#q2:types.*", re.MULTILINE | re.IGNORECASE)
+COMMENT = re.compile(r"^#.*\n?", re.MULTILINE)
+# Note on a table: the file it is from.
 SOURCE = "neucmds_source"
-NAMED = "neucmds_named"
-MATCHED = "neucmds_matched"
 
 
 def read_metadata(
@@ -39,18 +38,18 @@ def read_metadata(
     Parameters
     ----------
     path : str or Path
-        Text with column names in its first line, delimited by tabs, semicolons (then with decimal
-        commas), commas or blanks, as R and pandas write it; QIIME's line ``#q2:types`` is obeyed.
+        Text with column names in its first line, delimited by tabs, semicolons, commas or blanks,
+        as R and pandas write it; QIIME's line ``#q2:types`` is obeyed.
     name_column : str, optional
-        The column that names the objects; by default the one that agrees with their names, else a
-        first column of distinct texts or running numbers.
+        The column that names the objects; by default the first, if it has distinct texts or running
+        numbers, or if the objects have names.
     categories : sequence of str
         Columns of numbers that are categories.
 
     Returns
     -------
     pandas.DataFrame
-        A row per object; numbers, with NaN where they are missing, or texts, with None.
+        A row per object; numbers or texts, with NaN where they are missing.
 
     Examples
     --------
@@ -64,28 +63,28 @@ def read_metadata(
     1.5
     """
     name, text = read_text(path)
-    text = REMARK.sub("", text)
+    text = REMARK.sub("", text).lstrip("\n").removeprefix("#")
     delimiter = _delimiter(text)
-    table = _cells(text, delimiter, name)
-    rows = table[~table.iloc[:, 0].str.startswith("#")].reset_index(drop=True)
+    rows = _cells(COMMENT.sub("", text), delimiter, name)
     if rows.empty:
         raise InputError(
             f"{name} has one line; a line of column names and rows are needed."
         )
-    categories = [*categories, *_categories(table)]
-    index = name_column
-    if index is None and _names_objects(rows.iloc[:, 0]):
-        index = rows.columns[0]
-    for title in (*categories, index or rows.columns[0]):
+    categories = list(categories)
+    for types in TYPES.findall(text):
+        kinds = types.lower().split(delimiter)
+        for title, kind in zip(rows.columns, kinds, strict=False):
+            if kind.strip() == "categorical":
+                categories.append(title)
+    first = rows.columns[0]
+    for title in (*categories, name_column or first):
         check_column(rows, title)
-    if index is not None:
-        rows = rows.set_index(index)
-    for title, column in rows.items():
-        if title in categories:
-            rows[title] = _texts(column)
-        else:
-            rows[title] = _typed(column, delimiter)
-    rows.attrs = {SOURCE: name, NAMED: name_column is not None}
+    if name_column is None and _names_objects(rows[first]):
+        name_column = first
+    if name_column is not None:
+        rows = rows.set_index(name_column).rename_axis(None)
+    for title in rows.columns:
+        rows[title] = _typed(rows[title], title in categories)
     return rows
 
 
@@ -109,39 +108,12 @@ def _cells(text: str, delimiter: str, name: str) -> Any:
             f"{name} has fewer names of columns than columns; add those missing."
         )
     if not isinstance(table.index, pandas.RangeIndex):
-        table = table.reset_index(
-            names=""
-        )  # R leaves out the cell above the row names
-    table = (
-        table.fillna("").astype(str).apply(lambda column: column.str.strip())
-    )
-    table.columns = [
-        _title(str(title), i) for i, title in enumerate(table.columns)
-    ]
-    if not table.columns.is_unique:
-        twice = table.columns[table.columns.duplicated()][0]
-        raise InputError(f"{name} has two columns {twice!r}; rename one.")
+        # R leaves out the cell above the row names.
+        table = table.reset_index(names="name")
+    table = table.fillna("")
+    table = table[table.ne("").any(axis=1)].reset_index(drop=True)
     table.attrs = {SOURCE: name}
-    return table[table.ne("").any(axis=1)]
-
-
-def _categories(table: Any) -> list[str]:
-    """Return the columns that a line of QIIME's files calls categories."""
-    types = table[table.iloc[:, 0].str.lower() == "#q2:types"]
-    return [
-        title
-        for title in table
-        if "categorical" in types[title].str.lower().to_list()
-    ]
-
-
-def _title(title: str, position: int) -> str:
-    """Return the name of a column, of which the first may be a remark in QIIME's files."""
-    if title.startswith("Unnamed: "):
-        title = ""
-    if position == 0:
-        return title.strip().removeprefix("#") or "name"
-    return title.strip() or f"column {position + 1}"
+    return table
 
 
 def _delimiter(text: str) -> str:
@@ -154,15 +126,15 @@ def _delimiter(text: str) -> str:
     return r"\s+"
 
 
-def _typed(column: Any, delimiter: str) -> Any:
+def _typed(column: Any, is_category: bool) -> Any:
     """Return cells as numbers, or as categories if one is text or all are missing."""
-    decimal = {";": ","}.get(delimiter, ".")
-    numbers = _numbers(column.str.replace(decimal, "."))
-    if (
-        numbers.notna() | column.isin(MISSING)
-    ).all() and numbers.notna().any():
-        return numbers.astype(np.float64)
-    return _texts(column)
+    numbers = _numbers(column)
+    known = numbers.notna()
+    numeric = known.any() and (known | column.isin(MISSING)).all()
+    if numeric and not is_category:
+        return numbers
+    # "None" and "?" may be classes: vegan's mite.env has None, Few and Many.
+    return column.mask(column.isin(["", "NA"]))
 
 
 def _numbers(column: Any) -> Any:
@@ -170,20 +142,14 @@ def _numbers(column: Any) -> Any:
     return require_pandas("metadata").to_numeric(column, errors="coerce")
 
 
-def _texts(column: Any) -> Any:
-    """Return cells as categories, None where one is missing."""
-    # "None" and "?" may be classes: vegan's mite.env has None, Few and Many.
-    return column.astype(object).mask(column.isin(["", "NA"]), None)
-
-
 def _names_objects(column: Any) -> bool:
     """Tell whether a first column names the rows: distinct texts, or numbers from 0 or 1 on."""
     if not column.is_unique:
         return False
     numbers = _numbers(column)
-    running = range(len(column))
-    counted = [list(running), [i + 1 for i in running]]
-    return bool(numbers.isna().any()) or sorted(numbers) in counted
+    n = len(numbers)
+    counted = (set(range(n)), set(range(1, n + 1)))
+    return bool(numbers.isna().any()) or set(numbers) in counted
 
 
 def check_column(frame: Any, column: str) -> None:
@@ -230,44 +196,48 @@ def match_rows(
 ) -> Any:
     """Put the rows of metadata in the order of n objects, and leave out those of other objects.
 
-    Rows of a DataFrame are matched by its index, those of a file by the column that agrees best
-    with the labels, and by their order if neither side has names. With `missing` "grey", objects
-    without a row have no values; else they are refused.
+    Rows of a DataFrame are matched by its index, those of a file by their names or the first
+    column, and by their order if neither side has names. With `missing` "grey", objects without a
+    row have no values; else they are refused.
     """
-    if table.attrs.get(MATCHED) and len(table) == n:
-        return table
-    attrs = table.attrs | {MATCHED: True}
-    if labels is not None and (SOURCE in attrs or not counts(table.index)):
-        names = list(labels)
-        with_row = names
-        table, column = _with_names(table, labels)
-        if missing == "grey":
-            rows = set(map(str, table.index))
-            with_row = [name for name in names if name in rows] or names
-        order = _rows_of(table, column, with_row, hint=missing is not None)
-        matched = table.iloc[order].set_axis(with_row).reindex(names)
+    from_file = SOURCE in table.attrs
+    if labels is None or (not from_file and counts(table.index)):
+        _check_order(table, n)
+        matched = table.set_axis(labels or range(n))
     else:
-        order = _rows_in_order(table, n)
-        matched = table.iloc[order].set_axis(labels or range(n))
-    matched.attrs = attrs
+        if from_file and counts(table.index):
+            table = table.set_index(table.columns[0])
+        rows = [str(name) for name in table.index]
+        with_row = list(labels)
+        if missing == "grey":
+            known = set(rows).intersection(labels)
+            with_row = [name for name in labels if name in known] or with_row
+        advice = f"pass the column of names as {option('name_column')}"
+        if missing is not None:
+            grey = option("metadata_missing", "grey")
+            advice = f"pass {grey} to draw objects without a row in grey"
+        order = order_of(
+            rows,
+            with_row,
+            f"rows of {_source(table)}",
+            others=True,
+            advice=f"correct the names, or {advice}",
+        )
+        matched = table.iloc[order].set_axis(with_row).reindex(list(labels))
+    matched.attrs = {}
     return matched
 
 
-def _rows_in_order(table: Any, n: int) -> list[int]:
-    """Return the rows of a table whose index does not name the objects."""
-    from_file = SOURCE in table.attrs
+def _check_order(table: Any, n: int) -> None:
+    """Refuse a table that cannot be in the order of n objects."""
     index = [str(name) for name in table.index]
-    running = counts(index) or counts(index, 1)
-    numbers = [str(i) for i in range(n)]
-    if from_file and not running and set(index) == set(numbers):
-        return order_of(index, numbers, _source(table))
-    if from_file and not running:
-        raise InputError(
-            f"{_source(table)} names its rows ({examples(index)}), but the objects have no names "
-            "to match them with; give D names, or leave those of the rows out if they are in the "
-            "order of the objects."
-        )
-    if from_file:
+    if SOURCE in table.attrs:
+        if not (counts(index) or counts(index, 1)):
+            raise InputError(
+                f"{_source(table)} names its rows ({examples(index)}), but the objects have no "
+                "names to match them with; give D names, or leave those of the rows out if they "
+                "are in the order of the objects."
+            )
         message = f"rows of {_source(table)} were matched by their order."
         warnings.warn(NeucmdsWarning(message), stacklevel=3)
     if len(index) != n:
@@ -275,51 +245,6 @@ def _rows_in_order(table: Any, n: int) -> list[int]:
             f"{_source(table)} has {len(index)} rows for {n} objects and no names that say which "
             "is which; give one row for each object, or names on both sides."
         )
-    return list(range(n))
-
-
-def _with_names(table: Any, labels: Sequence[str]) -> tuple[Any, str]:
-    """Return a table whose index agrees best with the labels, and what it is called."""
-    index = table.index.name
-    if table.attrs.get(NAMED, True):
-        return table, str(index or "index")
-    columns = table
-    if index is not None:
-        columns = table.reset_index()
-    objects = set(labels)
-    names = {title: _names(columns[title]) for title in columns}
-    best = max(
-        names, key=lambda title: len(objects.intersection(names[title]))
-    )
-    if best == index:
-        return table, str(best)
-    if index is not None:
-        columns[index] = _typed(columns[index], "")
-    named = columns.set_index(best).set_axis(names[best])
-    named.attrs = table.attrs
-    return named, str(best)
-
-
-def _names(column: Any) -> list[str]:
-    """Return names that may have been read as numbers."""
-    if column.dtype.kind == "f":
-        return [f"{value:.17g}" for value in column]
-    return [str(value or "") for value in column]
-
-
-def _rows_of(
-    table: Any, column: str, labels: Sequence[str], *, hint: bool = False
-) -> list[int]:
-    advice = f"correct the names, or pass the column of names as {option('name_column')}"
-    if hint:
-        grey = option("metadata_missing", "grey")
-        advice = f"correct the names, or pass {grey} to draw objects without a row in grey"
-    if column in labels:
-        advice = "the first line must hold the names of the columns, add one"
-    what = f"rows of {_source(table)}, by {column!r},"
-    return order_of(
-        list(table.index), labels, what, others=True, advice=advice
-    )
 
 
 def _source(table: Any) -> str:

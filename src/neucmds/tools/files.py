@@ -42,7 +42,7 @@ def objects_table(
         return None
     if isinstance(metadata, (str, os.PathLike)):
         metadata = read_metadata(metadata)
-    table = match_rows(as_metadata(metadata), labels, n, missing=missing)
+    table = as_metadata(metadata)
     if color_by is not None:
         check_column(table, color_by)
-    return table
+    return match_rows(table, labels, n, missing=missing)

@@ -113,7 +113,7 @@ def _read_features(file: str) -> tuple[pd.DataFrame, Names]:
     else:
         table = read_metadata(file)
         names = None
-        if table.index.name is not None:
+        if not isinstance(table.index, pd.RangeIndex):
             names = as_labels(table.index, len(table))
     if table.empty:
         raise InputError(
