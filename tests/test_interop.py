@@ -7,7 +7,6 @@ from scipy.spatial.distance import pdist, squareform
 
 from neucmds import InputError, neuc_mds
 from neucmds.errors import NeucmdsWarning
-from neucmds.interop import from_anndata, from_networkx, to_anndata
 
 NAMES = [f"site{i}" for i in range(30)]
 
@@ -70,69 +69,57 @@ def test_shares_of_classical_scaling_are_scikit_bios_and_other_methods_have_none
         assert free.to_skbio().proportion_explained is None
 
 
-@pytest.mark.slow
-def test_anndata_in_and_out(D, emb):
-    anndata = pytest.importorskip("anndata")
-    adata = anndata.AnnData(np.zeros((30, 2)))
-    adata.obs_names = NAMES[::-1]
-    adata.obsp["distances"] = D[::-1, ::-1]
-    table = from_anndata(adata)
-    assert list(table.index) == NAMES[::-1]
-    np.testing.assert_allclose(
-        neuc_mds(table, (4, 2), "neuc").stress, emb.stress
+def paths_of(graph, k, **params):
+    """Lengths of the paths from the first node, of a graph that k coordinates hold."""
+    emb = neuc_mds(
+        graph, k, "classical", metric="shortest_path", metric_params=params
     )
-    to_anndata(emb, adata)
-    np.testing.assert_array_equal(
-        adata.obsm["X_neucmds"], emb.coordinates[::-1]
-    )
-    np.testing.assert_array_equal(adata.uns["X_neucmds"]["signs"], emb.signs)
+    return emb.dissimilarities()[0].tolist()
 
 
-def test_networkx_graphs_become_named_distances():
+def test_networkx_graphs_have_distances_of_named_nodes():
     networkx = pytest.importorskip("networkx")
     graph = networkx.grid_2d_graph(4, 5)
-    table = from_networkx(graph)
     lengths = dict(networkx.all_pairs_shortest_path_length(graph))
     nodes = list(graph.nodes)
-    assert all(
-        table.iloc[i, j] == lengths[a][b]
-        for i, a in enumerate(nodes)
-        for j, b in enumerate(nodes)
-    )
-    paths = neuc_mds(graph, 2, metric="shortest_path")
-    assert paths.stress == pytest.approx(neuc_mds(table, 2).stress)
+    d = np.array([[lengths[a][b] for b in nodes] for a in nodes], dtype=float)
+    found = neuc_mds(graph, 2, metric="shortest_path")
+    assert found.stress == pytest.approx(neuc_mds(d, 2).stress)
+    assert found.labels[0] == str(nodes[0])
     graph.add_node("island")
     with pytest.raises(InputError, match="2 parts"):
-        from_networkx(graph)
+        neuc_mds(graph, 2, metric="shortest_path")
     one_way = networkx.DiGraph([(0, 1), (1, 2), (2, 0)])
     with pytest.warns(
         NeucmdsWarning, match="^3 of 3 edges are stored in one order alone"
     ):
-        assert from_networkx(one_way).to_numpy().max() == 1
-    assert from_networkx(one_way, direction="mean").to_numpy().max() == 1.5
+        assert paths_of(one_way, 2) == pytest.approx([0, 1, 1], abs=1e-7)
+    mean = paths_of(one_way, 2, direction="mean")
+    assert mean == pytest.approx([0, 1.5, 1.5], abs=1e-7)
 
 
 def test_lengths_of_networkx_edges_are_weights_else_lengths_else_one():
     networkx = pytest.importorskip("networkx")
     graph = networkx.MultiGraph([(0, 1, {"weight": 5}), (0, 1, {"weight": 7})])
-    assert from_networkx(graph).loc["0", "1"] == 5
+    assert paths_of(graph, 1) == pytest.approx([0, 5])
     graph.add_edges_from([(1, 2, {"length": 3.0}), (2, 3, {})])
     with pytest.warns(
         NeucmdsWarning,
         match="2 of 4 edges .* count by their 'length', else as 1;",
     ):
-        assert from_networkx(graph).loc["0"].tolist() == [0, 5, 8, 9]
-    assert from_networkx(graph, None).loc["0"].tolist() == [0, 1, 2, 3]
+        assert paths_of(graph, 1) == pytest.approx([0, 5, 8, 9], abs=1e-6)
+    unit = paths_of(graph, 1, weight=None)
+    assert unit == pytest.approx([0, 1, 2, 3], abs=1e-6)
     graph = networkx.Graph([(0, 1, {"cost": 5})])
     with pytest.warns(
         NeucmdsWarning,
-        match="1 of 1 edges .* else as 1; weight .* must be one of 'cost'",
+        match="1 of 1 edges .* else as 1; 'weight' .* must be one of 'cost'",
     ):
-        from_networkx(graph)
-    assert from_networkx(graph, "cost").loc["0", "1"] == 5
+        paths_of(graph, 1)
+    assert paths_of(graph, 1, weight="cost") == pytest.approx([0, 5])
     for how, said in (
         ("time", "'time'.*must be one of 'cost', or None"),
         ("cost", ".*'far'"),
     ):
         with pytest.raises(InputError, match=said):
-            from_networkx(networkx.Graph([(0, 1, {"cost": "far"})]), how)
+            paths_of(networkx.Graph([(0, 1, {"cost": "far"})]), 1, weight=how)

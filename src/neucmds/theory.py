@@ -42,19 +42,11 @@ class NoiseSplit:
         Counts (p, q) above and below the band.
     band : tuple of two floats
         Range of the other eigenvalues.
-    complete : bool
-        False if all of a partial list of values are beyond the band, so that there may be more.
     """
 
     certain: tuple[int, int]
     signature: tuple[int, int]
     band: tuple[float, float]
-    complete: bool
-
-    @property
-    def k(self) -> int:
-        """Suggested number of components."""
-        return sum(self.signature)
 
 
 def _root(r: float) -> float:
@@ -286,7 +278,6 @@ def suggest_k(
         n = lam.size
         trace = float(lam.sum())
         frobenius_sq = float((lam**2).sum())
-    partial = lam.size < n - 1
     lam = lam[np.abs(lam) > _rounding(n, frobenius_sq)]
     band = noise_edge(n, trace=trace, frobenius_sq=frobenius_sq)
     certain = _beyond(lam, band)
@@ -303,8 +294,7 @@ def suggest_k(
         signature = (max(above, p), max(below, q))
         if sum(signature) >= lam.size:
             break
-    complete = not partial or sum(signature) < lam.size
-    return NoiseSplit(certain, signature, band, complete)
+    return NoiseSplit(certain, signature, band)
 
 
 def _beyond(

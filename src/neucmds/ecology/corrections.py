@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import eigvals, eigvalsh
+from scipy.linalg import eigvalsh
 from scipy.sparse.linalg import LinearOperator, eigs
 
 from neucmds.backend.arrays import to_numpy
@@ -15,9 +15,6 @@ from neucmds.errors import InputError
 from neucmds.problem.dense import as_squares
 
 Floats = npt.NDArray[np.float64]
-
-# Up to here LAPACK on the 2n×2n matrix is as fast as Arnoldi iterations, and never fails.
-DENSE_CAILLIEZ = 150
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +56,7 @@ def lingoes(D: Any, *, squared: bool = False) -> Corrected:
     2.0
     """
     sq_d = _sq_values(D, squared)
-    (lowest,) = eigvalsh(_gram(sq_d), subset_by_index=(0, 0))
-    constant = max(0.0, -float(lowest))
+    constant = max(0.0, -_lowest_eigenvalue(centered_gram(sq_d)))
     return _hollow(sq_d + 2 * constant, constant)
 
 
@@ -96,7 +92,11 @@ def cailliez(D: Any, *, squared: bool = False) -> Corrected:
             f"the lowest squared dissimilarity is {lowest:.4g}, below 0; use lingoes."
         )
     d = np.sqrt(sq_d)
-    constant = max(0.0, _largest_real(_gram(sq_d), _gram(d)))
+    gram = centered_gram(sq_d)
+    constant = 0.0
+    # Of a Euclidean D the largest real eigenvalue is a multiple zero, which Arnoldi cannot find.
+    if _lowest_eigenvalue(gram) < -1e-12 * float(sq_d.max()):
+        constant = max(0.0, _largest_real(gram, centered_gram(d)))
     return _hollow((d + constant) ** 2, constant)
 
 
@@ -105,7 +105,7 @@ def _sq_values(D: Any, squared: bool) -> Floats:
     return to_numpy(squares).astype(np.float64, copy=False)
 
 
-def _gram(values: Floats) -> Floats:
+def centered_gram(values: Floats) -> Floats:
     """Return −½ times the matrix, with centered rows and columns."""
     centered = values - values.mean(axis=0)
     gram: Floats = -0.5 * (centered - centered.mean(axis=1, keepdims=True))
@@ -118,13 +118,12 @@ def _hollow(sq_dissimilarity: Floats, constant: float) -> Corrected:
     return Corrected(sq_dissimilarity, constant)
 
 
+def _lowest_eigenvalue(gram: Floats) -> float:
+    return float(eigvalsh(gram, subset_by_index=(0, 0))[0])
+
+
 def _largest_real(gram2: Floats, gram1: Floats) -> float:
     n = gram2.shape[0]
-    if n <= DENSE_CAILLIEZ:
-        upper_rows = [np.zeros((n, n)), 2 * gram2]
-        lower_rows = [-np.eye(n), -4 * gram1]
-        values = eigvals(np.block([upper_rows, lower_rows]))
-        return float(np.max(values.real))
 
     def product(vector: Floats) -> Floats:
         upper, lower = np.split(vector.ravel(), 2)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 
 from neucmds.backend.arrays import to_numpy
+from neucmds.ecology.corrections import centered_gram
 from neucmds.ecology.metadata import as_metadata, match_rows
 from neucmds.ecology.permutation import (
     PermutationTest,
@@ -189,8 +190,7 @@ def _to_centroids(sq_d: Floats, parts: Sequence[Members]) -> Floats:
 
 def _to_medians(sq_d: Floats, parts: Sequence[Members]) -> Floats:
     """Compute squared distances to spatial medians: the positive minus the negative part."""
-    centered = sq_d - sq_d.mean(axis=0)
-    b = -0.5 * (centered - centered.mean(axis=1, keepdims=True))
+    b = centered_gram(sq_d)
     lam, vectors = np.linalg.eigh((b + b.T) / 2)
     rounding = math.sqrt(np.finfo(np.float64).eps) * np.abs(lam).max()
     coordinates = vectors * np.sqrt(np.abs(lam))

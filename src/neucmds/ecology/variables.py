@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import orth
 
 from neucmds.ecology.metadata import as_metadata, column_values, match_rows
 from neucmds.ecology.permutation import (
@@ -71,12 +72,10 @@ class EnvFit:
         The fitted axes, counted from 1.
     fits : tuple of VariableFit
         One for each variable, continuous ones first.
-    permutations : int
     """
 
     axes: tuple[int, ...]
     fits: tuple[VariableFit, ...]
-    permutations: int
 
     @property
     def vectors(self) -> tuple[VariableFit, ...]:
@@ -90,27 +89,7 @@ class EnvFit:
 
     def __getitem__(self, name: str) -> VariableFit:
         """Return the fit of a variable by its name."""
-        for fit in self.fits:
-            if fit.name == name:
-                return fit
-        known = ", ".join(repr(fit.name) for fit in self.fits)
-        raise InputError(
-            f"no variable {name!r} was fitted; fitted are {known}."
-        )
-
-    def as_rows(self) -> list[dict[str, Any]]:
-        """Return a row for each variable: name, kind, direction or None, r², p and n."""
-        return [
-            {
-                "variable": fit.name,
-                "kind": fit.kind,
-                "direction": fit.direction.tolist() or None,
-                "r2": fit.r2,
-                "p": fit.p,
-                "n": fit.n,
-            }
-            for fit in self.fits
-        ]
+        return {fit.name: fit for fit in self.fits}[name]
 
 
 def envfit(
@@ -181,7 +160,7 @@ def envfit(
     if fewer:
         message = f"of {len(x)} objects, only those with a value are fitted: {listed(fewer)}."
         warnings.warn(NeucmdsWarning(message), stacklevel=2)
-    return EnvFit(chosen, tuple(fits), int(permutations))
+    return EnvFit(chosen, tuple(fits))
 
 
 def species_scores(
@@ -240,19 +219,15 @@ def _fit_vector(
     known = np.isfinite(column)
     n = int(known.sum())
     values = _centered(column[known])
-    basis, stretch, turn = np.linalg.svd(
-        _centered(x[known]), full_matrices=False
-    )
-    used = stretch > 1e-10 * stretch.max(initial=0.0)
     rounding = 1e-12 * float(np.linalg.norm(column[known]))
     # A constant, up to rounding, has no direction.
-    if not used.any() or np.linalg.norm(values) <= rounding:
+    if np.linalg.norm(values) <= rounding:
         return VariableFit(
             name, "vector", 0.0, math.nan, n, np.zeros(x.shape[1])
         )
-    basis = basis[:, used]
-    image = basis.T @ values
-    slope = turn[used].T @ (image / stretch[used])
+    points = _centered(x[known])
+    basis = orth(points, rcond=1e-10)
+    slope = np.linalg.pinv(points, rcond=1e-10) @ values
     direction = slope / (np.linalg.norm(slope) or 1.0)
     total = float(values @ values)
 
@@ -276,11 +251,6 @@ def _fit_factor(
     known = np.array([value is not None for value in column], dtype=bool)
     n = int(known.sum())
     levels, classes = np.unique(cells[known], return_inverse=True)
-    if not n:
-        centroids = np.empty((0, x.shape[1]))
-        return VariableFit(
-            name, "factor", 0.0, math.nan, 0, centroids=centroids
-        )
     sizes = np.bincount(classes)[:, None]
     centered = _centered(x[known])
     total = float(np.sum(centered * centered)) or 1.0

@@ -142,8 +142,7 @@ def refuse_networkx(data: object, what: str = "D") -> None:
     """Refuse a graph of networkx, which NumPy would convert to the numbers of its nodes."""
     if hasattr(data, "nodes") and hasattr(data, "adj"):
         raise InputError(
-            f"{what} is a graph; pass neucmds.interop.from_networkx(graph), its lengths of "
-            f"shortest paths, or the graph itself with {option('metric', 'shortest_path')}."
+            f"{what} is a graph; pass {option('metric', 'shortest_path')} as well."
         )
 
 

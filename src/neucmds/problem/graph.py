@@ -244,7 +244,7 @@ def _check_attributes(edges: list[dict[str, Any]], weight: str) -> None:
     names = set().union(*edges)
     lacking = sum(weight not in attributes for attributes in edges)
     advice = (
-        f"weight of from_networkx, or 'weight' in {option('metric_params')}, must be one of "
+        f"'weight' in {option('metric_params')} must be one of "
         f"{listed(sorted(map(repr, names)))}, or None for edges of length 1."
     )
     if weight not in (*names, "weight"):
