@@ -258,22 +258,15 @@ def _fit_goal(problem: Dense, options: Options) -> Embedding:
             return fit(problem, replace(options, n_components=k))
     else:
         embeddings: dict[int, Embedding] = {}
-        warned: dict[int, list[warnings.WarningMessage]] = {}
 
         def reaches(size: int) -> bool:
-            # What is wrong with a number that is not returned is nothing to warn of.
-            with warnings.catch_warnings(record=True) as warned[size]:
-                warnings.simplefilter("always")
-                embeddings[size] = fit(
-                    problem, replace(options, n_components=size)
-                )
+            size_options = replace(options, n_components=size)
+            embeddings[size] = fit(problem, size_options)
             return embeddings[size].r2 >= share
 
         k = fewest(reaches, k or FIRST_FOR_SHARE, most)
         best = max(embedding.r2 for embedding in embeddings.values())
         if k is not None:
-            for message in warned[k]:
-                warnings.warn(message.message, message.category, stacklevel=5)
             return embeddings[k]
     raise InputError(
         f"{option('n_components', share)} asks for an R² of {share:g}, but "
@@ -348,11 +341,7 @@ def warn_of_surprises(embedding: Embedding) -> None:
             f"{option('method', embedding.method)} can use no more positive eigenvalues; 'neuc+' "
             "and 'exact' keep negative ones too"
         )
-    elif info.solver == "weighted":
-        reason = (
-            "more do not improve the fit, or predict held-out entries worse"
-        )
     elif embedding.method == "refined":
-        reason = "another one of these signs does not lower the STRESS"
+        reason = "another one does not lower the STRESS, or predicts held-out entries worse"
     count = f"{embedding.k} of {embedding.requested} coordinates are returned"
     warnings.warn(f"{count}: {reason}.", category, stacklevel=3)

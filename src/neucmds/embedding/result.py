@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -143,6 +142,16 @@ class Embedding:
         if not self.info.sq_norm:
             return 0.0
         return self.stress / self.info.sq_norm
+
+    @property
+    def stress1(self) -> float:
+        """Kruskal's stress-1 of a fit by ``loss="distance"``: √(Σ(d̂ − d)² / Σd²).
+
+        Other losses do not compute it; `neucmds.evaluate` does, from D, for any embedding.
+        """
+        if self.loss != "distance":
+            return math.nan
+        return math.sqrt(self.loss_value / self.info.sum_of_squares)
 
     @property
     def r2(self) -> float:
@@ -447,14 +456,10 @@ class Embedding:
         (4, 0.0)
         """
         new = self._as_points(coordinates, "coordinates")
-        if (self.labels is None) != (labels is None):
-            raise InputError(
-                f"{option('labels')} must be given for new objects if and only if the {self.n} "
-                "fitted objects have names."
-            )
         names = None
-        if self.labels is not None and labels is not None:
-            names = as_labels([*self.labels, *labels], self.n + len(new))
+        if self.labels is not None or labels is not None:
+            both = [*(self.labels or ()), *(labels or ())]
+            names = as_labels(both, self.n + len(new))
         landmarks = self.landmarks
         if landmarks is None:
             landmarks = np.arange(self.n)
@@ -470,12 +475,7 @@ class Embedding:
         ids = self._indices(which)
         labels = None
         if self.labels is not None:
-            labels = tuple(self.labels[i] for i in ids)
-            if len(set(labels)) < len(labels):
-                name, _ = Counter(labels).most_common(1)[0]
-                raise InputError(
-                    f"object {name!r} is chosen more than once; name it once."
-                )
+            labels = as_labels([self.labels[i] for i in ids], ids.size)
         x = self._taken(ids)
         return replace(
             self, coordinates=x, labels=labels, landmarks=None, placement=None

@@ -81,10 +81,9 @@ class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         )
         n = graph.shape[0]
         k = self.n_neighbors
-        values = np.hstack([np.zeros((n, 1)), graph.data.reshape(n, k)])
-        columns = np.hstack(
-            [np.arange(n)[:, None], graph.indices.reshape(n, k)]
-        )
+        values = np.insert(graph.data.reshape(n, k), 0, 0.0, axis=1)
+        columns = graph.indices.reshape(n, k)
+        columns = np.insert(columns, 0, np.arange(n), axis=1)
         starts = np.arange(0, values.size + 1, k + 1)
         return csr_matrix(
             (values.ravel(), columns.ravel(), starts), shape=(n, n)
