@@ -219,9 +219,7 @@ def embed(data: Any, options: Options, labels: Any = None) -> Embedding:
             names = as_labels(labels, embedding.n) or embedding.labels
             embedding = replace(embedding, labels=names)
         else:
-            problem = read_dense(
-                data, options, labels, keep_copy=options.method == "refined"
-            )
+            problem = read_dense(data, options, labels)
             embedding = fit(problem, options)
     return embedding
 

@@ -39,7 +39,6 @@ def prepare(
     n_components: NComponents = 1,
     *,
     labels: Any = None,
-    keep_copy: bool = False,
     **parameters: Any,
 ) -> Dense:
     """Read and validate D, and put it behind the operator that the memory allows.
@@ -52,8 +51,6 @@ def prepare(
         Number of coordinates that the memory must suffice for.
     labels : sequence of str, optional
         Names of the objects, for input that has none of its own.
-    keep_copy : bool, default=False
-        Whether a float32 working copy of D is kept after the spectrum: for "refined".
     **parameters
         metric, squared, symmetrize, weights, missing, callback: as for `neuc_mds`; all shortest
         paths of a graph are computed.
@@ -77,12 +74,10 @@ def prepare(
     if options.metric == PRECOMPUTED:
         D = lazy_if_large(D)
     check_support(options, kind_of(D, options))
-    return read_dense(D, options, labels, keep_copy)
+    return read_dense(D, options, labels)
 
 
-def read_dense(
-    D: Any, options: Options, labels: Any = None, keep_copy: bool = False
-) -> Dense:
+def read_dense(D: Any, options: Options, labels: Any = None) -> Dense:
     """Read and validate D by options that are checked, and put it behind its operator."""
     if isinstance(D, Dense):
         return D
@@ -134,7 +129,7 @@ def read_dense(
                 weighted[1],
                 options.missing,
             )
-    gram = dense_operator(values, k, keep_copy=keep_copy)
+    gram = dense_operator(values, k)
     return Dense(gram, names, squared, missing=options.missing)
 
 

@@ -163,17 +163,14 @@ def test_chunks_that_cannot_be_read_are_refused(dissimilarity):
     bad = dissimilarity.copy()
     bad[4, 600] = np.nan
     with pytest.raises(
-        InputError, match=r"1 missing \(NaN\) entry, at \(4, 600\)"
+        InputError, match=r"1 missing \(NaN\) entries, the first at \(4, 600\)"
     ):
         neuc_mds(da.from_array(bad, chunks=300), 2)
     with pytest.raises(
         InputError, match=r"unknown chunk sizes; call D\.compute_chunk_sizes"
     ):
         neuc_mds(lazy[lazy[:, 0] >= 0], 2)
-    for shape, said in (
-        ((6, 5), "not square: 6 × 5"),
-        ((1, 1), "D has 1 objects"),
-    ):
+    for shape, said in (((6, 5), "D is 6 × 5"), ((1, 1), "D is 1 × 1")):
         with pytest.raises(InputError, match=said):
             neuc_mds(da.zeros(shape), 1)
 

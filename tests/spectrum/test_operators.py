@@ -57,9 +57,9 @@ def test_the_quadratic_form_is_an_inner_product_with_the_matrix(library):
 
 
 def test_norms_beyond_double_precision_are_refused():
-    with pytest.raises(InputError, match="overflow"):
+    with pytest.raises(InputError, match="too large"):
         _ = DenseGram(1e200 * (1 - np.eye(2))).sq_norm
-    with pytest.raises(InputError, match="underflow"):
+    with pytest.raises(InputError, match="too small"):
         _ = DenseGram(1e-200 * (1 - np.eye(2))).sq_norm
 
 
@@ -67,17 +67,6 @@ def test_a_single_precision_copy_is_made_only_if_allowed_and_needed():
     assert DenseGram(hollow()).single_error == 1e-7
     assert DenseGram(hollow(), working_copy=False).single() is None
     assert DenseGram(hollow().astype("float32")).single_error == 1e-6
-
-
-def test_a_copy_that_is_kept_is_multiplied_again():
-    gram = DenseGram(hollow(), keep_copy=True)
-    block = np.eye(37)[:, :2]
-    with gram.single() as multiply:
-        first = multiply(block)
-    copy = gram.copy
-    with gram.single() as multiply:
-        np.testing.assert_array_equal(multiply(block), first)
-    assert gram.copy is copy
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -185,7 +185,6 @@ def compare(
         squared=squared,
         symmetrize=symmetrize,
         weights=weights,
-        keep_copy="refined" in methods,
         callback=callback,
     )
     components = checked_size(n_components, problem.n)

@@ -34,7 +34,7 @@ from neucmds.refine.starts import (
 from neucmds.refine.tiles import Tiles
 from neucmds.spectrum.exact import MAX_DENSE
 from neucmds.spectrum.operators.dense import DenseGram
-from neucmds.spectrum.solve import solve_roughly
+from neucmds.spectrum.solve import START_TOL, solve_for
 
 Floats = npt.NDArray[np.float64]
 
@@ -275,7 +275,7 @@ def _fit(
     """Start from eigenvectors of the filled matrix and descend on the weighted STRESS."""
     gram = DenseGram(d)
     tiles = Tiles.of(d, "squared", weights=weights)
-    spectrum = solve_roughly(gram, components, "neuc+")
+    spectrum = solve_for(gram, components, "neuc+", tol=START_TOL)
     start_of = partial(eigenvector_start, spectrum, gram.diagonal())
     descend = partial(minimize, tiles, limits=limits)
     if isinstance(components, int) or gram.n > MAX_DENSE:

@@ -45,7 +45,7 @@ from neucmds.refine.starts import (
 from neucmds.refine.tiles import Tiles
 from neucmds.spectrum.geometry import canonical
 from neucmds.spectrum.operators.dense import DenseGram
-from neucmds.spectrum.solve import solve_roughly
+from neucmds.spectrum.solve import solve_for
 
 # Up to this many coordinates there are several starts.
 FEW_COORDINATES = 10
@@ -222,7 +222,7 @@ class Search:
         )
         self.gram = DenseGram(values)
         if completed is None or not self.is_smaller:
-            self.spectrum = solve_roughly(self.gram, components, "refined")
+            self.spectrum = solve_for(self.gram, components, "refined")
         self.squared = completed or self._squared(components, rng)
 
     def lowest(self, components: Size) -> Refined:

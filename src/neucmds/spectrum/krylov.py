@@ -60,7 +60,7 @@ def solve(
     *,
     solver: str = "auto",
     tol: float = 1e-7,
-    random_state: Any = None,
+    random_state: Any = 0,
 ) -> Spectrum:
     """Compute the eigenpairs that a selection rule keeps, and others that have converged.
 
@@ -78,8 +78,8 @@ def solve(
     tol : float
         Largest ‖Bu − λu‖ of a kept pair, relative to the largest kept |λ|; pairs that are tiny
         beside that are known to a share of their own size (`search.allowed_residuals`).
-    random_state : int, RandomState or None
-        Draws the first block; None is the seed 0.
+    random_state : int or RandomState
+        Draws the first block.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def solve(
     block, capacity = basis_sizes(gram, n_wanted)
     if capacity < 2 * n_wanted + 5 * block:
         return full_spectrum(gram)
-    seed = check_random_state(0 if random_state is None else random_state)
+    seed = check_random_state(random_state)
     # A generator draws faster.
     rng = np.random.default_rng(seed.randint(2**31))
     attempts: list[tuple[AbstractContextManager[Multiply], float]] = [
@@ -118,8 +118,6 @@ def solve(
             basis = KrylovBasis(rows, multiply, rng, precision)
             basis.inject(block)
             converged = search(gram, basis, rule, n_wanted, tol)
-        # The float32 copy is freed before the finish.
-        del multiply
         basis.multiply = gram.matmat
         spectrum = _finished(gram, basis, rule, n_wanted, tol)
         if converged and spectrum.converged:

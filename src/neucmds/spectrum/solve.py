@@ -25,9 +25,8 @@ def solve_for(
     components: Size | list[Size],
     methods: str | Sequence[str],
     *,
-    solver: str = "auto",
     tol: float = EIGENPAIR_TOL,
-    random_state: Any = None,
+    random_state: Any = 0,
 ) -> Spectrum:
     """Compute the eigenpairs that a method selects from, or each of several, for one or several k.
 
@@ -56,12 +55,6 @@ def solve_for(
         gram,
         rule,
         max(total_of(size) for size in sizes),
-        solver=solver,
         tol=tol,
         random_state=random_state,
     )
-
-
-def solve_roughly(gram: Gram, components: Size, method: str) -> Spectrum:
-    """Compute eigenpairs for a start."""
-    return solve_for(gram, components, method, tol=START_TOL, random_state=0)

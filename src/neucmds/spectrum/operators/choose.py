@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -36,11 +37,7 @@ def lazy_operator(
     """
     if isinstance(D, Gram):
         return D
-    shape: tuple[int, ...] = getattr(D, "shape", ())
     if not is_dask(D):
-        if len(shape) == 2 and shape[0] == shape[1] > 1:
-            # Before D is touched: it may be squared in place later.
-            _room_beside_vectors(int(shape[0]), n_components, D)
         return None
     chunks = lazy_dissimilarity(D, squared=squared, labels=labels)
     checked_size(n_components, len(chunks))
@@ -58,37 +55,30 @@ def feature_operator(
     """Return D between features, stored if it fits and else computed in every pass."""
     space = FeatureGram(features, metric, squared=squared, callback=callback)
     room = _room_beside_vectors(space.n, n_components, space.points)
-    fits = room is None or _dense_bytes(space.n, space.dtype, space.xp) <= room
-    if fits:
+    if _dense_bytes(space.n, space.dtype, space.xp) <= room:
         return DenseGram(space.dense())
     return space
 
 
-def dense_operator(
-    sq_dissimilarity: Array, n_components: Any, *, keep_copy: bool = False
-) -> DenseGram:
+def dense_operator(sq_dissimilarity: Array, n_components: Any) -> DenseGram:
     """Return a D that is in memory behind its operator, with a float32 copy if there is room."""
     n = int(sq_dissimilarity.shape[0])
     room = _room_beside_vectors(n, n_components, sq_dissimilarity)
-    fits = room is None or 4 * n**2 <= room
-    return DenseGram(sq_dissimilarity, working_copy=fits, keep_copy=keep_copy)
+    return DenseGram(sq_dissimilarity, working_copy=4 * n**2 <= room)
 
 
-def _room_beside_vectors(n: int, n_components: Any, like: Any) -> int | None:
-    """Return the memory that is left beside the solver's vectors, which must fit; None: unknown."""
-    on_device = free_memory(like)
-    free = memory.available_memory() if on_device is None else on_device
+def _room_beside_vectors(n: int, n_components: Any, like: Any) -> float:
+    """Return the memory that is left beside the solver's vectors, which must fit."""
+    free = free_memory(like) or memory.available_memory() or math.inf
     k = total_of(checked_size(n_components, n))
     # The basis has 6k vectors or more, and as much again is made of them.
     vectors = 8 * n * (8 * max(k, 30) + 100)
-    if free is not None and vectors > free:
+    if vectors > free:
         raise InputError(
             f"{n} objects and {k} coordinates need {memory.format_bytes(vectors)} beyond D, but "
             f"{memory.format_bytes(free)} are free; ask for fewer coordinates, pass D as float32 "
             "or as a file, or use LandmarkNeucMDS."
         )
-    if free is None:
-        return None
     return free - vectors
 
 
@@ -96,18 +86,11 @@ def is_store(value: Any) -> bool:
     """Tell whether a value is a matrix outside memory: a map, or sliceable and no known array."""
     if isinstance(value, np.memmap):
         return True
-    return (
-        all(hasattr(value, name) for name in ("shape", "dtype", "__getitem__"))
-        # zarr arrays and HDF5 datasets; tables, sparse matrices and arrays have more to them.
-        and not any(
-            hasattr(value, name)
-            for name in ("index", "tocsr", "__array_ufunc__")
-        )
-        and not any(
-            hasattr(value, name)
-            for name in ("__array_namespace__", "__dlpack__", "ids")
-        )
-    )
+    # zarr arrays and HDF5 datasets; tables, sparse matrices and arrays have more to them.
+    more = ("index", "tocsr", "__array_ufunc__", "__dlpack__", "ids")
+    return all(
+        hasattr(value, name) for name in ("shape", "dtype", "__getitem__")
+    ) and not any(hasattr(value, name) for name in more)
 
 
 def lazy_if_large(D: Any) -> Any:
@@ -127,9 +110,8 @@ def lazy_if_large(D: Any) -> Any:
     wide = (
         np.float32 if store.dtype in (np.float16, np.float32) else np.float64
     )
-    free = memory.available_memory()
-    fits = free is None or _dense_bytes(int(store.shape[0]), wide, np) <= free
-    if fits:
+    free = memory.available_memory() or math.inf
+    if _dense_bytes(int(store.shape[0]), wide, np) <= free:
         return D
     return from_store(store)
 

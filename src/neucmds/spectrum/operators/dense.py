@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import cached_property
 
 import numpy as np
@@ -20,18 +19,12 @@ from neucmds.backend.arrays import (
 from neucmds.backend.blas import symmetric_times
 from neucmds.backend.threads import parallel_map
 from neucmds.spectrum.operators.gram import Floats, Gram, Indices, Result
-from neucmds.spectrum.operators.single_precision import (
-    Multiply,
-    Products,
-    rounded,
-)
 
 
 class DenseGram(Gram):
     """B = −½CDC for a checked, squared D in memory, which is only read.
 
-    `working_copy` allows a float32 copy, half the memory of a float64 D; `keep_copy` keeps it for
-    the next solver, else it is dropped before the finish.
+    `working_copy` allows a float32 copy, half the memory of a float64 D.
     """
 
     def __init__(
@@ -39,16 +32,13 @@ class DenseGram(Gram):
         sq_dissimilarity: Array,
         *,
         working_copy: bool = True,
-        keep_copy: bool = False,
     ) -> None:
         self.sq_dissimilarity = sq_dissimilarity
         self.working_copy = working_copy
-        self.keep_copy = keep_copy
         self.xp = namespace(sq_dissimilarity)
         self.n = int(sq_dissimilarity.shape[0])
         self.dtype = sq_dissimilarity.dtype
         self.device = sq_dissimilarity.device
-        self.copy: Products | None = None
 
     def rows(self, rows: slice) -> Array:
         """Return a view of these rows of D."""
@@ -111,11 +101,3 @@ class DenseGram(Gram):
         return (
             arrays.free_memory(self.sq_dissimilarity) or 0
         ) >= 6 * self.n**2
-
-    def single(self) -> AbstractContextManager[Multiply] | None:
-        """Return the context with products in single precision, of the copy kept if there is."""
-        if not (self.rounds and self.keep_copy):
-            return super().single()
-        if self.copy is None:
-            self.copy = rounded(self)
-        return self.copy()

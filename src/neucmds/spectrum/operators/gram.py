@@ -17,6 +17,7 @@ from neucmds.backend.cuda_kernels import row_moments
 from neucmds.problem.validation import refuse_range
 from neucmds.spectrum.operators.single_precision import (
     Multiply,
+    Products,
     rounded,
     stored_product,
 )
@@ -153,13 +154,18 @@ class Gram(ABC):
         """Relative error of products in single precision; BLAS adds that of summing n terms."""
         return ROUNDED_ERROR if self.rounds else STORED_ERROR
 
+    @cached_property
+    def _copy(self) -> Products:
+        """Products with a float32 copy of B, which is kept for a descent."""
+        return rounded(self)
+
     def single(self) -> AbstractContextManager[Multiply] | None:
         """Return the context with products in single precision, None where these do not pay.
 
         Blocks of columns and their images are float64.
         """
         if self.rounds:
-            return rounded(self)()
+            return self._copy()
         if self.dtype == self.xp.float32:
             return nullcontext(partial(stored_product, self))
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.backend.arrays import Array, asarray_like, to_numpy
+from neucmds.backend.arrays import Array, to_numpy
 from neucmds.spectrum.operators.gram import Gram
 
 Floats = npt.NDArray[np.float64]
@@ -30,25 +30,15 @@ def outlying_entries(
 
     Of each object only the largest entry is considered: others of it appear once that is corrected.
     """
-    xp = gram.xp
 
-    def extremes(rows: slice, part: Array) -> Floats:
+    def extremes(_: slice, part: Array) -> Floats:
         """Return the column, the entry and the mean of the others, of every row."""
-        wide = xp.astype(part, xp.float64, copy=False)
-        size = xp.abs(wide)
-        column = xp.argmax(size, axis=1)
-        index = (
-            asarray_like(np.arange(size.shape[0]), wide, dtype=xp.int64)
-            * gram.n
-            + column
-        )
-        entry = xp.take(xp.reshape(wide, (-1,)), index)
-        rest = (xp.sum(size, axis=1) - xp.abs(entry)) / max(1, gram.n - 2)
-        columns = [
-            to_numpy(values).astype(np.float64)
-            for values in (column, entry, rest)
-        ]
-        return np.stack(columns, axis=1)
+        values = to_numpy(part).astype(np.float64, copy=False)
+        size = np.abs(values)
+        column = size.argmax(axis=1)
+        entry = values[np.arange(column.size), column]
+        rest = (size.sum(axis=1) - np.abs(entry)) / max(1, gram.n - 2)
+        return np.stack([column, entry, rest], axis=1)
 
     largest = np.concatenate(gram.on_each(extremes))
     typical = float(np.median(largest[:, 2]))

@@ -153,7 +153,6 @@ def embed(
                 **reading,
                 weights=read_weights(weights),
                 missing=missing,
-                keep_copy=method == "refined",
                 callback=callback,
             )
             n = problem.n

@@ -79,7 +79,6 @@ def report(
             symmetrize=symmetrize,
             weights=read_weights(weights),
             missing=missing,
-            keep_copy=True,
             callback=callback,
         )
         embedding = neuc_mds(

@@ -103,7 +103,6 @@ def write_report(
             symmetrize=symmetrize,
             weights=weights,
             missing=missing,
-            keep_copy=True,
         )
         findings = gather(
             embedding, problem, replicates, random_state, callback
