@@ -124,7 +124,7 @@ REFUSED = [
     *[
         (
             lambda _, name=name: neuc_mds(D, 2, **{name: X}),
-            f"^{name}=array.*… is an array; pass",
+            rf"^{name}=array.*\.\.\..* is an array; pass",
         )
         for name in (
             "method",
@@ -250,7 +250,7 @@ REFUSED = [
             ({"landmarks": "grid"}, "landmarks='grid' must be"),
             (
                 {"landmarks": np.ones((N, 9), bool)},
-                "landmarks=array.*… must be",
+                r"landmarks=array.*\.\.\..* must be",
             ),
             ({"placement": "best"}, "placement='best' is unknown"),
             ({"method": "best"}, "method='best' is unknown"),

@@ -7,6 +7,7 @@ A message marks a parameter by `option`, so that ``str(error)`` spells it in Pyt
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Callable
 
 __all__ = [
@@ -23,8 +24,6 @@ __all__ = [
 # A marked parameter: its name and value, each after a private-use character, which no file name or
 # label holds by accident.
 _MARKED = re.compile("\ue000([a-z_]+)\ue001([^\ue002]*)\ue002")
-# Characters of a value inside a message.
-LONGEST = 80
 
 
 def option(name: str, *value: object) -> str:
@@ -43,9 +42,7 @@ def option(name: str, *value: object) -> str:
     >>> str(InputError(f"pass {option('symmetrize', True)} to average."))
     'pass symmetrize=True to average.'
     """
-    text = "".join(re.sub(r"\n\s*", " ", repr(each)) for each in value)
-    if len(text) > LONGEST:
-        text = f"{text[: LONGEST - 1]}…"
+    text = "".join(re.sub(r"\n\s*", " ", reprlib.repr(each)) for each in value)
     return f"\ue000{name}\ue001{text}\ue002"
 
 

@@ -69,11 +69,13 @@ def _below(r: float) -> float:
     )
 
 
-def _check_share(c: float) -> None:
+def _cut(c: float, share: float) -> float:
+    """Depth that cuts a share off one end, when c of all eigenvalues are kept."""
     if not 0.0 <= c <= 1.0:
         raise InputError(
             f"c is {c}; pass the share of eigenvalues kept, k/n, between 0 and 1."
         )
+    return float(brentq(lambda r: _tail(r) - share, 0.0, 2.0, xtol=1e-15))
 
 
 def classical_cut(c: float) -> float:
@@ -97,10 +99,7 @@ def classical_cut(c: float) -> float:
     >>> classical_cut(0.5)
     2.0
     """
-    _check_share(c)
-    if c >= 0.5:
-        return 2.0
-    return float(brentq(lambda r: _tail(r) - c, 0.0, 2.0, xtol=1e-15))
+    return _cut(c, min(c, 0.5))
 
 
 def neuc_cut(c: float) -> float:
@@ -123,8 +122,7 @@ def neuc_cut(c: float) -> float:
     >>> neuc_cut(1.0)
     2.0
     """
-    _check_share(c)
-    return float(brentq(lambda r: 2.0 * _tail(r) - c, 0.0, 2.0, xtol=1e-15))
+    return _cut(c, c / 2)
 
 
 def classical_error(c: float, n: int) -> float:

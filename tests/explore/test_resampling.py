@@ -100,7 +100,6 @@ def test_replicates_are_matched_by_name():
         ),
         ({"n_boot": 0}, "n_boot"),
         ({"resample": "boot"}, "must be 'bootstrap' or 'jackknife'"),
-        ({"resample": []}, "holds no replicate"),
         (
             {"resample": [np.zeros((3, 3))]},
             "a replicate has 3 objects, but D has 24",

@@ -81,21 +81,14 @@ def hop_distances(
             f"the {n_neighbors}-nearest-neighbour graph falls into {n_parts} components, the "
             f"largest of {shown} objects; raise n_neighbors, or pass connect=True."
         )
-    if n_parts > 1:
-        distances = rows
-        if not precomputed:
-            distances = cdist(rows, rows)
-        _join(graph, distances)
-    return np.asarray(dijkstra((graph + graph.T).tocsr(), unweighted=True))
-
-
-def _join(graph: sparse.lil_array, distances: Floats) -> None:
-    """Add the shortest edge out of the smallest part until there is only one part."""
-    n_parts, part = connected_components(graph, directed=False)
+    if n_parts > 1 and not precomputed:
+        rows = cdist(rows, rows)
     while n_parts > 1:
+        # The shortest edge out of the smallest part.
         inside = np.flatnonzero(part == np.argmin(np.bincount(part)))
-        outside = np.setdiff1d(np.arange(part.size), inside)
-        block = distances[np.ix_(inside, outside)]
+        outside = np.setdiff1d(np.arange(n), inside)
+        block = rows[np.ix_(inside, outside)]
         i, j = np.unravel_index(int(np.argmin(block)), block.shape)
         graph[inside[i], outside[j]] = 1
         n_parts, part = connected_components(graph, directed=False)
+    return np.asarray(dijkstra((graph + graph.T).tocsr(), unweighted=True))

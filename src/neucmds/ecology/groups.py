@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -26,8 +26,7 @@ from neucmds.problem.dense import as_squares
 from neucmds.problem.names import Labels, row_names
 
 Floats = npt.NDArray[np.float64]
-Members = npt.NDArray[np.bool_]
-Rule = Callable[[Floats, Sequence[Members]], Floats]
+Parts = Sequence[npt.NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +118,13 @@ def dispersion(
     sq_d = to_numpy(squares).astype(np.float64)
     sq_d = sq_d[np.ix_(rows, rows)]
     parts = [member == group for group in range(levels.size)]
-    to_center = _to_center(sq_d, parts, centers[center])
+    sq_distances = centers[center](sq_d, parts)
+    rounding = 1e-12 * float(np.abs(sq_d).max())
+    negative = int(np.sum(sq_distances < -rounding))
+    if negative:
+        message = f"{negative} negative squared distances to a center were set to zero."
+        warnings.warn(NeucmdsWarning(message), stacklevel=2)
+    to_center = np.sqrt(np.maximum(sq_distances, 0.0))
     means = np.array([to_center[part].mean() for part in parts])
     residuals = to_center - means[member]
     largest = math.sqrt(float(np.abs(sq_d).max()))
@@ -168,18 +173,7 @@ def _f_statistic(values: Floats, member: npt.NDArray[np.intp]) -> float:
     return float(between / between_freedom / (within / within_freedom))
 
 
-def _to_center(sq_d: Floats, parts: Sequence[Members], rule: Rule) -> Floats:
-    """Return distances to the centers of groups, zero where their square is negative."""
-    sq_distances = rule(sq_d, parts)
-    rounding = 1e-12 * float(np.abs(sq_d).max())
-    negative = int(np.sum(sq_distances < -rounding))
-    if negative:
-        message = f"{negative} negative squared distances to a center were set to zero."
-        warnings.warn(NeucmdsWarning(message), stacklevel=3)
-    return np.sqrt(np.maximum(sq_distances, 0.0))
-
-
-def _to_centroids(sq_d: Floats, parts: Sequence[Members]) -> Floats:
+def _to_centroids(sq_d: Floats, parts: Parts) -> Floats:
     """Compute squared distances to the centroids of groups from D."""
     sq_distances = np.empty(len(sq_d))
     for part in parts:
@@ -188,7 +182,7 @@ def _to_centroids(sq_d: Floats, parts: Sequence[Members]) -> Floats:
     return sq_distances
 
 
-def _to_medians(sq_d: Floats, parts: Sequence[Members]) -> Floats:
+def _to_medians(sq_d: Floats, parts: Parts) -> Floats:
     """Compute squared distances to spatial medians: the positive minus the negative part."""
     b = centered_gram(sq_d)
     lam, vectors = np.linalg.eigh((b + b.T) / 2)

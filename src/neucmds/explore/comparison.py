@@ -16,7 +16,7 @@ from neucmds.ecology import cailliez, lingoes
 from neucmds.embedding import Embedding
 from neucmds.embedding.build import from_descent
 from neucmds.errors import InputError, option
-from neucmds.explore.quality import Quality, measure
+from neucmds.explore.quality import FULL_UP_TO, Quality, measure
 from neucmds.fitting import embed_spectrum, fit
 from neucmds.form import Form
 from neucmds.options import ALL_METHODS, Callback, Options, as_seed, notify
@@ -43,13 +43,10 @@ REFINED_LOSSES = {
 }
 CORRECTIONS = {"cailliez": cailliez, "lingoes": lingoes}
 COMPARED = (*ALL_METHODS, *REFINED_LOSSES, *CORRECTIONS, "smacof")
-# Most objects of those that take longest: about half a minute on one core.
-MOST_OBJECTS = 2000
+# SMACOF takes longest: about half a minute of this many objects, on one core.
 MOST_OBJECTS_OF_SMACOF = 1000
-# Random starts of SMACOF, of which the best is taken.
+# Its random starts, of which the best is taken.
 SMACOF_STARTS = 2
-# Iterations of each.
-SMACOF_ITERATIONS = 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,11 +186,21 @@ def compare(
     )
     components = checked_size(n_components, problem.n)
     if isinstance(n_components, GOALS):
-        components = _chosen_for_all(problem, n_components, seed)
+        # One number for all methods: as "neuc+" would choose.
+        chosen = fit(
+            problem, Options(n_components, "neuc+", random_state=seed)
+        )
+        components = chosen.requested
     left_out = _left_out(problem, methods)
     methods = [name for name in methods if name not in left_out]
     start = time.perf_counter()
-    spectrum = _shared_spectrum(problem, components, methods, seed, callback)
+    spectrum = None
+    selecting = [name for name in methods if name in ALL_METHODS]
+    if selecting:
+        notify(callback, f"computing the spectrum of {problem.n:,} objects")
+        spectrum = solve_for(
+            problem.gram, components, selecting, random_state=seed
+        )
     spectrum_seconds = time.perf_counter() - start
     rows = []
     for method in methods:
@@ -220,12 +227,6 @@ def compare(
     )
 
 
-def _chosen_for_all(problem: Dense, goal: float | str, seed: Any) -> int:
-    """Choose one number of coordinates for several methods: as "neuc+" would."""
-    options = Options(goal, "neuc+", random_state=seed)
-    return fit(problem, options).requested
-
-
 def _left_out(problem: Dense, methods: Sequence[str]) -> dict[str, str]:
     """Tell which methods cannot be compared on a problem, and why."""
     n = problem.n
@@ -235,7 +236,7 @@ def _left_out(problem: Dense, methods: Sequence[str]) -> dict[str, str]:
         if method == "smacof":
             most = MOST_OBJECTS_OF_SMACOF
         elif method not in ALL_METHODS:
-            most = MOST_OBJECTS
+            most = FULL_UP_TO
         if n > most:
             reasons[method] = (
                 f"{n:,} objects take too long; at most {most:,} are compared."
@@ -251,21 +252,6 @@ def _left_out(problem: Dense, methods: Sequence[str]) -> dict[str, str]:
     return reasons
 
 
-def _shared_spectrum(
-    problem: Dense,
-    components: Size,
-    methods: Sequence[str],
-    seed: Any,
-    callback: Callback | None,
-) -> Spectrum | None:
-    """Compute the eigenpairs that the methods of `neuc_mds` select from, if any of them does."""
-    methods = [name for name in methods if name in ALL_METHODS]
-    if not methods:
-        return None
-    notify(callback, f"computing the spectrum of {problem.n:,} objects")
-    return solve_for(problem.gram, components, methods, random_state=seed)
-
-
 def _embedded(
     problem: Dense,
     spectrum: Spectrum | None,
@@ -275,10 +261,16 @@ def _embedded(
     seed: Any,
 ) -> Embedding:
     """Embed by one of `COMPARED`."""
-    if method in REFINED_LOSSES or (
-        method == "refined" and problem.weights is not None
-    ):
-        return embed_by_loss(problem, components, method, curvature, seed)
+    if method in REFINED_LOSSES:
+        options = Options(
+            components,
+            loss=REFINED_LOSSES[method],
+            curvature=curvature,
+            random_state=seed,
+        )
+        return fit(problem, options)
+    if method == "refined" and problem.weights is not None:
+        return fit(problem, Options(components, random_state=seed))
     if spectrum is not None and method in ALL_METHODS:
         return embed_spectrum(problem, spectrum, components, method)
     gram = dense_gram(problem, method)
@@ -306,14 +298,12 @@ def _smacof(problem: Dense, k: int, seed: Any) -> Embedding:
     with warnings.catch_warnings():
         # Of new defaults, which are not used here.
         warnings.simplefilter("ignore", FutureWarning)
-        coordinates, _, iterations = smacof(
+        coordinates, _ = smacof(
             np.sqrt(d),
             n_components=k,
             n_init=SMACOF_STARTS,
-            max_iter=SMACOF_ITERATIONS,
             normalized_stress=False,
             random_state=seed,
-            return_n_iter=True,
         )
     end = Refined(
         coordinates=coordinates,
@@ -321,23 +311,7 @@ def _smacof(problem: Dense, k: int, seed: Any) -> Embedding:
         loss=PairLoss("squared"),
         value=math.nan,
         history=(),
-        converged=iterations < SMACOF_ITERATIONS,
+        converged=True,
         relative_gradient=math.nan,
     )
     return from_descent(problem, end, k, method="smacof", solver="smacof")
-
-
-def embed_by_loss(
-    problem: Dense,
-    components: Size,
-    method: str,
-    curvature: float | Literal["auto"],
-    seed: Any = 0,
-) -> Embedding:
-    """Embed by "refined", or by one of `REFINED_LOSSES`."""
-    options = Options(components, random_state=seed)
-    if method in REFINED_LOSSES:
-        options = replace(
-            options, loss=REFINED_LOSSES[method], curvature=curvature
-        )
-    return fit(problem, options)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from neucmds.backend.arrays import to_numpy
 from neucmds.errors import InputError, option
-from neucmds.explore.diagnosis import FULL_UP_TO
+from neucmds.explore.quality import FULL_UP_TO
 from neucmds.fitting import embed_spectrum
 from neucmds.options import CLOSED_FORMS, Callback, check_parameters, notify
 from neucmds.prepared import prepare, refuse_weights

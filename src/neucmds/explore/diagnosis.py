@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import eps, to_numpy
+from neucmds.explore.quality import FULL_UP_TO
 from neucmds.options import Callback, as_seed, notify
 from neucmds.place.dimension import (
     LEAST_OBJECTS,
@@ -18,6 +19,7 @@ from neucmds.place.dimension import (
     scan_dimensions,
 )
 from neucmds.prepared import prepare, refuse_weights
+from neucmds.problem.components import MOST_CHOSEN
 from neucmds.spectrum.krylov import solve
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.operators.outliers import Outliers, outlying_entries
@@ -27,11 +29,6 @@ from neucmds.theory import suggest_k
 
 # All triples are examined among this many objects, drawn from more.
 TRIPLES_AMONG = 400
-# Up to here all eigenvalues are computed (2 s), of more objects as many of the largest, to a
-# tolerance for which single precision suffices: errors of λ are its square.
-FULL_UP_TO = 2000
-EIGENPAIRS = 100
-EIGENPAIR_TOL = 1e-5
 
 
 @dataclass(frozen=True)
@@ -275,14 +272,14 @@ def _outer_spectrum(gram: Gram) -> Spectrum:
 
     def rule(ends: Spectrum) -> Selection:
         by_size = np.argsort(-np.abs(ends.values), kind="stable")
-        kept = by_size[:EIGENPAIRS]
+        kept = by_size[:MOST_CHOSEN]
         if ends.values[-1] < 0:  # decides whether D is Euclidean
             kept = np.append(kept, ends.values.size - 1)
         kept = np.unique(kept)
         kept = kept[np.abs(ends.values[kept]) > ends.null_level]
         return Selection(kept, ends.values[kept])
 
-    return solve(gram, rule, EIGENPAIRS, tol=EIGENPAIR_TOL, random_state=0)
+    return solve(gram, rule, MOST_CHOSEN, random_state=0)
 
 
 def _negative_share(ends: Spectrum, unknown: int) -> float:

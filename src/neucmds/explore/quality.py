@@ -25,8 +25,9 @@ Ids = npt.NDArray[np.intp]
 # many drawn at random: the share below a quantile is then known to ±0.0004.
 SAMPLED_PAIRS = 8_000_000
 NEIGHBORS = 10
-# Objects drawn for `neighbors_kept` if there are more: the share is then known to ±0.01.
-NEIGHBOR_OBJECTS = 2000
+# What takes long is of all objects up to this many: the whole spectrum (2 s), other losses (half a
+# minute), the nearest of each object (of more, the share among as many is known to ±0.01).
+FULL_UP_TO = 2000
 
 
 @dataclass(frozen=True)
@@ -283,8 +284,8 @@ def measure(problem: Dense, coordinates: Array, form: Form) -> Quality:
     rng = np.random.default_rng(0)
     share = SAMPLED_PAIRS / math.comb(max(2, n), 2)
     objects = np.arange(n)
-    if n > NEIGHBOR_OBJECTS:
-        drawn = rng.choice(n, NEIGHBOR_OBJECTS, replace=False)
+    if n > FULL_UP_TO:
+        drawn = rng.choice(n, FULL_UP_TO, replace=False)
         objects = np.sort(drawn)
     center = _center(problem)
     sums = np.zeros(4)

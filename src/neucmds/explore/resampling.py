@@ -137,8 +137,6 @@ def bootstrap(
         if callback is not None:
             callback(step, total, "replicates")
         clouds.append(_aligned(whole, fit_options, ids, replicate))
-    if not clouds:
-        raise InputError(f"{option('resample')} holds no replicate.")
     return Bootstrap(whole, np.stack(clouds))
 
 
