@@ -42,7 +42,6 @@ from neucmds.place.neighbors import roughly_nearest, sq_ranks
 from neucmds.place.new_rows import sq_rows
 from neucmds.place.recipe import Recipe
 from neucmds.place.rules import Placement
-from neucmds.problem.calls import Called
 from neucmds.problem.metrics import Metric, refuse_undefined
 
 Indices = npt.NDArray[np.intp]
@@ -123,11 +122,6 @@ class LandmarkFit:
         """The rule that places objects."""
         assert self.embedding.placement is not None
         return self.embedding.placement
-
-    @property
-    def _called(self) -> Called | None:
-        """The user's function, if objects are compared by one."""
-        return getattr(self.metric, "called", None)
 
     # Comparing objects with landmarks
 
@@ -402,7 +396,7 @@ class LandmarkFit:
 
     def _keys(self, rows: Array) -> list[int]:
         """Return a number for every row by what it holds, the same in either precision."""
-        items = getattr(self._called, "items", None)
+        items = getattr(self.metric, "items", None)
         if items is not None:
             return [
                 crc32(joblib.hash(items[int(i)]).encode()) for i in rows[:, 0]
@@ -483,10 +477,10 @@ class LandmarkFit:
             return 1, max(
                 BLOCK_ELEMENTS, min(2**27, (free_memory(like) or 0) // 160)
             )
-        if self._called is None:
-            return thread_count(n_jobs), BLOCK_ELEMENTS
-        # It runs in processes.
-        return 1, BLOCK_ELEMENTS
+        # A user's function runs in processes.
+        if self.metric is not None and self.metric.by_pairs:
+            return 1, BLOCK_ELEMENTS
+        return thread_count(n_jobs), BLOCK_ELEMENTS
 
     def _row_width(self, rows: Array) -> int:
         """Entries of a row, or of all that an object is compared with at a time."""

@@ -15,7 +15,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
+from scipy.spatial.distance import cdist, squareform
 from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import PAIRWISE_BOOLEAN_FUNCTIONS
 from sklearn.neighbors import VALID_METRICS
@@ -31,7 +31,7 @@ from neucmds.backend.arrays import (
 )
 from neucmds.backend.cuda_kernels import between
 from neucmds.errors import InputError, option
-from neucmds.problem.calls import Called
+from neucmds.problem.calls import call_pairs
 from neucmds.problem.files import one_line
 from neucmds.problem.validation import tolerance, working_dtype
 
@@ -92,11 +92,9 @@ class Metric:
         return isinstance(self.metric, str) and self.metric in INNER_METRICS
 
     @property
-    def called(self) -> Called | None:
-        """The user's function, if it is called pair by pair."""
-        if isinstance(self.metric, Called):
-            return self.metric
-        return None
+    def by_pairs(self) -> bool:
+        """Whether it is a user's function that is called pair by pair."""
+        return callable(self.metric) and is_numpy(self.points)
 
     def numbered(self, items: Sequence[Any]) -> tuple[Array, Metric]:
         """Return features that stand for objects of any kind, and the metric on them."""
@@ -110,15 +108,13 @@ class Metric:
 
     def taking(self, new: Sequence[Any]) -> tuple[Metric, Array]:
         """Return the metric with new objects of any kind, and the rows that number them."""
-        called = self.called
-        if called is None or called.items is None:
+        if self.items is None:
             raise InputError(
                 "rows of numbers were fitted; pass new objects as numbers (m, d)."
             )
-        items = [*called.items, *new]
-        rows = np.arange(len(called.items), len(items), dtype=np.float64)
-        known = replace(called, items=items)
-        return replace(self, metric=known), rows[:, None]
+        items = [*self.items, *new]
+        rows = np.arange(len(self.items), len(items), dtype=np.float64)
+        return replace(self, items=items), rows[:, None]
 
     def estimated(self, features: Array) -> Metric:
         """Add the arguments that depend on all features: variances or covariances."""
@@ -152,10 +148,7 @@ class Metric:
         xp = namespace(some)
         kept = xp.astype(some, working_dtype(some), copy=False)
         fitted = replace(self.estimated(features), squared=squared)
-        if callable(self.metric) and is_numpy(kept):
-            called = Called(self.metric, self.params, self.items)
-            fitted = replace(fitted, metric=called, params={})
-        elif not callable(self.metric):
+        if not callable(self.metric):
             fitted._refuse_unknown(kept)
         if fitted.inner:
             origin = xp.mean(xp.astype(kept, xp.float64), axis=0)
@@ -220,7 +213,13 @@ class Metric:
         xp = namespace(rows)
         if self.inner:
             return xp.sqrt(self.squares(rows, cols))
-        if callable(self.metric):
+        if self.by_pairs and np.array_equal(rows, cols):
+            i, j = np.triu_indices(len(rows), 1)
+            made = squareform(self.paired(rows, rows, i, j), checks=False)
+        elif self.by_pairs:
+            i, j = np.indices((len(rows), len(cols))).reshape(2, -1)
+            made = self.paired(rows, cols, i, j).reshape(len(rows), -1)
+        elif callable(self.metric):
             made = self.metric(rows, cols, **self.params)
         elif is_numpy(rows):
             made = _pairwise(self.metric, self.params, rows, cols)
@@ -248,15 +247,24 @@ class Metric:
 
     def paired(self, rows: Array, cols: Array, i: Any, j: Any) -> Array:
         """Dissimilarities by a user's function of listed pairs: row i of some with col j."""
-        if self.called is None:
+        if not self.by_pairs:
             xp = namespace(rows)
             block = self.dissimilarities(
                 xp.take(rows, i, axis=0), xp.take(cols, j, axis=0)
             )
             return xp.linalg.diagonal(block)
-        made = self.called.listed(rows, cols, i, j)
+        function = partial(self.metric, **self.params)
+        x = self._objects(rows)
+        y = self._objects(cols)
+        made = call_pairs(function, x, y, i, j, self.name)
         self._refuse_negative(made)
         return made
+
+    def _objects(self, rows: Array) -> list[Any]:
+        """Return what the user's function takes for each row."""
+        if self.items is None:
+            return list(rows)
+        return [self.items[int(number)] for number in rows[:, 0]]
 
     def squares_to(self, new: Array) -> Array:
         """Squared dissimilarities of new feature rows to the fitted ones."""
@@ -269,7 +277,7 @@ class Metric:
         """
         sizes = [len(some) for some in ids]
         ready = self.prepare(new)
-        if self.called is not None:
+        if self.by_pairs:
             rows = np.arange(len(ids)).repeat(sizes)
             made = self.paired(ready, self.points, rows, np.concatenate(ids))
             if self.squared:

@@ -27,9 +27,6 @@ TOLERANCE = sqrt(np.finfo(np.float64).eps)
 # this share of triangles is closed: .3 and more among neighbours in up to ten dimensions.
 LOCAL_DENSITY = 0.05
 LOCAL = 0.2
-# Fewer objects are not asked, nor those of which one has a pair with more than this share.
-LOCAL_OBJECTS = 50
-HUB = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,12 +284,7 @@ def _edges(left: Any, right: Any, length: Any) -> tuple[Any, Labels]:
 def _warn_of_edges(pairs: Pairs) -> None:
     """Warn of pairs that look like edges between neighbours: many triangles are closed."""
     degrees = pairs.degrees
-    density = degrees.mean() / pairs.n
-    if (
-        density > LOCAL_DENSITY
-        or pairs.n < LOCAL_OBJECTS
-        or degrees.max() > HUB * pairs.n
-    ):
+    if degrees.mean() > LOCAL_DENSITY * pairs.n:
         return
     known = (pairs.graph() > 0).astype(np.int64)
     closed = (known @ known).multiply(known).sum()

@@ -138,11 +138,9 @@ class FeatureGram(Gram):
     def dense(self) -> Array:
         """Return D itself, on the squared scale, for a D that fits in memory."""
         everyone = range(self.n)
-        if self.fitted.called is not None:
+        if self.fitted.by_pairs:
             out = self.fitted.squares(self.points, self.points)
-            refuse_undefined(
-                out, self.fitted.called.__name__, everyone, everyone
-            )
+            refuse_undefined(out, self.fitted.name, everyone, everyone)
             return out
         out = arrays.empty_like(self.points, (self.n, self.n))
         for rows, cols, tile in self._tiles():
