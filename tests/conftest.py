@@ -17,7 +17,6 @@ SLOW_FILES = (
     "refine/test_starts.py",
     "spectrum/test_stress.py",
     "spectrum/test_blocked.py",
-    "problem/test_chunked_rows.py",
     "spectrum/test_cluster.py",
     "spectrum/test_features.py",
     "problem/test_metric_registry.py",

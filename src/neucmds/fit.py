@@ -128,9 +128,8 @@ def neuc_mds(
         their loss is twice that of the fitted ones. "refined" always samples large graphs, by
         default 32 pairs per object and coordinate for the squared loss, 16 for the others, at least
         100 per object. A function metric is called for n·n_pairs/2 pairs, including those with the
-        landmarks that the fit starts from, plus 8 % held-out pairs that measure the fit. Pairs of
-        dask features are found on the workers, and fitted on the client in about 230 bytes per
-        pair.
+        landmarks that the fit starts from, plus 8 % held-out pairs that measure the fit. Dask
+        features are gathered on the client, where pairs take about 230 bytes each.
     squared : bool, default=False
         False: D holds plain dissimilarities, as in scikit-learn, scikit-bio and R.
         True: D holds squared dissimilarities, the paper's D, and may be negative.

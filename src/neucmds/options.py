@@ -18,7 +18,6 @@ from neucmds.problem.containers import as_real
 from neucmds.problem.dense import Dense
 from neucmds.problem.metrics import Metric
 from neucmds.problem.pairs import Pairs
-from neucmds.problem.sampled_pairs import LEAST_PAIRS
 from neucmds.problem.validation import refuse_range
 from neucmds.refine.descent import Limits, Start
 from neucmds.refine.losses import LOSSES
@@ -97,8 +96,8 @@ PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "max_iter": (_is_count, "must be a whole number of at least 1"),
     "n_init": (_is_count, "must be a whole number of at least 1"),
     "n_pairs": (
-        lambda value: _is_count(value) and value >= LEAST_PAIRS,
-        f"must be a whole number of at least {LEAST_PAIRS}; about 32 per coordinate are good",
+        _is_count,
+        "must be a whole number of at least 1; about 32 per coordinate are good",
     ),
     "callback": (callable, "must be a function, or None"),
 }

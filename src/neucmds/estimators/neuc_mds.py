@@ -22,7 +22,6 @@ from neucmds.errors import InputError
 from neucmds.estimators.transformer import SignedTransformer
 from neucmds.fit import embed
 from neucmds.fitting import warn_of_surprises
-from neucmds.problem.chunked_rows import ChunkedRows
 from neucmds.problem.containers import (
     as_objects,
     refuse_networkx,
@@ -151,8 +150,6 @@ class NeucMDS(SignedTransformer):
         metric = self._bound_metric()
         if not isinstance(metric, Metric):
             return None
-        if is_dask(features) and self.n_pairs is not None:
-            return ChunkedRows.of(features, metric)
         if isinstance(features, list):
             features, metric = metric.numbered(features)
         elif is_dask(features):

@@ -50,6 +50,8 @@ RELATIVE_POWER = 0.3
 def embed_features(features: Array, options: Options) -> Embedding:
     """Embed rows of features from about `n_pairs` pairs per row; many start from two levels."""
     metric: Metric = options.metric
+    if is_dask(features):
+        features = to_numpy(features)
     n = int(features.shape[0])
     components = checked_size(options.n_components, n)
     n_pairs = _pair_count(n, components, options)
@@ -57,8 +59,8 @@ def embed_features(features: Array, options: Options) -> Embedding:
         advice = f"lower {option('n_pairs', n_pairs)}"
         count = n * min(n, n_pairs // 2)
         require_pair_memory(count, n, total_of(components), advice)
-    # Calls of a user's function, and chunks of workers, are fetched for the curvature alone.
-    costly = callable(metric.metric) or is_dask(features)
+    # Calls of a user's function are made for the curvature alone.
+    costly = callable(metric.metric)
     many = (
         n >= max(MANY, least_landmarks(total_of(components)))
         and options.init is None

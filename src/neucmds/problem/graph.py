@@ -214,48 +214,41 @@ def _both_orders(
 def _networkx_lengths(graph: Any, weight: str | None) -> Any:
     """Lengths of the edges of a networkx graph, nodes in its order, as a sparse array.
 
-    An edge is as long as its attribute `weight` says, else "length", else 1; None: 1 each. A
-    warning counts edges without `weight`, unless no edge has a length by any usual name.
+    An edge is as long as its attribute `weight` says, or "length" if no edge has "weight", else 1;
+    None: 1 each. A warning counts edges without it, unless no edge has a length by any usual name.
     """
-    number = {node: position for position, node in enumerate(graph.nodes)}
-    i = [number[node] for node, _ in graph.edges()]
-    j = [number[node] for _, node in graph.edges()]
-    lengths = np.ones(len(i))
-    if weight is not None:
-        edges = [attributes for *_, attributes in graph.edges(data=True)]
-        _check_attributes(edges, weight)
-        values = [
-            attributes.get(weight, attributes.get("length", 1))
-            for attributes in edges
-        ]
-        try:
-            lengths = np.array(values, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"lengths of edges must be numbers ({error})."
-            ) from error
-    return sparse.coo_array(
-        (lengths, (i, j)), shape=(len(number), len(number))
+    from networkx import (  # type: ignore[import-untyped]
+        to_scipy_sparse_array,
     )
 
-
-def _check_attributes(edges: list[dict[str, Any]], weight: str) -> None:
-    """Refuse a weight that no edge has, and warn where edges have other lengths."""
+    edges = [attributes for *_, attributes in graph.edges(data=True)]
     names = set().union(*edges)
-    lacking = sum(weight not in attributes for attributes in edges)
     advice = (
         f"'weight' in {option('metric_params')} must be one of "
         f"{listed(sorted(map(repr, names)))}, or None for edges of length 1."
     )
-    if weight not in (*names, "weight"):
+    if weight not in (*names, "weight", None):
         raise InputError(f"no edge has {weight!r}; {advice}")
-    if lacking and names & {weight, "length", "cost", "distance"}:
+    lacking = sum(weight not in attributes for attributes in edges)
+    used = weight
+    if weight == "weight" and lacking == len(edges):
+        used = "length"
+    usual = names & {weight, "length", "cost", "distance"}
+    if weight is not None and lacking and usual:
         warnings.warn(
-            f"{lacking} of {len(edges)} edges have no {weight!r}, and count by their 'length', "
-            f"else as 1; {advice}",
+            f"{lacking} of {len(edges)} edges have no {weight!r}, and count by their 'length' if "
+            f"none has it, else as 1; {advice}",
             NeucmdsWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
+    try:
+        return to_scipy_sparse_array(
+            graph, weight=used, dtype=np.float64, format="coo"
+        )
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"lengths of edges must be numbers ({error})."
+        ) from error
 
 
 def all_paths(graph: Graph) -> Floats:

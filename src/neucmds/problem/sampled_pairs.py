@@ -20,11 +20,9 @@ from sklearn.utils.random import sample_without_replacement
 from neucmds.backend.arrays import (
     Array,
     asarray_like,
-    is_dask,
     namespace,
     to_numpy,
 )
-from neucmds.problem.chunked_rows import ChunkedRows
 from neucmds.problem.metrics import Metric, refuse_undefined
 from neucmds.problem.neighbor_search import Found, Search, nearest_rows
 from neucmds.problem.pairs import Pairs, make_pairs
@@ -33,8 +31,6 @@ from neucmds.problem.validation import refuse_range
 Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]
 
-# Pairs per object, at least.
-LEAST_PAIRS = 10
 # How much wider every ring is than the one before, counted in objects.
 WIDER = 4
 # Objects that far partners are drawn from, at least, where near pairs do not count.
@@ -208,46 +204,25 @@ def feature_pairs(
 ) -> PairSample:
     """Choose pairs of feature rows that stand for all of them, and compute their dissimilarities.
 
-    Features are of NumPy, of dask (compared on the workers) or of another library (on its device).
-    The metric is one of the registry, or for NumPy and dask one of
-    `sklearn.neighbors.NearestNeighbors`; a callable takes two rows of these, and two blocks of rows
-    of other libraries. For more than 20,000 rows of NumPy pynndescent finds 98 % of the nearest, if
-    it is installed and knows the metric. All objects are compared with `n_landmarks`, for a start.
+    Features are of NumPy or of another library (compared on its device). The metric is one of the
+    registry, or for NumPy one of `sklearn.neighbors.NearestNeighbors`; a callable takes two blocks
+    of rows of other libraries. For more than 20,000 rows of NumPy pynndescent finds 98 % of the
+    nearest, if it is installed and knows the metric. All objects are compared with `n_landmarks`,
+    for a start.
     """
     n = int(features.shape[0])
     rng = check_random_state(random_state)
     sampling = Sampling.of(n, n_pairs, loss, rng)
     landmarks = np.sort(sampling.drawn[:n_landmarks])
-    nearest: Search
-    if is_dask(features):
-        rows = ChunkedRows.of(features, metric).persisted()
-        features = rows.features
-        metric = rows.metric
-        nearest = rows.nearest
-        to_landmarks = rows.to(_taken(features, landmarks))
-        # On the workers, all at once.
-        to_far = rows.to(
-            _taken(features, sampling.sources),
-            sampling.numbers[sampling.window],
-        )
-        blocks = (to_far[objects] for objects, _ in sampling.members())
-    else:
-        metric = Metric.of(metric).estimated(features)
-        nearest = nearest_rows(features, metric, random_state=rng)
-        to_landmarks = metric.fitted_to(_taken(features, landmarks)).between(
-            features
-        )
-        blocks = (
-            metric.fitted_to(_taken(features, partners)).between(
-                _taken(features, objects)
-            )
-            for objects, partners in sampling.members()
-        )
+    metric = Metric.of(metric).estimated(features)
+    to_landmarks = metric.fitted_to(_taken(features, landmarks)).between(
+        features
+    )
     refuse_undefined(to_landmarks, metric.name, range(n), landmarks)
     far = []
-    for block, (objects, partners) in zip(
-        blocks, sampling.members(), strict=True
-    ):
+    for objects, partners in sampling.members():
+        space = metric.fitted_to(_taken(features, partners))
+        block = space.between(_taken(features, objects))
         xp = namespace(block)
         i = asarray_like(
             np.repeat(objects, partners.size), block, dtype=xp.int64
@@ -258,6 +233,7 @@ def feature_pairs(
         far.append(
             (i, j, xp.astype(xp.reshape(block, (-1,)), xp.float64, copy=False))
         )
+    nearest = nearest_rows(features, metric, random_state=rng)
     pairs = drawn_pairs(sampling, far, nearest)
     lengths = to_numpy(to_landmarks).astype(np.float64, copy=False)
     checks = list(_checked_rows(features, metric, rng))
@@ -348,9 +324,7 @@ def _pair_of(n: int, number: Ints) -> tuple[Ints, Ints]:
 
 
 def _taken(features: Array, rows: Ints) -> Array:
-    """Return some rows, in memory."""
-    if is_dask(features):
-        return np.asarray(features[rows].compute())
+    """Return some rows."""
     xp = namespace(features)
     return xp.take(
         features, asarray_like(rows, features, dtype=xp.int64), axis=0
