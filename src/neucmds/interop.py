@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from importlib import import_module
 from typing import Any
 
 from neucmds.backend.arrays import to_numpy
 from neucmds.embedding import Embedding
+from neucmds.problem.files import require_pandas
 
 __all__ = ["to_frame", "to_skbio"]
 
@@ -31,7 +31,7 @@ def to_frame(embedding: Embedding) -> Any:
     >>> list(emb.to_frame().columns)
     ['axis1', 'axis2_neg']
     """
-    pandas = _require("pandas", "cli")
+    pandas = require_pandas("to_frame")
     coordinates = to_numpy(embedding.coordinates)
     return pandas.DataFrame(
         coordinates, embedding.labels, embedding.axis_names
@@ -66,8 +66,13 @@ def to_skbio(embedding: Embedding) -> Any:
     >>> emb.to_skbio().samples.shape
     (3, 2)
     """
-    skbio = _require("skbio", "skbio")
-    pandas = _require("pandas", "cli")
+    try:
+        import skbio
+    except ImportError as error:
+        raise ImportError(
+            "this needs scikit-bio: pip install 'neucmds[skbio]'."
+        ) from error
+    pandas = require_pandas("to_skbio")
     names = list(embedding.axis_names)
     negative = embedding.signature[1]
     if negative:
@@ -92,12 +97,3 @@ def to_skbio(embedding: Embedding) -> Any:
         sample_ids=list(samples.index),
         proportion_explained=share,
     )
-
-
-def _require(module: str, extra: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f"this needs {module}: pip install 'neucmds[{extra}]'."
-        ) from error

@@ -18,7 +18,6 @@ from neucmds.prepared import prepare, refuse_weights
 from neucmds.problem.components import (
     GOALS,
     MOST_CHOSEN,
-    Size,
     checked_size,
     spaced_ks,
     total_of,
@@ -168,7 +167,10 @@ def stress_curve(
     for method in methods:
         check_parameters({"method": method})
     notify(callback, f"computing the spectrum of {problem.n:,} objects")
-    spectrum = _spectrum(problem.gram, sizes, methods)
+    if problem.n <= FULL_UP_TO:
+        spectrum = full_spectrum(problem.gram)
+    else:
+        spectrum = solve_for(problem.gram, sizes, methods, random_state=0)
     stress: dict[str, tuple[float, ...]] = dict.fromkeys(methods, ())
     for components in sizes:
         notify(callback, f"k = {total_of(components)}")
@@ -183,17 +185,6 @@ def stress_curve(
         spectrum.complete,
         spectrum.values,
     )
-
-
-def _spectrum(
-    gram: Gram,
-    sizes: list[Size],
-    methods: Sequence[str],
-) -> Spectrum:
-    """Compute all eigenpairs, or of many objects those that the methods select from."""
-    if gram.n <= FULL_UP_TO:
-        return full_spectrum(gram)
-    return solve_for(gram, sizes, methods, tol=1e-6, random_state=0)
 
 
 def _classical_stress(gram: Gram, spectrum: Spectrum) -> tuple[float, ...]:
