@@ -138,26 +138,6 @@ class TestPictures:
         )
 
     @pytest.mark.slow
-    def test_pdf_is_the_same_in_every_run(self, run, here, matrix):
-        contents = []
-        for _ in range(2):
-            assert (
-                run(
-                    "stress-curve",
-                    matrix,
-                    "--k-max",
-                    3,
-                    "--plots",
-                    "pdf",
-                    "--force",
-                ).code
-                == 0
-            )
-            contents.append((here / "gaps-neucmds" / "curve.pdf").read_bytes())
-        assert contents[0].startswith(b"%PDF")
-        assert contents[0] == contents[1]
-
-    @pytest.mark.slow
     @pytest.mark.parametrize(("k", "plots"), [(1, "svg"), (2, "none")])
     def test_arrows_come_with_their_numbers(
         self, run, here, named_csv, sites, k, plots
@@ -361,7 +341,7 @@ class TestGraph:
         "options", [[], ["--landmarks", 60]], ids=["paths", "landmarks"]
     )
     def test_many_nodes_are_measured_on_a_sample(self, run, here, options):
-        n = 1600
+        n = 2100
         edges = [
             f"n{i},n{i + s},1" for i in range(n) for s in (1, 40) if i + s < n
         ]
@@ -381,7 +361,7 @@ class TestGraph:
         assert found.code == 0, found.err
         assert (found.document["n"], found.document["measured_objects"]) == (
             n,
-            1500,
+            2000,
         )
         assert found.document["r2"] > 0.9
         rows = _rows(here / "edges-neucmds" / "coordinates.csv")

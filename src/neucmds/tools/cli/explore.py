@@ -69,13 +69,10 @@ def diagnose(
             f"{outlying(diagnosis, squared, diagnosis.labels)}. One outlier can dominate the fit: "
             "correct it, or leave it blank and embed with --missing ignore."
         )
-    arguments = {"-": "FILE"}.get(file, file)
-    if metric != opt.DEFAULTS["metric"]:
-        arguments += f" --metric {metric}"
-    say(_advice(diagnosis, arguments))
+    say(_advice(diagnosis))
 
 
-def _advice(diagnosis: Diagnosis, arguments: str) -> str:
+def _advice(diagnosis: Diagnosis) -> str:
     share = percent(diagnosis.negative_share)
     if not diagnosis.complete:
         share = f"about {share}"
@@ -86,8 +83,8 @@ def _advice(diagnosis: Diagnosis, arguments: str) -> str:
     if diagnosis.euclidean:
         text = "D is Euclidean: classical MDS loses nothing."
     if diagnosis.scan is not None and diagnosis.held_out_r2 > 0:
-        return f"{text} Next: neucmds embed {arguments} -k {diagnosis.suggested_k}"
-    return f"{text} Choose k by its STRESS. Next: neucmds stress-curve {arguments}"
+        return f"{text} Next: neucmds embed FILE -k {diagnosis.suggested_k}"
+    return f"{text} Choose k by its STRESS. Next: neucmds stress-curve FILE"
 
 
 def compare(

@@ -107,9 +107,4 @@ def _harmless(cell: Any) -> Any:
 
 def save_figure(ax: Any, file: BinaryIO, kind: str) -> None:
     """Write the figure of a picture to a binary file."""
-    import matplotlib as mpl
-
-    # The same result gives the same file: no date, and ids that do not depend on the run.
-    dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    with mpl.rc_context({"svg.hashsalt": "neucmds"}):
-        ax.figure.savefig(file, format=kind, metadata=dates.get(kind, {}))
+    ax.figure.savefig(file, format=kind)

@@ -62,8 +62,6 @@ def project(
     force: Force = False,
 ) -> None:
     """Place new objects in a saved embedding."""
-    if output == Path("-"):
-        output = None
     written = [path for path in (output, plot) if path is not None]
     for path in written:
         check_new(path, overwrite=force)
@@ -121,13 +119,11 @@ def _fits(fitted: Embedding, new: Any, coordinates: Any) -> dict[str, Any]:
         coordinates, to_numpy(fitted.coordinates), sq_new
     )
     missed = np.nansum(residuals**2, axis=1)
-    around = sq_new - np.nanmean(sq_new, axis=1, keepdims=True)
-    norm = np.nansum(sq_new**2, axis=1)
-    spread = np.nansum(around**2, axis=1)
-    return {
-        "normalized_stress": missed / np.where(norm > 0, norm, 1.0),
-        "r2": 1 - missed / np.where(spread > 1e-28 * norm, spread, np.nan),
-    }
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return {
+            "normalized_stress": missed / np.nansum(sq_new**2, axis=1),
+            "r2": 1 - np.nanmean(residuals**2, axis=1) / np.nanvar(sq_new, 1),
+        }
 
 
 def _drawn(

@@ -17,11 +17,9 @@ from neucmds.problem.dense import Dense
 from neucmds.tools.cli.options import PICTURES
 from neucmds.tools.cli.outputs import Outputs, named_rows
 from neucmds.tools.plots import plot_scree, plot_shepard, plot_spectrum
-from neucmds.tools.plots.spectra import spectrum_of
+from neucmds.tools.plots.spectra import MOST_COMPLETE, spectrum_of
 from neucmds.tools.report.words import axis_table
 
-# Objects measured where D is not stored: a million pairs.
-MEASURED_OBJECTS = 1500
 DESCRIBED = "n method loss floor curvature mean_distance requested k signature squared weights"
 FOUND_BY = "eigenvalues converged solver"
 TABLES = ("axes", "centroids", "coordinates", "envfit", "objects", "species")
@@ -61,10 +59,10 @@ class Result:
         """Measure an embedding against D of all objects, or of some where D is not stored."""
         measured = embedding
         rows = np.arange(embedding.n)
-        if embedding.n > MEASURED_OBJECTS:
+        if embedding.n > MOST_COMPLETE:
             rng = np.random.default_rng(seed)
             rows = np.sort(
-                rng.choice(embedding.n, MEASURED_OBJECTS, replace=False)
+                rng.choice(embedding.n, MOST_COMPLETE, replace=False)
             )
             measured = embedding[rows]
         problem = prepare_some(data, rows, **reading)

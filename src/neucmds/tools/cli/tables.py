@@ -15,8 +15,8 @@ from neucmds.explore import ComparedMethod, StressCurves
 from neucmds.problem.components import NComponents
 from neucmds.tools.cli.console import visible
 from neucmds.tools.cli.results import Result
+from neucmds.tools.plots.figures import with_minus
 from neucmds.tools.report.words import (
-    CONVENTIONS,
     COUNTED,
     LISTED,
     count,
@@ -100,17 +100,9 @@ def facts(result: Result) -> list[tuple[str, str]]:
 def _axes(result: Result) -> str:
     """Say how much each axis explains."""
     embedding = result.embedding
-    wholes: dict[str, str] = {}
-    for (
-        name,
-        share,
-    ) in embedding.shares.items():  # alike where no eigenvalue is negative
-        wholes.setdefault(_listed(share, percent), CONVENTIONS[name])
-    if wholes:
-        parts = [
-            f"{shares} of the {whole}" for shares, whole in wholes.items()
-        ]
-        text = f"; they have {'; '.join(parts)}"
+    if "trace" in embedding.shares:
+        values = embedding.shares["trace"]
+        text = f"; shares of the trace: {_listed(values, percent)}"
     elif np.isfinite(embedding.explained).any():
         text = f"; R² lost without each: {_listed(embedding.explained, short)}"
     else:
@@ -121,7 +113,7 @@ def _axes(result: Result) -> str:
 
 
 def _listed(values: Any, write: Callable[[float], str]) -> str:
-    texts = [write(value).replace("-", "−") for value in values[:LISTED]]
+    texts = [with_minus(write(value)) for value in values[:LISTED]]
     if len(values) > LISTED:
         texts.append("…")
     return ", ".join(texts)

@@ -19,10 +19,8 @@ GROUP_COLOURS = (
     "#CC79A7", "#000000", "#882255", "#999933", "#332288",
 )  # fmt: skip
 GROUP_MARKERS = "os^Dv<>PX*"
-# Groups with names of their own; smaller ones share the last.
+# Groups with names of their own, smaller ones share the last; more whole numbers are numbers.
 MAX_GROUPS = 30
-# So many different whole numbers at most are groups.
-MAX_NUMBERED_GROUPS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +66,7 @@ def as_colours(color: Any, n: int) -> Colours:
     if values.dtype.kind in "iuf":
         different = values.dropna().unique()
         whole = (different % 1 == 0).all()
-        if different.size > MAX_NUMBERED_GROUPS or not whole:
+        if different.size > MAX_GROUPS or not whole:
             return Colours(numbers=values.to_numpy(np.float64))
         values = values.astype("Int64")
     names = values.astype("string")

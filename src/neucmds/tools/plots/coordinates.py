@@ -31,10 +31,8 @@ if TYPE_CHECKING:
 
 # Objects that are named unasked.
 MOST_NAMED = 60
-# Largest p of a variable that is drawn strongly.
+# Largest p of a variable that is drawn strongly, and share of points outside an ellipse.
 SIGNIFICANT = 0.05
-# Share of a normal distribution inside an ellipse.
-LEVEL = 0.95
 
 
 def plot_coordinates(
@@ -55,7 +53,7 @@ def plot_coordinates(
     embedding : Embedding
     color : sequence of length n, optional
         A category or a number for each object. Numbers get a colour bar, categories a legend;
-        whole numbers with at most 20 different values count as categories. Objects without a value
+        whole numbers with at most 30 different values count as categories. Objects without a value
         (None, NaN) are grey.
     axes : (int, int), default=(1, 2)
         Which axes, counted from 1. `default_axes` names the pairs worth a picture.
@@ -219,15 +217,9 @@ def _title(embedding: Embedding) -> str:
     if method == "refined":
         method += f" ({embedding.loss})"
     title = f"{method}, k = {embedding.k}: {positive} positive, {negative} negative"
-    title += figures.curvature_note(embedding)
     if math.isnan(embedding.r2):
         return title
-    title += ", R²"
-    if embedding.k > 2:
-        title += f" of all {embedding.k} axes"
-    if embedding.landmarks is not None:
-        title += " of the landmarks"
-    return f"{title} {figures.with_minus(f'{embedding.r2:.3g}')}"
+    return f"{title}, R² of all {figures.with_minus(f'{embedding.r2:.3g}')}"
 
 
 def _set_aspect(ax: Axes) -> bool:
@@ -305,7 +297,7 @@ def _draw_ellipse(ax: Axes, points: Floats, colour: str) -> None:
     if values[0] <= 1e-12 * values[1]:
         return
     # The χ² distribution of two degrees of freedom has its quantiles in closed form.
-    radius = math.sqrt(-2 * math.log1p(-LEVEL))
+    radius = math.sqrt(-2 * math.log(SIGNIFICANT))
     width, height = 2 * radius * np.sqrt(values)
     angle = math.degrees(math.atan2(vectors[1, 0], vectors[0, 0]))
     centre = points.mean(axis=0)

@@ -149,11 +149,7 @@ def plot_scree(
     ax.margins(y=0.1)
     ax.set_xlabel("eigenvalue, by magnitude")
     ax.set_ylabel("share of the trace of B in %")
-    title = "Scree plot"
-    if spectrum.complete and lam.size > first:
-        rest = figures.percent(1 - lam[:first].sum() / trace)
-        title += f"; the other {lam.size - first:,} together {rest}"
-    figures.set_title(ax, title)
+    figures.set_title(ax, "Scree plot")
     figures.legend_below(ax, 4)
     return ax
 

@@ -29,18 +29,17 @@ from neucmds.explore import (
 from neucmds.explore.comparison import COMPARED
 from neucmds.options import ALL_METHODS, Callback, notify
 from neucmds.place.dimension import among
-from neucmds.problem.components import spaced_ks
+from neucmds.problem.components import MOST_CHOSEN
 from neucmds.problem.dense import Dense
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.tools.plots.shepard import (
     SampledPairs,
+    on_scale,
     sampled_pairs,
     sq_fitted_of,
 )
 from neucmds.tools.plots.spectra import MOST_COMPLETE
 
-# Numbers of coordinates at which every method is fitted and measured in full.
-LADDER = spaced_ks(100, dense_up_to=2, points=5)
 # Objects that are listed: the nearest of each, the worst ones.
 LISTED = 10
 
@@ -96,12 +95,13 @@ def gather(
         return Findings(embedding, **parts)
     sample = _sample(problem, random_state)
     ladder = []
-    for k in LADDER:
-        if k < sample.n:
-            notify(callback, f"every method at k = {k}")
-            ladder.append(
-                compare(sample, k, ALL_METHODS, random_state=random_state)
-            )
+    k = 1
+    while k < min(sample.n, MOST_CHOSEN):
+        notify(callback, f"every method at k = {k}")
+        ladder.append(
+            compare(sample, k, ALL_METHODS, random_state=random_state)
+        )
+        k *= 2
     k = max(1, embedding.requested)
     parts |= {
         "diagnosis": diagnose(problem, **seeded),
@@ -116,7 +116,7 @@ def gather(
 def nearest_of(
     embedding: Embedding, problem: Dense
 ) -> dict[str, npt.NDArray[Any]]:
-    """Find the nearest objects of each by D and by D̂, with D and D̂ of these pairs, squared.
+    """Find the nearest objects of each by D and by D̂, with D and D̂ of these pairs.
 
     −1 stands for an object where fewer are known.
     """
@@ -137,14 +137,19 @@ def nearest_of(
         ):
             given[rows] = np.take_along_axis(sq_given, near[rows], axis=1)
     objects = np.arange(embedding.n)[:, None]
-    return {
-        "byGiven": np.where(np.isfinite(given_of_given), by_given, -1),
-        "byFitted": by_fitted,
+    squares = {
         "givenOfGiven": given_of_given,
         "fittedOfGiven": sq_fitted_of(embedding, objects, by_given),
         "givenOfFitted": given_of_fitted,
         "fittedOfFitted": sq_fitted_of(embedding, objects, by_fitted),
     }
+    nearest = {
+        "byGiven": np.where(np.isfinite(given_of_given), by_given, -1),
+        "byFitted": by_fitted,
+    }
+    for name, values in squares.items():
+        nearest[name] = on_scale(values, embedding.squared)
+    return nearest
 
 
 def _sample(problem: Dense, random_state: int) -> Dense:

@@ -2,8 +2,7 @@
 (() => {
   const data = JSON.parse(document.getElementById("data-json").textContent);
   const by = (id) => document.getElementById(id);
-  const KINDS = { f4: Float32Array, u1: Uint8Array, u2: Uint16Array, u4: Uint32Array };
-  const NONE = { u2: 65535, u4: 4294967295 };
+  const KINDS = { f4: Float32Array, i4: Int32Array };
 
   function unpack(packed) {
     const text = atob(packed.data);
@@ -42,7 +41,8 @@
       return false;
     }
   })();
-  const MOST_SVG = data.mostSvg;
+  // WebGL draws more points than this: SVG is slow.
+  const MOST_SVG = 3000;
   const scatter = (count) => (count > MOST_SVG && hasWebGL ? "scattergl" : "scatter");
 
   function axis(title, more = {}) {
@@ -209,7 +209,6 @@
   const near = data.nearest && Object.fromEntries(
     Object.entries(data.nearest).map(([key, v]) => [key, v && v.data ? unpack(v) : v])
   );
-  const noId = data.nearest ? NONE[data.nearest.byGiven.kind] : -1;
   const state = { x: 0, y: 1, colour: -1, chosen: null };
 
   function extent(values) {
@@ -250,7 +249,7 @@
     const value = (i) => {
       if (!column) return "";
       const v = column.values[i];
-      const shown = column.order ? (v === 255 ? "–" : column.order[v]) : number(v);
+      const shown = column.order ? (v < 0 ? "–" : column.order[v]) : number(v);
       return `<br>${plain(column.title)}: ${plain(shown)}`;
     };
     return {
@@ -284,7 +283,7 @@
           },
         }
       ));
-      const gone = all.filter((i) => column.values[i] === 255);
+      const gone = all.filter((i) => column.values[i] < 0);
       if (gone.length) traces.push(points(gone, { name: "no value", marker: grey }));
       return traces;
     }
@@ -467,8 +466,8 @@
   }
 
   function nearestIds(table, i) {
-    const m = near.count;
-    return [...table.subarray(i * m, (i + 1) * m)].filter((j) => j !== noId);
+    const m = table.length / data.n;
+    return [...table.subarray(i * m, (i + 1) * m)].filter((j) => j >= 0);
   }
 
   function cell(kind, text) {
@@ -492,7 +491,7 @@
       button.textContent = nameOf(j) + (others.includes(j) ? " ●" : "");
       button.addEventListener("click", () => choose(j));
       name.append(button);
-      const start = i * near.count + at;
+      const start = i * (near.byGiven.length / data.n) + at;
       row.append(name, cell("td", number(given[start], 3)), cell("td", number(fitted[start], 3)));
     });
     return [heading, table];
@@ -505,7 +504,7 @@
     const parts = [cell("h3", nameOf(i))];
     for (const column of columns) {
       const v = column.values[i];
-      const shown = column.order ? (v === 255 ? "–" : column.order[v]) : number(v);
+      const shown = column.order ? (v < 0 ? "–" : column.order[v]) : number(v);
       const line = cell("p", `${column.title}: ${shown}`);
       line.className = "soft";
       if (parts.length < 4) parts.push(line);

@@ -26,7 +26,7 @@ from neucmds.tools.plots.colours import (
 )
 from neucmds.tools.plots.coordinates import axis_label, default_axes
 from neucmds.tools.plots.figures import METHOD_STYLES, NEGATIVE, POSITIVE
-from neucmds.tools.plots.shepard import SampledPairs, on_scale
+from neucmds.tools.plots.shepard import SampledPairs
 from neucmds.tools.plots.spectra import (
     by_magnitude,
     is_seen,
@@ -41,8 +41,6 @@ Data = dict[str, Any]
 
 # Coordinates on the page: 50 of 2,000 objects take 0.5 MB.
 MOST_AXES = 50
-# WebGL draws more points than this: SVG is slow.
-MOST_SVG = 3000
 # Curves against k.
 MEASURED = ("normalized_stress", "r2", "neighbors_kept")
 
@@ -125,7 +123,6 @@ def _payload(found: Findings, metadata: Any, color_by: str | None) -> Data:
     embedding = found.embedding
     document: Data = {
         "n": embedding.n,
-        "mostSvg": MOST_SVG,
         "mostAxes": MOST_AXES,
         "names": embedding.labels,
         "squared": embedding.squared,
@@ -137,21 +134,25 @@ def _payload(found: Findings, metadata: Any, color_by: str | None) -> Data:
         "columns": _columns(found, metadata, color_by),
         "spectrum": _spectrum(found),
         "curves": _curves(found),
-        "nearest": _nearest(found),
+        "nearest": None,
         "stability": _stability(found),
         "scan": None,
         "pairs": None,
         "tenths": [],
         "worst": None,
     }
+    if found.nearest is not None:
+        document["nearest"] = {
+            name: _packed(values) for name, values in found.nearest.items()
+        }
     if found.diagnosis is not None and found.diagnosis.scan is not None:
         scan = found.diagnosis.scan
         document["scan"] = asdict(scan) | {"best": scan.best, "k": scan.k}
     if found.pairs is not None and found.errors is not None:
         pairs = found.pairs
         document["pairs"] = {
-            "left": _packed(pairs.left, "u4"),
-            "right": _packed(pairs.right, "u4"),
+            "left": _packed(pairs.left),
+            "right": _packed(pairs.right),
             "given": _packed(pairs.given),
             "fitted": _packed(pairs.fitted),
         }
@@ -237,8 +238,7 @@ def _columns(
         if colours.numbers is not None:
             column["numbers"] = _packed(colours.numbers)
         else:
-            # 255 where there is none.
-            column["groups"] = _packed(colours.codes, "u1")
+            column["groups"] = _packed(colours.codes)
             column["order"] = colours.groups
         columns.append(column)
     if found.errors is not None:
@@ -273,18 +273,6 @@ def _curves(found: Findings) -> Data | None:
     return document
 
 
-def _nearest(found: Findings) -> Data | None:
-    if found.nearest is None:
-        return None
-    packed: Data = {"count": found.nearest["byGiven"].shape[1]}
-    for name, values in found.nearest.items():
-        if name.startswith("by"):  # −1 becomes the largest number of the kind
-            packed[name] = _packed(values, "u4")
-        else:
-            packed[name] = _packed(on_scale(values, found.embedding.squared))
-    return packed
-
-
 def _worst(errors: PairErrors) -> Data:
     ids = [i for i in errors.worst(LISTED) if errors.of_object[i] > 0]
     return {
@@ -311,6 +299,7 @@ def _stability(found: Findings) -> Data | None:
     }
 
 
-def _packed(values: Any, kind: str = "f4") -> dict[str, str]:
+def _packed(values: Any) -> dict[str, str]:
+    kind = {"i": "i4", "f": "f4"}[np.asarray(values).dtype.kind]
     data = np.asarray(values).astype(kind).tobytes()
     return {"kind": kind, "data": base64.b64encode(data).decode()}

@@ -18,11 +18,6 @@ COUNTED = "objects are counted from 0"
 UNKNOWN = "–"
 # Entries of a list in a sentence.
 LISTED = 4
-# Sums that an eigenvalue is a share of.
-CONVENTIONS = {
-    "trace": "trace, the sum of all eigenvalues",
-    "positive": "sum of the positive ones (as vegan's capscale)",
-}
 
 
 def significant(value: float | None, digits: int = 4) -> str:
@@ -260,21 +255,11 @@ def _beyond_noise(diagnosis: Diagnosis) -> str:
 
 def paradox(curves: StressCurves) -> str:
     """Describe where more coordinates make classical MDS worse."""
-    last = f"{curves.last_k:,}"
     if curves.paradox:
         best = percent(curves.best_stress / curves.sq_norm)
-        text = "Dimensionality paradox: classical MDS is best at k = "
-        text += f"{curves.best_k} ({best} of ‖D‖²)"
-        end = percent(curves.last_stress / curves.sq_norm)
-        if curves.complete:
-            return f"{text} and gets worse from there, to {end} with all its {last} coordinates."
-        among = f"among the first {last} of its coordinates"
-        return f"{text} {among} and gets worse from there, to at least {end}."
-    if not curves.complete:
-        return f"Classical MDS gets better at least up to k = {last}; raise --k-max to see beyond."
-    if curves.last_k == 0:
-        return "Classical MDS has no coordinates here: no eigenvalue of B is positive."
-    return (
-        f"Classical MDS gets better up to k = {last}, all of its coordinates: no dimensionality "
-        "paradox here."
-    )
+        last = percent(curves.last_stress / curves.sq_norm)
+        return (
+            f"Dimensionality paradox: classical MDS is best at k = {curves.best_k} ({best} of "
+            f"‖D‖²) and gets worse from there, to {last} at k = {curves.last_k:,}."
+        )
+    return f"Classical MDS gets better up to k = {curves.last_k:,}: no dimensionality paradox."
