@@ -151,7 +151,7 @@ def test_pictures_and_the_page_tell_it(hyperbolic, tmp_path):
     assert told in emb.plot_shepard(D).get_title(loc="left")
     for one, said in (
         (emb, "hyperbolic, as trees and networks"),
-        (neuc_mds(D, 2), "0: flat"),
+        (neuc_mds(D, 2), "0 / (mean d)²: flat"),
     ):
         assert said in one.report(
             tmp_path / "a.html", overwrite=True

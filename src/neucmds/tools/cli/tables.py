@@ -77,7 +77,10 @@ def facts(result: Result) -> list[tuple[str, str]]:
         rows.append(("curvature", curvature_words(embedding)))
     stress = f"{significant(quality.stress)}, {percent(quality.normalized_stress)} of ‖D‖²"
     rows += [
-        ("R²", _r2(quality.r2)),
+        (
+            "R²",
+            f"{significant(quality.r2)} of the variance of the squared dissimilarities",
+        ),
         ("off by over 10 %", _off(result)),
         ("worst objects", _worst(result)),
         (
@@ -117,14 +120,6 @@ def _listed(values: Any, write: Callable[[float], str]) -> str:
     if len(values) > LISTED:
         texts.append("…")
     return ", ".join(texts)
-
-
-def _r2(r2: float) -> str:
-    if math.isnan(r2):
-        return "not defined: all dissimilarities are equal"
-    if r2 < 0:
-        return f"{significant(r2)}: worse than a constant for all pairs"
-    return f"{significant(r2)} of the variance of the squared dissimilarities"
 
 
 def _off(result: Result) -> str:

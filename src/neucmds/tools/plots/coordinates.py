@@ -19,7 +19,6 @@ from neucmds.tools.plots import figures
 from neucmds.tools.plots.colours import Colours, as_colours, look
 from neucmds.tools.plots.figures import (
     GUIDE,
-    NEGATIVE,
     POSITIVE,
     Floats,
     printable,
@@ -201,14 +200,11 @@ def two_axes(axes: Sequence[int], k: int) -> tuple[int, int]:
 
 
 def _label_axes(ax: Axes, embedding: Embedding, pair: tuple[int, int]) -> None:
-    signs = to_numpy(embedding.signs)
     for axis, drawn in zip(pair, (ax.xaxis, ax.yaxis), strict=True):
         if axis > embedding.k:
             drawn.set_ticks([])
             continue
         drawn.set_label_text(axis_label(embedding, axis))
-        if signs[axis - 1] < 0:
-            drawn.label.set_color(NEGATIVE)
 
 
 def _title(embedding: Embedding) -> str:
@@ -217,6 +213,7 @@ def _title(embedding: Embedding) -> str:
     if method == "refined":
         method += f" ({embedding.loss})"
     title = f"{method}, k = {embedding.k}: {positive} positive, {negative} negative"
+    title += figures.curvature_note(embedding)
     if math.isnan(embedding.r2):
         return title
     return f"{title}, R² of all {figures.with_minus(f'{embedding.r2:.3g}')}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 
 if TYPE_CHECKING:
@@ -104,6 +105,13 @@ def legend_below(ax: Axes, columns: int) -> None:
 def set_title(ax: Axes, title: str) -> None:
     """Put a title above the data, on the left."""
     ax.set_title(title, loc="left", fontsize=11).set_parse_math(False)
+
+
+def curvature_note(embedding: Embedding) -> str:
+    """Say how an embedding is curved, for a title; nothing where it is flat."""
+    if not embedding.curvature:
+        return ""
+    return f", curvature {with_minus(f'{embedding.curvature:.3g}')}"
 
 
 def with_minus(text: str) -> str:

@@ -84,7 +84,7 @@ def plot_shepard(
     unit = " (squared)" if pairs.squared else ""
     ax.set_xlabel(f"dissimilarity given{unit}")
     ax.set_ylabel(f"dissimilarity of the embedding{unit}")
-    what = f"{embedding.method}, k = {embedding.k}"
+    what = f"{embedding.method}, k = {embedding.k}{figures.curvature_note(embedding)}"
     figures.set_title(ax, f"Shepard plot, {what} ({pairs.drawn})")
     figures.legend_below(ax, 3)
     return ax

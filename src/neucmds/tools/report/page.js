@@ -148,7 +148,7 @@
     return [colour, SYMBOLS[marker]];
   };
   function drawCurve(id, what, title, extra = () => ({})) {
-    const { turning, here, ks } = data.curves;
+    const { here, ks } = data.curves;
     const percent = what === "r2" ? (v) => v : (v) => (v === null ? null : 100 * v);
     const unit = what === "r2" ? "" : " %";
     const traces = Object.entries(data.curves[what]).map(([method, values]) => ({
@@ -165,16 +165,8 @@
         line: { color: css("--text"), width: 1.2 } },
       hovertemplate: `this page, ${here.method}, k = %{x}: %{y:.4g}${unit}<extra></extra>`,
     });
-    const annotations = [];
-    if (what === "normalized_stress" && turning) {
-      annotations.push({
-        x: Math.log10(turning[0]), y: Math.log10(100 * turning[1]), ax: 18, ay: -78,
-        text: `classical turns<br>at k = ${turning[0]}`, arrowcolor: css("--soft"),
-        font: { size: 12, color: css("--text") }, bgcolor: css("--back"),
-      });
-    }
     return draw(id, traces, {
-      xaxis: ofK(), showlegend: false, annotations,
+      xaxis: ofK(), showlegend: false,
       yaxis: axis(title, extra(traces.flatMap((t) => t.y.filter((v) => v !== null)))),
     });
   }

@@ -202,7 +202,6 @@ def _spectrum(found: Findings) -> Data | None:
         "values": lam,
         "rank": ranks(lam),
         "kept": is_kept.astype(int),
-        "keptSigns": [(lam[is_kept] > 0).sum(), (lam[is_kept] < 0).sum()],
         "words": kept_words(embedding),
         "complete": found.diagnosis is not None and found.diagnosis.complete,
         "trace": embedding.info.trace,
@@ -251,14 +250,12 @@ def _columns(
 
 def _curves(found: Findings) -> Data | None:
     """Return measures of every method against k, and of the embedding of the page."""
-    curves = found.curves
-    if curves is None or found.quality is None:
+    if found.curves is None or found.quality is None:
         return None
     document: Data = {
         "ks": [rung.requested for rung in found.ladder],
         "here": found.quality.as_dict()
         | {"k": found.embedding.k, "method": found.embedding.method},
-        "turning": None,
     }
     for measure in MEASURED:
         document[measure] = {}
@@ -267,9 +264,6 @@ def _curves(found: Findings) -> Data | None:
                 getattr(rung[row.method].quality, measure)
                 for rung in found.ladder
             ]
-    if curves.paradox:
-        share = curves.best_stress / curves.sq_norm
-        document["turning"] = [curves.best_k, share]
     return document
 
 

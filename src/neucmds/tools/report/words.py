@@ -71,14 +71,12 @@ def object_name(labels: Sequence[str] | None, i: int) -> str:
 
 def curvature_words(embedding: Embedding) -> str:
     """Say what the curvature of an embedding means."""
+    text = with_minus(f"{embedding.curvature:.3g} / (mean d)²")
     if not embedding.curvature:
-        return "0: flat"
-    kind = (
-        "hyperbolic, as trees and networks"
-        if embedding.curvature < 0
-        else "spherical"
-    )
-    return f"{with_minus(f'{embedding.curvature:.3g}')} / (mean d)²: {kind}"
+        return f"{text}: flat"
+    if embedding.curvature < 0:
+        return f"{text}: hyperbolic, as trees and networks"
+    return f"{text}: spherical"
 
 
 def clean(value: Any) -> Any:
@@ -262,4 +260,6 @@ def paradox(curves: StressCurves) -> str:
             f"Dimensionality paradox: classical MDS is best at k = {curves.best_k} ({best} of "
             f"‖D‖²) and gets worse from there, to {last} at k = {curves.last_k:,}."
         )
+    if not curves.complete:
+        return f"Classical MDS gets better at least up to k = {curves.last_k:,}; raise --k-max."
     return f"Classical MDS gets better up to k = {curves.last_k:,}: no dimensionality paradox."
