@@ -107,7 +107,7 @@ class TestColumns:
             ("site,depth\n", "one line"),
             ("site,depth\na,1\nb,1,2\n", "Expected 2 fields in line 3, saw 3"),
             ("site\na,1,2\nb,1,2\n", "fewer names of columns than columns"),
-            (b"site,d\xe9pth\na,1\n", "UTF-8"),
+            (b"site,d\xe9pth\na,1\n", "utf-8"),
         ],
         ids=[
             "empty",

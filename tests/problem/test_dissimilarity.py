@@ -357,7 +357,7 @@ def test_labels_go_with_the_objects():
     assert "'a' names objects 0 and 1" in refusal(
         pd.DataFrame(SMALL, list("aacd"), list("aacd"))
     )
-    assert "another order" in refusal(frame[list(reversed(NAMES))])
+    assert "in the same order" in refusal(frame[list(reversed(NAMES))])
     assert "column 1 'ant' and row 1 '0'" in refusal(
         frame.reset_index(drop=True)
     )

@@ -14,7 +14,7 @@ from neucmds.backend import arrays
 from neucmds.backend.arrays import Array
 from neucmds.backend.memory import require_memory
 from neucmds.errors import InputError, option
-from neucmds.problem.files import ask_for_edges, one_line, read_table
+from neucmds.problem.files import one_line, read_table
 from neucmds.problem.names import agreed, is_frame, row_names
 from neucmds.problem.validation import as_labels, working_dtype
 
@@ -123,9 +123,8 @@ def _refuse_shape(array: Array) -> None:
     shape = tuple(array.shape)
     if len(shape) != 2 or shape[0] != shape[1]:
         size = " × ".join(map(str, shape)) or "a single number"
-        edges = ask_for_edges(shape[-1]) if len(shape) == 2 else ""
         raise InputError(
-            f"D is not square: {size}; pass n × n, or n(n-1)/2 condensed{edges}."
+            f"D is not square: {size}; pass n × n, or n(n-1)/2 condensed."
         )
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import re
 import sys
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,8 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.backend.files import format_errors
-from neucmds.backend.memory import require_memory
-from neucmds.errors import InputError, option
+from neucmds.errors import InputError
 from neucmds.problem.names import Labels, agreed, order_of
 
 Floats = npt.NDArray[np.float64]
@@ -75,40 +73,31 @@ def one_line(error: Exception) -> str:
     )
 
 
-def ask_for_edges(width: int) -> str:
-    """Ask whether a table of three columns lists edges."""
-    if width != 3:
-        return ""
-    return f"; is it a list of edges? Then pass {option('metric', 'shortest_path')}"
-
-
 @contextmanager
 def opened(path: str | PathLike[str]) -> Iterator[tuple[str, BinaryIO, str]]:
-    """Open a file, or standard input for `-`: its format, its bytes, and its name for messages."""
+    """Open a file, or standard input for `-`: its format, its bytes, and its name for messages.
+
+    What another library raises on its bytes becomes an `InputError`.
+    """
+    name = Path(path).name
+    kind = KINDS.get(Path(path).suffix.lower(), "")
     if str(path) == "-":
-        if sys.stdin is None:
-            raise InputError(
-                "standard input is closed; pass the name of a file."
-            )
+        name = "standard input"
         content = sys.stdin.buffer.read()
         kind = "text"
         if content.startswith(b"\x93NUMPY"):
             kind = "npy"
         elif content.startswith(b"PK"):
             kind = "npz"
-        yield kind, io.BytesIO(content), "standard input"
-        return
-    file = Path(path)
-    if not file.is_file():
+        stream: BinaryIO = io.BytesIO(content)
+    elif not Path(path).is_file():
         raise InputError(
-            f"{file} does not exist, or is a directory; pass a file."
+            f"{path} does not exist, or is a directory; pass a file."
         )
-    kind = KINDS.get(file.suffix.lower(), "")
-    with (
-        format_errors(file.name, "a file that can be read"),
-        file.open("rb") as stream,
-    ):
-        yield kind, stream, file.name
+    with format_errors(name, "a table that can be read"), ExitStack() as stack:
+        if str(path) != "-":
+            stream = stack.enter_context(Path(path).open("rb"))
+        yield kind, stream, name
 
 
 def read_table(
@@ -119,24 +108,16 @@ def read_table(
     The suffix of the file decides on its format, for `-`, standard input, its first bytes. Numbers
     are neither squared, averaged nor checked. A triangle, also one whose other half holds zeros, NA
     or blanks, becomes square. Of an npz file the matrix is the array `D`, or the only numeric one
-    of one or two dimensions; names are `names`, or `labels` if they are unique. With `mmap`, an npy
-    file is a read-only memory map.
+    of one or two dimensions, and `names` are its names. With `mmap`, an npy file is a read-only
+    memory map.
     """
     with opened(path) as (kind, stream, name):
+        if kind == "npy" and mmap and str(path) != "-":
+            return np.load(path, mmap_mode="r", allow_pickle=False), None
         if kind == "npy":
-            with format_errors(name, "an npy file"):
-                if mmap and str(path) != "-":
-                    return np.load(
-                        path, mmap_mode="r", allow_pickle=False
-                    ), None
-                return np.lib.format.read_array(
-                    stream, allow_pickle=False
-                ), None
+            return np.lib.format.read_array(stream, allow_pickle=False), None
         if kind == "npz":
-            with (
-                format_errors(name, "an npz file"),
-                np.lib.npyio.NpzFile(stream) as archive,
-            ):
+            with np.lib.npyio.NpzFile(stream) as archive:
                 return _from_npz(archive, name)
         if kind == "qza":
             return _from_qza(stream, name)
@@ -148,71 +129,40 @@ def read_table(
 
 
 def _from_npz(archive: Any, name: str) -> Table:
-    names = [key for key in archive.files if key not in ("names", "labels")]
-    if "D" not in archive:
-        numeric = [key for key in names if archive[key].dtype.kind in "fiub"]
-        names = [key for key in numeric if archive[key].ndim in (1, 2)]
-        if len(names) != 1:
-            raise InputError(
-                f"{name} holds no array D and {len(names)} others that could be it (it has: "
-                f"{', '.join(archive.files) or 'nothing'}); save the matrix as D."
-            )
-    values = archive["D" if "D" in archive else names[0]]
-    n = len(values)
-    if values.ndim == 1:
-        n = (1 + math.isqrt(1 + 8 * values.size)) // 2
-    for key in ("names", "labels"):
-        if key in archive:
-            texts = archive[key].ravel()
-            if texts.dtype.kind == "S":
-                texts = np.char.decode(texts, "utf-8")
-            # `labels` are often classes, which name groups and not objects.
-            if len(set(texts.tolist())) == n == len(texts):
-                labels = tuple(map(str, texts))
-                "".join(
-                    labels
-                ).casefold()  # raises where damaged bytes are no characters
-                return values, labels
-    return values, None
+    keys = [key for key in archive.files if key == "D"]
+    if not keys:
+        keys = [
+            key
+            for key in archive.files
+            if archive[key].dtype.kind in "fiub"
+            and archive[key].ndim in (1, 2)
+        ]
+    if len(keys) != 1:
+        raise InputError(
+            f"{name} holds no array D and {len(keys)} others that could be it (it has: "
+            f"{', '.join(archive.files) or 'nothing'}); save the matrix as D."
+        )
+    labels = None
+    if "names" in archive:
+        labels = tuple(archive["names"].astype(str).ravel().tolist())
+    return archive[keys[0]], labels
 
 
 def _from_qza(stream: BinaryIO, name: str) -> Table:
-    """Read the distance matrix of an artifact of QIIME 2, a zip archive, and nothing else of it."""
-    with (
-        format_errors(name, "an artifact of QIIME 2"),
-        zipfile.ZipFile(stream) as archive,
-    ):
-        inside = {
-            member.filename.partition("/")[2]: member
-            for member in archive.infolist()
-        }
-        matrix = inside.get("data/distance-matrix.tsv")
-        if matrix is None:
-            data = ", ".join(
-                [path for path in inside if path.startswith("data/")][:3]
-            )
-            raise InputError(
-                f"{name} holds {data or 'no data'} and no data/distance-matrix.tsv; pass an "
-                "artifact of the type DistanceMatrix."
-            )
-        # No more is read than the archive says, whatever is packed into it.
-        require_memory(
-            2 * matrix.file_size, f"the matrix of {name}", "use fewer samples"
-        )
-        with archive.open(matrix) as member:
-            return _square(decoded(member, name), name)
+    """Read the distance matrix of an artifact of QIIME 2, a zip archive with one folder."""
+    with zipfile.ZipFile(stream) as archive:
+        for member in archive.namelist():
+            if member.partition("/")[2] == "data/distance-matrix.tsv":
+                with archive.open(member) as file:
+                    return _square(decoded(file, name), name)
+    raise InputError(
+        f"{name} holds no data/distance-matrix.tsv; pass an artifact of the type DistanceMatrix."
+    )
 
 
 def decoded(stream: Any, name: str) -> str:
     """Return the text of a file, which must be UTF-8 and not blank."""
-    try:
-        text: str = stream.read().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{name} is not text in UTF-8 (byte {error.start}); save it as UTF-8, or as npy."
-        ) from error
-    if "\0" in text:
-        raise InputError(f"{name} is not text: it holds NUL bytes.")
+    text: str = stream.read().decode("utf-8-sig")
     if not text.strip():
         raise InputError(f"{name} is empty.")
     return text
@@ -224,35 +174,28 @@ def read_text(path: str | PathLike[str]) -> tuple[str, str]:
         return name, decoded(stream, name)
 
 
-def parse_number(cell: str) -> float | None:
-    """Read a cell as a number, NaN where it says that one is missing; None if it is none."""
-    if cell in MISSING:
-        return math.nan
-    try:
-        if "_" in cell:
-            return None
-        return float(cell)
-    except ValueError:
-        return None
-
-
 def _is_text(cell: str) -> bool:
-    return parse_number(cell) is None
+    """Tell whether a cell is neither a number nor says that one is missing."""
+    if cell in MISSING:
+        return False
+    try:
+        float(cell)
+    except ValueError:
+        return True
+    return False
 
 
 def _lines(text: str, name: str) -> tuple[list[str], str | None]:
     """Return the lines but blank ones and remarks at the top, and the delimiter (None: blanks)."""
     lines = [line for line in text.splitlines() if line.strip()]
     delimiter = next((mark for mark in "\t;," if mark in lines[-1]), None)
-    while lines and lines[0].lstrip().startswith("#"):
-        # A header may begin with #, too.
-        if delimiter is not None and lines[0].count(delimiter) >= lines[
-            -1
-        ].count(delimiter):
-            break
+    # A header may begin with #, too.
+    while lines[0].lstrip().startswith("#") and (
+        delimiter is None or delimiter not in lines[0]
+    ):
         lines = lines[1:]
-    if not lines:
-        raise InputError(f"{name} is empty.")
+        if not lines:
+            raise InputError(f"{name} is empty.")
     if delimiter is not None and all(
         line.endswith(delimiter) for line in lines
     ):
@@ -267,54 +210,49 @@ def _cells(line: str, delimiter: str | None) -> list[str]:
     cut = csv.reader(
         [line.strip(" ")], delimiter=delimiter or " ", skipinitialspace=True
     )
-    try:
-        return [cell.strip() for cell in next(cut)]
-    except csv.Error as error:
-        raise InputError(
-            f"a line begins {line[:40]!r}: {one_line(error)}."
-        ) from error
+    return [cell.strip() for cell in next(cut)]
 
 
-def _widths(lines: Sequence[str], delimiter: str | None) -> list[int]:
-    """Return the number of cells per line."""
-    if delimiter is None or any('"' in line for line in lines):
-        return [len(_cells(line, delimiter)) for line in lines]
-    return [line.count(delimiter) + 1 for line in lines]
+def _width(line: str, delimiter: str | None) -> int:
+    """Count the cells of a line."""
+    if delimiter is None or '"' in line:
+        return len(_cells(line, delimiter))
+    return line.count(delimiter) + 1
 
 
 def _frame(
-    lines: Sequence[str],
-    delimiter: str | None,
-    n_names: int,
-    width: int,
-    name: str,
+    lines: Sequence[str], delimiter: str | None, n_names: int, name: str
 ) -> tuple[list[list[str]], Floats]:
-    """Read columns of names, and the numbers after them; cells that a line lacks are NaN."""
-    pandas = require_pandas(f"reading {name}")
-    numbers = range(n_names, width)
-    settings: dict[str, Any] = {
-        "sep": delimiter or r"\s+",
-        "header": None,
-        "names": range(width),
-        "index_col": False,
-        "keep_default_na": False,
-        "skipinitialspace": True,
-        "float_precision": "round_trip",
-    }
-    text = "\n".join(lines)
-    try:
-        frame = pandas.read_csv(
-            io.StringIO(text),
-            dtype=dict.fromkeys(range(n_names), str)
-            | dict.fromkeys(numbers, np.float64),
-            na_values=dict.fromkeys(numbers, MISSING),
-            **settings,
-        )
-    except (ValueError, OverflowError) as error:
-        _refuse_cells(lines, delimiter, n_names, name)
+    """Read columns of names, and the numbers after them.
+
+    Lines are of one width, or each of a square table has a cell more than the one before; cells
+    that they lack are NaN.
+    """
+    widths = [_width(line, delimiter) for line in lines]
+    width = widths[-1]
+    if len(lines) > 2 and widths == list(
+        range(widths[0], widths[0] + len(lines))
+    ):
+        width = len(lines) + n_names
+    elif set(widths) != {width}:
+        i = next(i for i, cells in enumerate(widths) if cells != width)
         raise InputError(
-            f"{name} is not a table: {one_line(error)}."
-        ) from error
+            f"{name}: {widths[i]} cells where others have {width}, in {lines[i][:40]!r}."
+        )
+    numbers = range(n_names, width)
+    frame = require_pandas(f"reading {name}").read_csv(
+        io.StringIO("\n".join(lines)),
+        sep=delimiter or r"\s+",
+        header=None,
+        names=range(width),
+        index_col=False,
+        dtype=dict.fromkeys(range(n_names), str)
+        | dict.fromkeys(numbers, np.float64),
+        na_values=dict.fromkeys(numbers, MISSING),
+        keep_default_na=False,
+        skipinitialspace=True,
+        float_precision="round_trip",
+    )
     if len(frame) != len(lines):
         raise InputError(f"{name} is not a table: a quotation mark is open.")
     names = [
@@ -324,40 +262,29 @@ def _frame(
     return names, frame[list(numbers)].to_numpy(np.float64)
 
 
-def _refuse_cells(
-    lines: Sequence[str], delimiter: str | None, n_names: int, name: str
-) -> None:
-    """Name the first cell that is not a number."""
-    for line in lines:
-        for cell in _cells(line, delimiter)[n_names:]:
-            if _is_text(cell):
-                raise InputError(
-                    f"{name}: {cell[:40]!r} is not a number, in {line[:40]!r}."
-                )
-
-
-def _refuse_ragged(
-    lines: Sequence[str], widths: Sequence[int], width: int, name: str
-) -> None:
-    """Refuse lines of different widths, unless each has a cell more than the one before."""
-    growing = len(widths) > 2 and widths == list(
-        range(widths[0], widths[0] + len(widths))
-    )
-    for line, cells in zip(lines, widths, strict=True):
-        if cells != width and not growing:
-            raise InputError(
-                f"{name}: {cells} cells where others have {width}, in {line[:40]!r}."
-            )
+def _named(
+    lines: Sequence[str],
+    delimiter: str | None,
+    header: bool,
+    labelled: bool,
+    name: str,
+) -> tuple[Floats, Labels, Labels]:
+    """Return the numbers of a table, the names beside them, and those above."""
+    names, values = _frame(lines[header:], delimiter, int(labelled), name)
+    beside = None
+    if labelled:
+        beside = tuple(names[0])
+    above = None
+    if header:
+        above = tuple(_cells(lines[0], delimiter)[-values.shape[1] :])
+    return values, beside, above
 
 
 def _square(text: str, name: str) -> Table:
     """Read a square matrix or a lower triangle, with or without names, or a condensed list."""
     lines, delimiter = _lines(text, name)
-    if (
-        len(lines) > 1
-        and COUNT.fullmatch(lines[0])
-        and _is_text(_cells(lines[1], delimiter)[0])
-    ):
+    second = _cells(lines[min(1, len(lines) - 1)], delimiter)
+    if COUNT.fullmatch(lines[0]) and _is_text(second[0]):
         # PHYLIP announces the number of objects, whose names have no blanks.
         if len(lines) - 1 != int(lines[0]):
             raise InputError(
@@ -366,50 +293,29 @@ def _square(text: str, name: str) -> Table:
         lines = lines[1:]
     if len(lines) == 1:
         lines = _cells(lines[0], delimiter)
-        if all(map(_is_text, filter(None, lines))):
-            raise InputError(
-                f"{name} holds one line of names and no numbers below it."
-            )
         delimiter = "\t"
-    first = _cells(lines[0], delimiter)
-    widths = _widths(lines, delimiter)
-    width = max(widths)
-    height = len(lines)
+    width = len(_cells(lines[-1], delimiter))
     if width == 1:
-        header = int(_is_text(first[0]))
-        return _frame(lines[header:], delimiter, 0, 1, name)[1][:, 0], None
-    if widths == list(range(1, height + 1)) and _is_text(first[0]):
-        names, values = _frame(lines, delimiter, 1, width + 1, name)
-        return _mirrored(values), tuple(names[0])
+        title = int(_is_text(lines[0].strip()))
+        return _frame(lines[title:], delimiter, 0, name)[1][:, 0], None
+    first = _cells(lines[0], delimiter)
+    width = max(width, len(first))
+    height = len(lines)
     # R leaves out the cell above the names, which may be numbers.
-    corner = first[0] == "" or _is_text(first[0])
-    corner = corner or first == [
-        _cells(line, delimiter)[0] for line in lines[1:]
-    ]
-    header = height == width + 1 or (height == width and corner)
-    labelled = width == height + 1 or (height == width and corner)
-    n = width - labelled
-    if height - header != n:
+    corner = first[0] == "" or _is_text(first[0]) or len(first) == width - 1
+    both = height == width and corner and len(first) > 1
+    header = both or height == width + 1
+    labelled = both or width == height + 1
+    if len(first) == 1:
+        labelled = _is_text(first[0])
+    values, beside, above = _named(lines, delimiter, header, labelled, name)
+    if len(values) != values.shape[1]:
         raise InputError(
-            f"{name} is not a square matrix: {height} lines of {width} cells{ask_for_edges(width)}."
+            f"{name} is not a square matrix: {height} lines of {width} cells."
         )
-    if widths[0] < n:
-        _refuse_ragged(lines, widths, width, name)
-    _refuse_ragged(lines[header:], widths[header:], width, name)
-    names, values = _frame(
-        lines[header:], delimiter, int(labelled), width, name
-    )
-    if header:
-        above = tuple(first[-n:])
-    else:
-        above = None
-    if labelled:
-        beside = tuple(names[0])
-    else:
-        beside = None
     labels = above or beside
     if labels is not None:
-        labels = agreed(beside or labels, above or labels, name, InputError)
+        labels = agreed(beside or labels, above or labels, name)
     return _mirrored(values), labels
 
 
@@ -448,8 +354,8 @@ def read_columns(path: str | PathLike[str]) -> tuple[Any, Any, Floats]:
         raise InputError(
             f"{name} has one line, of names, and no edges below it."
         )
-    _refuse_ragged(lines, _widths(lines, delimiter), 3, name)
-    (left, right), lengths = _frame(lines, delimiter, 2, 3, name)
+    with format_errors(name, "a list of edges"):
+        (left, right), lengths = _frame(lines, delimiter, 2, name)
     nodes = np.array([left, right])
     with suppress(ValueError, OverflowError):
         nodes = nodes.astype(np.int64)
@@ -468,7 +374,18 @@ def read_new_objects(
     """
     with opened(path) as (kind, stream, name):
         if kind == "text":
-            values, names, columns = _new_rows(decoded(stream, name), name, n)
+            lines, delimiter = _lines(decoded(stream, name), name)
+            first = _cells(lines[0], delimiter)
+            last = _cells(lines[-1], delimiter)
+            # R leaves out the cell above the names, pandas leaves it empty.
+            corner = first[0] == "" or len(first) == len(last) - 1
+            labelled = corner or _is_text(last[0]) or len(last) == n + 1
+            header = corner or any(map(_is_text, first[1:]))
+            # A title may stand above names that are numbers.
+            header = header or _is_text(first[0]) > _is_text(last[0])
+            values, names, columns = _named(
+                lines, delimiter, header, labelled, name
+            )
         else:
             values, names = read_table(path)
             values = np.atleast_2d(values)
@@ -497,35 +414,3 @@ def read_new_objects(
             "fitted objects."
         )
     return values, names
-
-
-def _new_rows(text: str, name: str, n: int) -> tuple[Floats, Labels, Labels]:
-    """Return the numbers of a table, the names beside them, and those above."""
-    lines, delimiter = _lines(text, name)
-    first = _cells(lines[0], delimiter)
-    last = _cells(lines[-1], delimiter)
-    width = len(last)
-    # R leaves out the cell above the row names, pandas leaves it empty.
-    shorter = len(first) == width - 1
-    labelled = shorter or first[0] == "" or _is_text(last[0]) or width == n + 1
-    header = (
-        shorter
-        or (labelled and first[0] == "")
-        or any(map(_is_text, first[1:]))
-    )
-    if (
-        labelled
-        and not header
-        and _is_text(first[0])
-        and not _is_text(last[0])
-    ):
-        header = True  # a title above names that are numbers
-    if header and len(lines) > 1:
-        lines = lines[1:]
-    _refuse_ragged(lines, _widths(lines, delimiter), width, name)
-    names, values = _frame(lines, delimiter, int(labelled), width, name)
-    if header:
-        above = tuple(first[-values.shape[1] :])
-    else:
-        above = None
-    return values, tuple(names[0]) if labelled else None, above

@@ -19,20 +19,14 @@ _EXAMPLES = 4
 
 
 def agreed(
-    rows: Sequence[str],
-    cols: Sequence[str],
-    what: str,
-    error: type[InputError] = InputError,
+    rows: Sequence[str], cols: Sequence[str], what: str
 ) -> tuple[str, ...] | None:
     """Return the names of both sides of D; None if they only count the objects."""
-    if sorted(rows) == sorted(cols) and list(rows) != list(cols):
-        raise error(
-            f"{what} names its rows and its columns in another order; reorder one side."
-        )
     for i, (row, col) in enumerate(zip(rows, cols, strict=True), 1):
         if row != col:
-            raise error(
-                f"{what} names column {i} {col!r} and row {i} {row!r}; make them agree."
+            raise InputError(
+                f"{what} names column {i} {col!r} and row {i} {row!r}; make them agree, in the "
+                "same order."
             )
     if counts(rows):
         return None
