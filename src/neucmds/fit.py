@@ -74,7 +74,7 @@ def neuc_mds(
         Number of coordinates, or a pair (p, q): at most p positive and q negative ones, fewer where
         more do not lower the STRESS. For "refined", n ≤ 2000 and (p + 1)(q + 1) ≤ 25 the result is
         never worse than any smaller signature. A share between 0 and 1: the fewest coordinates
-        whose R² (`Embedding.r2`) reaches it, found by bisection for "exact" and "refined". "auto":
+        whose R² (`Embedding.r2`) reaches it, found by doubling and bisection. "auto":
         the fewest coordinates, at most 100, whose error on pairs of held-out objects, placed by
         "neuc+", is within one standard error of the least. `Embedding.requested` is the chosen
         number.

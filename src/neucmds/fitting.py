@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from math import inf, sqrt
+from math import sqrt
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -32,7 +32,6 @@ from neucmds.problem.components import (
     GOALS,
     Size,
     checked_size,
-    spaced_ks,
     total_of,
 )
 from neucmds.problem.dense import Dense
@@ -46,8 +45,6 @@ from neucmds.refine.scouting import mean_distance, scout
 from neucmds.refine.starts import best_refined
 from neucmds.refine.tiles import Tiles
 from neucmds.spectrum.exact import exact_selection
-from neucmds.spectrum.geometry import stress_terms
-from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import METHODS, neuc_plus
 from neucmds.spectrum.solve import EIGENPAIR_TOL, solve_for
 from neucmds.spectrum.spectrum import Spectrum
@@ -56,8 +53,6 @@ from neucmds.spectrum.spectrum import Spectrum
 OVERFIT = 2.0
 # Most coordinates that are tried to reach a share of R²: more take hours.
 MOST_FOR_SHARE = 2000
-# Coordinates that are tried first.
-FIRST_FOR_SHARE = 16
 
 
 def fit(problem: Dense, options: Options) -> Embedding:
@@ -247,61 +242,23 @@ def _fit_goal(problem: Dense, options: Options) -> Embedding:
         options.callback,
         f"looking for the fewest coordinates with an R² of {share:g}",
     )
-    most = min(gram.n - 1, MOST_FOR_SHARE)
-    closed = options.method if options.method in METHODS else "neuc+"
-    k = None
-    best = -inf
-    if problem.weights is None:
-        k, best = _fewest_closed(gram, closed, share, most)
-    if options.method in METHODS:
-        if k is not None:
-            return fit(problem, replace(options, n_components=k))
-    else:
-        embeddings: dict[int, Embedding] = {}
+    embeddings: dict[int, Embedding] = {}
 
-        def reaches(size: int) -> bool:
-            size_options = replace(options, n_components=size)
-            embeddings[size] = fit(problem, size_options)
-            return embeddings[size].r2 >= share
+    def reaches(size: int) -> bool:
+        size_options = replace(options, n_components=size)
+        embeddings[size] = fit(problem, size_options)
+        return embeddings[size].r2 >= share
 
-        k = fewest(reaches, k or FIRST_FOR_SHARE, most)
-        best = max(embedding.r2 for embedding in embeddings.values())
-        if k is not None:
-            return embeddings[k]
+    # From one coordinate on: R² of classical MDS falls again in the end.
+    k = fewest(reaches, 1, min(gram.n - 1, MOST_FOR_SHARE))
+    if k is not None:
+        return embeddings[k]
+    best = max(embedding.r2 for embedding in embeddings.values())
     raise InputError(
         f"{option('n_components', share)} asks for an R² of {share:g}, but "
         f"{option('method', options.method)} reaches {best:.4g} at most; ask for less, or pass a "
         "number of coordinates."
     )
-
-
-def _fewest_closed(
-    gram: Gram, method: str, share: float, most: int
-) -> tuple[int | None, float]:
-    """Return the fewest coordinates of a closed form that reach an R², and the largest R² seen.
-
-    Every k is tried from one on, as R² need not grow with k: classical MDS gets worse in the end.
-    """
-    best = -inf
-    tried = 0
-    known = min(FIRST_FOR_SHARE, most)
-    while tried < most:
-        sizes: list[Size] = list(spaced_ks(known))
-        spectrum = solve_for(gram, sizes, method, random_state=0)
-        if spectrum.complete:
-            known = most
-        for k in range(tried + 1, known + 1):
-            selection = METHODS[method](spectrum, k)
-            stress = sum(stress_terms(spectrum, gram.diagonal(), selection))
-            r2 = 1 - stress / gram.total_sum_of_squares
-            best = max(best, r2)
-            if r2 >= share:
-                return k, best
-            if method in ("classical", "lower") and selection.kept.size < k:
-                return None, best  # there are no more to be had
-        tried = known
-        known = min(4 * known, most)
-    return None, best
 
 
 def warn_of_surprises(embedding: Embedding) -> None:
