@@ -251,9 +251,9 @@ def test_a_restart_keeps_what_is_kept_and_more_of_both_ends(
 def test_geometric_convergence_is_predicted_to_the_block(
     rate, step, earlier, tol
 ):
-    """After `step` blocks the residual is rate**step, and 0.7 tol is wanted."""
+    """After `step` blocks the residual is rate**step, and tol is wanted."""
     now = step + earlier
-    missing = math.log(0.7 * tol) / math.log(rate) - now
+    missing = math.log(tol) / math.log(rate) - now
     for last in (0, step):
         found = missing_blocks(now, rate**now, last, rate**last, tol)
         assert found == pytest.approx(missing, abs=1e-6)

@@ -29,8 +29,6 @@ INJECTED = 4
 BLOCKS_AFTER_INJECTION = 3
 # Columns multiplied with B for every pair wanted, and for 50 more, before a precision is given up.
 PRODUCTS = 40
-# Share of the tolerance that the estimated residuals must reach.
-SAFETY = 0.7
 
 
 def basis_sizes(gram: Gram, n_wanted: int) -> tuple[int, int]:
@@ -90,7 +88,7 @@ def search(
             ready = step + BLOCKS_AFTER_INJECTION
         elif (
             step >= ready > 0
-            and worst < SAFETY * tol
+            and worst < tol
             and split == last_split
             and is_settled(gram, basis, rule, kept, split)
         ):
@@ -116,7 +114,7 @@ def missing_blocks(
     """Predict how many blocks are missing, by the mean rate or by that since the last check."""
     level = math.log(worst)
     since = (math.log(last_worst) - level) / (step - last_step)
-    return (level - math.log(SAFETY * tol)) / max(-level / step, since)
+    return (level - math.log(tol)) / max(-level / step, since)
 
 
 def blocks_to_wait(gram: Gram, basis: KrylovBasis, missing: float) -> int:
