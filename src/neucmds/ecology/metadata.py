@@ -205,7 +205,8 @@ def match_rows(
         _check_order(table, n)
         matched = table.set_axis(labels or range(n))
     else:
-        if from_file and counts(table.index):
+        unnamed = require_pandas("metadata").RangeIndex
+        if from_file and isinstance(table.index, unnamed):
             table = table.set_index(table.columns[0])
         rows = [str(name) for name in table.index]
         with_row = list(labels)
