@@ -117,10 +117,10 @@ REFUSED = {
     "empty file": ("", "is empty"),
     "columns in a file": ("a,b\n", "has 2 columns"),
     "names alone": ("a,b,d\n", "no edges below it"),
-    "ragged file": ("a,b,1\na,c\n", "2 cells where others have 3, in 'a,c'"),
+    "ragged file": ("a,b,1\na,c\n", "3 cells where others have 2, in 'a,b,1'"),
     "text in a file": (
         "a,b,1\na,c,far\n",
-        "'far' is not a number, in 'a,c,far'",
+        "could not convert string to float: 'far'",
     ),
 }
 

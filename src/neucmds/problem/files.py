@@ -145,7 +145,8 @@ def _from_npz(archive: Any, name: str) -> Table:
     labels = None
     if "names" in archive:
         labels = tuple(archive["names"].astype(str).ravel().tolist())
-    return archive[keys[0]], labels
+    # What is no npy file inside comes as bytes.
+    return np.asarray(archive[keys[0]]), labels
 
 
 def _from_qza(stream: BinaryIO, name: str) -> Table:
@@ -341,20 +342,19 @@ def read_columns(path: str | PathLike[str]) -> tuple[Any, Any, Floats]:
 
     There may be a header. Tabs, semicolons, commas or blanks are between.
     """
-    name, text = read_text(path)
-    lines, delimiter = _lines(text, name)
-    first = _cells(lines[0], delimiter)
-    if len(first) != 3:
-        raise InputError(
-            f"{name} has {len(first)} columns; a list of edges has 3, two nodes and a length."
-        )
-    if _is_text(first[2]):
-        lines = lines[1:]
-    if not lines:
-        raise InputError(
-            f"{name} has one line, of names, and no edges below it."
-        )
-    with format_errors(name, "a list of edges"):
+    with opened(path) as (_, stream, name):
+        lines, delimiter = _lines(decoded(stream, name), name)
+        first = _cells(lines[0], delimiter)
+        if len(first) != 3:
+            raise InputError(
+                f"{name} has {len(first)} columns; a list of edges has 3, two nodes and a length."
+            )
+        if _is_text(first[2]):
+            lines = lines[1:]
+        if not lines:
+            raise InputError(
+                f"{name} has one line, of names, and no edges below it."
+            )
         (left, right), lengths = _frame(lines, delimiter, 2, name)
     nodes = np.array([left, right])
     with suppress(ValueError, OverflowError):
