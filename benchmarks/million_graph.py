@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ from neucmds.problem.graph import (
     nearest_landmarks,
     shortest_path_rows,
 )
-from neucmds.refine.descent import Limits, Start
+from neucmds.refine.descent import Configuration, descend
 from neucmds.refine.listed_pairs import refine_pairs
 
 K, SOURCES = 16, 25
@@ -212,8 +213,8 @@ class Study:
         drawn_pairs = replace(sample.pairs, weight=sample.pairs.weight**0.5)
         end = refine_pairs(
             drawn_pairs,
-            Start(x, Form(np.asarray(signs))),
-            Limits(iterations, 2e-3),
+            Configuration(x, Form(np.asarray(signs))),
+            partial(descend, max_iter=iterations, tol=2e-3),
         )
         self.add(
             "then pairs, relative",

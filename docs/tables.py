@@ -401,21 +401,18 @@ def goes_with() -> str:
 
 def defaults() -> str:
     """Return the limits of "refined" by loss, the same for every kind of input."""
-    from neucmds.refine.descent import FEW_OBJECTS, Limits
+    from neucmds.refine.descent import FEW_OBJECTS, MAX_ITER, usual_tol
     from neucmds.refine.losses import LOSSES
 
-    rows = []
-    for loss in LOSSES:
-        many = Limits.of(loss, FEW_OBJECTS + 1)
-        few = Limits.of(loss, FEW_OBJECTS)
-        rows.append(
-            [
-                f'`"{loss}"`',
-                str(many.max_iter),
-                f"{many.tol:g}",
-                f"{few.tol:g}",
-            ]
-        )
+    rows = [
+        [
+            f'`"{loss}"`',
+            str(MAX_ITER),
+            f"{usual_tol(loss, FEW_OBJECTS + 1):g}",
+            f"{usual_tol(loss, FEW_OBJECTS):g}",
+        ]
+        for loss in LOSSES
+    ]
     return table(
         [
             "`loss`",

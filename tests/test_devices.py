@@ -1,5 +1,6 @@
 """What runs on a GPU, run with torch on the CPU: the same numbers as NumPy gives."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from neucmds.problem.neighbor_search import nearest_rows
 from neucmds.problem.pairs import make_pairs
 from neucmds.problem.sampled_pairs import feature_pairs
 from neucmds.refine import losses
-from neucmds.refine.descent import Limits, Start
+from neucmds.refine.descent import Configuration, descend
 from neucmds.refine.listed_pairs import refine_pairs
 
 torch: Any = None
@@ -69,7 +70,12 @@ def test_pairs_descend_to_the_same_loss_in_any_library(loss):
     pairs = make_pairs(120, i, j, d, 0.5 + rng.random(i.size))
     start = x + 0.05 * rng.standard_normal(x.shape)
     ours, theirs = (
-        refine_pairs(pairs, Start(x, Form(signs)), Limits(300, 1e-6), loss)
+        refine_pairs(
+            pairs,
+            Configuration(x, Form(signs)),
+            partial(descend, max_iter=300, tol=1e-6),
+            loss,
+        )
         for x in (start, torch.as_tensor(start))
     )
     assert isinstance(theirs.coordinates, torch.Tensor)

@@ -14,6 +14,7 @@ import argparse
 import json
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from scipy import sparse
 from neucmds import neuc_mds
 from neucmds.form import Form
 from neucmds.problem.pairs import Pairs, make_pairs
-from neucmds.refine.descent import Limits, Start
+from neucmds.refine.descent import Configuration, descend
 from neucmds.refine.listed_pairs import refine_pairs
 
 K = 16
@@ -70,7 +71,9 @@ def measure_listed(n: int = 100_000, each: int = 320) -> dict[str, Any]:
 
     on_device = torch.as_tensor(start, device="cuda")
     end = refine_pairs(
-        pairs, Start(on_device, Form(SIGNS)), Limits(40, 0.0, tick)
+        pairs,
+        Configuration(on_device, Form(SIGNS)),
+        partial(descend, max_iter=40, tol=0.0, callback=tick),
     )
     iteration = min(
         (seen[at + 10] - seen[at]) / 10 for at in range(len(seen) - 10)
@@ -108,18 +111,19 @@ def measure_agreement() -> dict[str, Any]:
     pairs, start = listed(5000, 100)
     found: dict[str, Any] = {"what": "loss on the device over that on the CPU"}
     for loss in ("relative", "distance", "squared"):
-        limits = Limits.of(loss, pairs.n)
         cpu = refine_pairs(
-            pairs, Start(start, Form(SIGNS)), limits, loss
+            pairs, Configuration(start, Form(SIGNS)), loss=loss
         ).value
-        on_device = Start(torch.as_tensor(start, device="cuda"), Form(SIGNS))
-        found[loss] = refine_pairs(pairs, on_device, limits, loss).value / cpu
+        on_device = Configuration(
+            torch.as_tensor(start, device="cuda"), Form(SIGNS)
+        )
+        found[loss] = refine_pairs(pairs, on_device, loss=loss).value / cpu
         try:
             import cupy
 
-            with_cupy = Start(cupy.asarray(start), Form(SIGNS))
+            with_cupy = Configuration(cupy.asarray(start), Form(SIGNS))
             found[f"{loss}, CuPy"] = (
-                refine_pairs(pairs, with_cupy, limits, loss).value / cpu
+                refine_pairs(pairs, with_cupy, loss=loss).value / cpu
             )
         except ImportError:
             pass

@@ -152,7 +152,8 @@ def neuc_mds(
         reduction of the next step is also below it: by default 2e-3 for the squared loss; for
         others 1e-6 up to 600 objects, then 1e-4 ("distance") or 2e-3.
     max_iter : int, optional
-        Most iterations of "refined": 200 for the squared loss, 500 for others.
+        Most iterations of the last descent of "refined", 500 by default; those before it, from
+        several starts or on a smoother loss, have at most 40 each.
     n_init : int, optional
         Number of starts of the losses "distance" and "relative"; the best result is returned.
         Default, for k ≤ 10: 32 starts for n ≤ 100, 12 for n ≤ 600, and a quarter as many for each
@@ -163,8 +164,8 @@ def neuc_mds(
         `n_components` is then not read.
     callback : callable, optional
         ``callback(step, total, what)`` gets, after an iteration of "refined", its number,
-        `max_iter` and the loss as a float; while a D outside memory is read, the rows read, n and
-        the name of the pass; before other long steps, 0, None and a short text.
+        the most of this descent and the loss as a float; while a D outside memory is read, the
+        rows read, n and the name of the pass; before other long steps, 0, None and a short text.
 
     Returns
     -------

@@ -36,7 +36,7 @@ from neucmds.problem.components import (
 )
 from neucmds.problem.dense import Dense
 from neucmds.problem.weights import refuse_parts_of
-from neucmds.refine.descent import FEW_OBJECTS, Limits
+from neucmds.refine.descent import FEW_OBJECTS, Descent, descend
 from neucmds.refine.gaps import complete_and_refine
 from neucmds.refine.loss_starts import refine_for_loss
 from neucmds.refine.pairwise import minimize
@@ -68,12 +68,12 @@ def fit(problem: Dense, options: Options) -> Embedding:
             f"use {option('method', 'refined')}",
         )
     components = checked_size(options.n_components, gram.n)
-    limits = options.limits(gram.n)
+    descent = options.descent()
     is_free = problem.weights is not None or options.init is not None
     # Where D is zero, so is every loss, without any coordinate.
     if is_free or (options.loss != "squared" and gram.sq_norm > 0):
         notify(options.callback, f"embedding by {method}")
-        return _descend(problem, components, options, limits)
+        return _descend(problem, components, options, descent)
     notify(options.callback, f"computing the spectrum of {gram.n:,} objects")
     tol = options.tol
     if tol is None or method == "refined":
@@ -82,7 +82,7 @@ def fit(problem: Dense, options: Options) -> Embedding:
         gram, components, method, tol=tol, random_state=options.random_state
     )
     notify(options.callback, f"embedding by {method}")
-    return embed_spectrum(problem, spectrum, components, method, limits)
+    return embed_spectrum(problem, spectrum, components, method, descent)
 
 
 def embed_spectrum(
@@ -90,11 +90,11 @@ def embed_spectrum(
     spectrum: Spectrum,
     components: Size,
     method: str,
-    limits: Limits | None = None,
+    descent: Descent = descend,
 ) -> Embedding:
     """Embed from a spectrum that is already there: one solve serves every method and every k.
 
-    Parameters are those of `neuc_mds`; `limits` are for "refined".
+    Parameters are those of `neuc_mds`; `descent` is for "refined".
     """
     gram = problem.gram
     k = total_of(components)
@@ -102,9 +102,7 @@ def embed_spectrum(
         isinstance(components, tuple)
         or neuc_plus(spectrum, components).kept.size
     ):
-        end = best_refined(
-            gram, spectrum, components, limits or Limits.of("squared", gram.n)
-        )
+        end = best_refined(gram, spectrum, components, descent)
         return from_descent(problem, end, k, spectrum=spectrum)
     if method in METHODS:
         selection = METHODS[method](spectrum, components)
@@ -114,7 +112,7 @@ def embed_spectrum(
 
 
 def _descend(
-    problem: Dense, components: Size, options: Options, limits: Limits
+    problem: Dense, components: Size, options: Options, descent: Descent
 ) -> Embedding:
     """Descend where no closed form is the start: weights, gaps, other losses, a given start."""
     start = options.init
@@ -128,22 +126,22 @@ def _descend(
     if weights is not None and start is None:
         refuse_parts_of(weights, problem.labels)
     if options.loss != "squared":
-        return _descend_by_loss(problem, components, options, limits)
+        return _descend_by_loss(problem, components, options, descent)
     if weights is None:
-        return from_descent(problem, refine(problem.gram, start, limits), k)
+        return from_descent(problem, refine(problem.gram, start, descent), k)
     d = dense_gram(problem, "weights").sq_dissimilarity
     if start is not None:
-        end = minimize(Tiles.of(d, "squared", weights=weights), start, limits)
+        end = minimize(Tiles.of(d, "squared", weights=weights), start, descent)
     else:
         seed = options.random_state
         end = complete_and_refine(
-            d, weights, components, limits, random_state=seed
+            d, weights, components, descent, random_state=seed
         )
     return from_descent(problem, end, k, solver="weighted")
 
 
 def _descend_by_loss(
-    problem: Dense, components: Size, options: Options, limits: Limits
+    problem: Dense, components: Size, options: Options, descent: Descent
 ) -> Embedding:
     d = dense_gram(problem, option("loss", options.loss)).sq_dissimilarity
     weights = problem.weights
@@ -166,7 +164,7 @@ def _descend_by_loss(
         d,
         components,
         options.loss,
-        limits,
+        descent,
         start=options.init,
         weights=weights,
         n_init=options.n_init,

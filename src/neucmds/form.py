@@ -31,8 +31,9 @@ __all__ = ["Form"]
 
 # √−κ times the largest d from which on near pairs drown in the rounding of far ones.
 MOST_HYPERBOLIC = 24.0
-# Least cosine of half an angle on a sphere: g is flat at the antipode, and errors of d infinite.
-LEAST_COSINE = 0.05
+# Where slopes of d have no bound: below this share of d the root of D̂ is continued by its tangent,
+# and this is the least cosine of half an angle on a sphere, where g is flat at the antipode.
+CORNER = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +191,7 @@ class Form:
         if self.curvature <= 0:
             return sq
         return namespace(sq).clip(
-            sq, None, 4 * (1 - LEAST_COSINE**2) / self.curvature
+            sq, None, 4 * (1 - CORNER**2) / self.curvature
         )
 
     def distance_slope(self, root: Array) -> Array:
@@ -226,7 +227,7 @@ class Form:
         cosine_sq *= -0.25 * self.curvature
         cosine_sq += 1.0
         if self.curvature > 0:
-            cosine_sq = xp.clip(cosine_sq, LEAST_COSINE**2, None)
+            cosine_sq = xp.clip(cosine_sq, CORNER**2, None)
         return root * xp.sqrt(cosine_sq)
 
 

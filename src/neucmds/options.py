@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +20,12 @@ from neucmds.problem.dense import Dense
 from neucmds.problem.metrics import Metric
 from neucmds.problem.pairs import Pairs
 from neucmds.problem.validation import refuse_range
-from neucmds.refine.descent import Limits, Start
+from neucmds.refine.descent import (
+    MAX_ITER,
+    Configuration,
+    Descent,
+    descend,
+)
 from neucmds.refine.losses import LOSSES
 from neucmds.refine.starts import as_start
 from neucmds.spectrum.operators.dense import DenseGram
@@ -304,7 +310,8 @@ def check_support(options: Options, kind: str) -> None:
 class Options:
     """How an input is read and embedded: the parameters of `neuc_mds` but the input.
 
-    A start of "refined", once checked, is a `Start`, and its signature the number of coordinates.
+    A start of "refined", once checked, is a `Configuration`, and its signature the number of
+    coordinates.
     """
 
     n_components: NComponents = N_COMPONENTS
@@ -355,17 +362,14 @@ class Options:
             del asked["n_init"]
         return asked
 
-    def limits(self, n: int) -> Limits:
-        """How far "refined" goes for n objects: the defaults of every kind of input."""
-        if self.method == "refined":
-            tol = self.tol
-        else:
-            tol = None
-        limits = Limits.of(self.loss, n, self.max_iter, tol)
-        callback = self.callback
-        if callback is None:
-            return limits
-        return replace(limits, callback=callback)
+    def descent(self) -> Descent:
+        """Return the descent of "refined", as far as it is to go."""
+        return partial(
+            descend,
+            max_iter=self.max_iter or MAX_ITER,
+            tol=self.tol,
+            callback=self.callback,
+        )
 
 
 def notify(callback: Callback | None, words: str) -> None:
@@ -374,7 +378,7 @@ def notify(callback: Callback | None, words: str) -> None:
         callback(0, None, words)
 
 
-def _checked_start(init: Any) -> Start:
+def _checked_start(init: Any) -> Configuration:
     """Take a warm start, of real numbers whose powers stay in the range of floats."""
     if isinstance(init, (tuple, list)) and len(init) == 2:
         init = tuple(

@@ -6,7 +6,7 @@ import pytest
 from neucmds.embedding.build import from_pairs
 from neucmds.form import Form
 from neucmds.problem.pairs import make_pairs
-from neucmds.refine.descent import Refined
+from neucmds.refine.descent import Configuration
 from neucmds.refine.losses import PairLoss
 
 N = 30
@@ -22,7 +22,7 @@ def fitted():
     i, j = np.nonzero(np.triu(rng.random((N, N)) < 0.3, 1))
     pairs = make_pairs(N, i, j, d[i, j], squared=True)
     form = Form(np.array([1.0, 1.0, -1.0]))
-    end = Refined(
+    end = Configuration(
         coordinates=x,
         form=form,
         loss=PairLoss("relative", 4.0),

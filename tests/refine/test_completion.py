@@ -258,22 +258,6 @@ def test_many_coordinates_of_a_tenth_of_the_pairs_are_not_worse_than_four():
     assert not said
 
 
-def test_too_few_coordinates_are_not_said_to_overfit():
-    """Nearly constant dissimilarities: one coordinate underfits, and row effects predict better."""
-    rng = np.random.default_rng(5)
-    rows = rng.uniform(1, 3, size=50)
-    e = np.triu(rng.normal(size=(50, 50)) * 0.05, 1)
-    D = rows[:, None] + rows[None, :] + e + e.T
-    np.fill_diagonal(D, 0)
-    holed = np.where(hide(50, 0.2), np.nan, D)
-    said = "predict unobserved entries badly.* by row effects alone"
-    for k, unit in ((1, 1e3), (2, 1), (4, 1e-3)):
-        with pytest.warns(OverfitWarning, match=said):
-            neuc_mds(
-                unit * holed, k, squared=True, missing="ignore", random_state=0
-            )
-
-
 def test_a_search_for_a_share_warns_at_most_once():
     """Of the number that is returned: every number tried used to warn."""
     D = np.abs(noisy(21, 0.3, signs=(1, 1)))

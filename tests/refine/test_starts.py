@@ -17,7 +17,7 @@ from neucmds import (
 from neucmds.form import Form
 from neucmds.problem.components import total_of
 from neucmds.refine import starts
-from neucmds.refine.descent import Limits, Refined, Start
+from neucmds.refine.descent import Configuration, descend
 from neucmds.refine.losses import PairLoss
 from neucmds.refine.starts import (
     _without_null_columns,
@@ -111,7 +111,7 @@ def test_signs_that_help_are_all_there_and_others_are_left_out_with_a_word():
 
 def end_at(x, signs, value=0.0):
     form = Form(np.asarray(signs, float))
-    return Refined(x, form, PairLoss("squared"), value, (), True, 0.0)
+    return Configuration(x, form, PairLoss("squared"), value, (), True, 0.0)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -155,10 +155,10 @@ def reached(signature, value_of):
 
     def start_of(components):
         signs = np.repeat([1.0, -1.0], components)
-        return Start(np.ones((12, total_of(components))), Form(signs))
+        return Configuration(np.ones((12, total_of(components))), Form(signs))
 
     def extended(end, sign):
-        return Start(
+        return Configuration(
             np.ones((12, end.signs.size + 1)), Form(np.append(end.signs, sign))
         )
 
@@ -185,9 +185,8 @@ def test_a_signature_is_reached_from_all_that_it_contains_if_it_is_worth_it():
     assert found == (4, 5)
     assert tried == [
         (0, 0),
-        (3, 4),
-        *2 * [(3, 5)],
-        *2 * [(4, 4)],
+        (3, 5),
+        (4, 4),
         *3 * [(4, 5)],
     ]
     assert reached((2, 2), lambda p, q: 1 - 0.5 * (p > 0) - 1e-5 * (p + q))[
@@ -252,7 +251,7 @@ def test_closed_forms_and_positive_coordinates_are_starts_too(
         "positive": positive * unit,
     }
 
-    def refine(gram, start, limits):
+    def refine(gram, start, descent):
         tried.append(start)
         return end_at(
             start.coordinates, start.signs, ends[list(ends)[len(tried) - 1]]
@@ -262,7 +261,7 @@ def test_closed_forms_and_positive_coordinates_are_starts_too(
         return end_at(np.eye(30)[:, :3], np.ones(3), ends["positive"])
 
     with patch.multiple(starts, refine=refine, lowest_end=lowest):
-        found = starts.best_refined(gram, spectrum, k, Limits(9, 0.0))
+        found = starts.best_refined(gram, spectrum, k, descend)
     assert (found.value, len(tried[:2])) == (ends[chosen], count)
 
 
@@ -349,7 +348,7 @@ def test_more_coordinates_than_the_data_have_end_where_the_data_do(signature):
     with pytest.warns(FewerComponentsWarning):
         found = neuc_mds(D, signature, squared=True)
     assert found.signature == (3, 0)
-    assert found.normalized_stress < 1e-20
+    assert found.normalized_stress < 1e-14
 
 
 def test_a_large_signature_is_never_above_the_closed_form():

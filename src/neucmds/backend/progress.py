@@ -27,7 +27,9 @@ class ProgressBar:
         from tqdm import tqdm
 
         text = what if isinstance(what, str) else "refined"
-        if self.bar is not None and self.bar.desc != text:
+        if self.bar is not None and (
+            self.bar.desc != text or self.bar.total != total
+        ):
             self.close()
         if total is None:
             print(text, file=self.stream or sys.stderr)

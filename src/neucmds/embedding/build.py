@@ -33,9 +33,9 @@ from neucmds.place.rules import (
 from neucmds.problem.dense import Dense
 from neucmds.problem.pairs import Pairs
 from neucmds.problem.sampled_pairs import Check
-from neucmds.refine.descent import Refined, Start
+from neucmds.refine.descent import Configuration
 from neucmds.refine.losses import PairLoss
-from neucmds.refine.products import stress_terms_at
+from neucmds.refine.products import exact_terms
 from neucmds.refine.stress import stress_of_rows
 from neucmds.spectrum.geometry import (
     canonical,
@@ -114,7 +114,7 @@ def from_selection(
 
 def from_descent(
     problem: Dense,
-    end: Refined,
+    end: Configuration,
     requested: int,
     *,
     method: str = "refined",
@@ -138,11 +138,8 @@ def from_descent(
         terms = (stress, 0.0, 0.0)
     else:
         rises = stress_rises(gram, x, form.signs, quadratic)
-        if end.stress_terms is not None:
-            terms = end.stress_terms
-            error = stress_rounding(gram, x, terms, end.gram_rounding)
-        else:
-            terms, error = stress_terms_at(gram, Start(x, form), quadratic)
+        terms, rounding = exact_terms(gram, x, form, quadratic)
+        error = stress_rounding(gram, x, terms, rounding)
     value = end.value
     converged = end.converged
     if end.loss.name == "squared":
@@ -210,7 +207,7 @@ def _sums(problem: Dense) -> dict[str, Any]:
 
 def from_pairs(
     pairs: Pairs,
-    end: Refined,
+    end: Configuration,
     requested: int,
     *,
     squared: bool = False,

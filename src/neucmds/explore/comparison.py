@@ -30,7 +30,7 @@ from neucmds.problem.components import (
     total_of,
 )
 from neucmds.problem.dense import Dense
-from neucmds.refine.descent import Refined
+from neucmds.refine.descent import Configuration
 from neucmds.refine.losses import PairLoss
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.solve import solve_for
@@ -305,7 +305,7 @@ def _smacof(problem: Dense, k: int, seed: Any) -> Embedding:
             normalized_stress=False,
             random_state=seed,
         )
-    end = Refined(
+    end = Configuration(
         coordinates=coordinates,
         form=Form(np.ones(k)),
         loss=PairLoss("squared"),

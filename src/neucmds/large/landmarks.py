@@ -38,7 +38,7 @@ from neucmds.problem.graph import (
 from neucmds.problem.metrics import Metric, refuse_undefined
 from neucmds.problem.names import ordered_by_name
 from neucmds.problem.validation import as_labels, working_dtype
-from neucmds.refine.descent import TOL, Start
+from neucmds.refine.descent import TOL, Configuration
 from neucmds.spectrum.operators.gram import Gram
 
 
@@ -362,7 +362,9 @@ def _weights_among(
     return given[np.ix_(rows, rows)]
 
 
-def _start_among(start: Start | None, ids: Indices, n: int) -> Start | None:
+def _start_among(
+    start: Configuration | None, ids: Indices, n: int
+) -> Configuration | None:
     """Where some of n objects start, from their coordinates or from those of all."""
     if start is None or int(start.coordinates.shape[0]) != n:
         return start

@@ -28,8 +28,8 @@ from neucmds.problem.components import Size, checked_size, total_of
 from neucmds.problem.graph import as_graph, shortest_path_rows
 from neucmds.problem.pairs import Pairs, check_pairs
 from neucmds.problem.sampled_pairs import Check
-from neucmds.refine.descent import Start
-from neucmds.refine.gaps import FEW_LISTED, from_all_pairs
+from neucmds.refine.descent import FEW_OBJECTS, Configuration
+from neucmds.refine.gaps import from_all_pairs
 from neucmds.refine.listed_pairs import refine_pairs
 from neucmds.refine.scouting import SCOUTS
 
@@ -56,7 +56,7 @@ def embed_pairs(pairs: Pairs, options: Options) -> Embedding:
     components, curvature = scouted(among_scouts, pairs.n, components, options)
     form = form_of_pairs(pairs, curvature)
     start = options.init
-    if start is None and options.loss == "squared" and pairs.n <= FEW_LISTED:
+    if start is None and options.loss == "squared" and pairs.n <= FEW_OBJECTS:
         start = from_all_pairs(pairs, components)
     if start is None:
         landmarks, squares = to_landmarks(
@@ -71,7 +71,7 @@ def embed_pairs(pairs: Pairs, options: Options) -> Embedding:
 
 def fit_pairs(
     pairs: Pairs,
-    start: Start,
+    start: Configuration,
     options: Options,
     *,
     falling: bool,
@@ -83,7 +83,7 @@ def fit_pairs(
     Parameters
     ----------
     pairs : Pairs
-    start : Start
+    start : Configuration
         Its form is kept; coordinates on a device are refined there.
     options : Options
     falling : bool
@@ -104,7 +104,7 @@ def fit_pairs(
     refined = refine_pairs(
         counted,
         start,
-        options.limits(pairs.n),
+        options.descent(),
         options.loss,
         floor=options.floor,
         falling=falling,
@@ -126,7 +126,7 @@ def landmark_start(
     form: Form,
     options: Options,
     like: Array | None = None,
-) -> Start:
+) -> Configuration:
     """Embed landmarks by the squared loss and place all objects among them.
 
     Parameters
@@ -155,7 +155,9 @@ def landmark_start(
     if like is not None and not on_cpu(like):
         squares = asarray_like(squares, like, namespace(like).float64)
     x = embedding.placement.place(squares)
-    return Start(x, replace(form, signs=embedding.form.in_numpy().signs))
+    return Configuration(
+        x, replace(form, signs=embedding.form.in_numpy().signs)
+    )
 
 
 def form_of_pairs(pairs: Pairs, curvature: float) -> Form:

@@ -39,7 +39,7 @@ from neucmds.problem.sampled_pairs import (
     called_pairs,
     feature_pairs,
 )
-from neucmds.refine.descent import Start
+from neucmds.refine.descent import Configuration
 from neucmds.refine.scouting import SCOUTS
 
 # Weights are the inverse of the share drawn to this power, so that near pairs count: a recall@10 of
@@ -123,7 +123,7 @@ def _started_by_two_levels(features: Array, options: Options) -> Options:
     notify(options.callback, f"placing {features.shape[0]} objects")
     x = fit.place_all(features, fitted=True)
     x = namespace(x).astype(x, namespace(x).float64, copy=False)
-    start = Start(x, fit.embedding.form.in_numpy())
+    start = Configuration(x, fit.embedding.form.in_numpy())
     return replace(options, init=start, curvature=0.0)
 
 

@@ -32,7 +32,7 @@ from neucmds.place.rules import LossPlacement
 from neucmds.problem.components import GOALS
 from neucmds.problem.pairs import Pairs
 from neucmds.problem.validation import check_count
-from neucmds.refine.descent import Start
+from neucmds.refine.descent import Configuration
 
 Indices = npt.NDArray[np.intp]
 Floats = npt.NDArray[np.float64]
@@ -230,7 +230,7 @@ def _fit_from(
     x = to_numpy(embedding.coordinates)
     if not on_cpu(like):
         x = asarray_like(x, like, namespace(like).float64)
-    start = Start(x, embedding.form.in_numpy())
+    start = Configuration(x, embedding.form.in_numpy())
     fitted = fit_pairs(pairs, start, options, falling=True)
     x = to_numpy(fitted.coordinates)
     form = fitted.form.in_numpy()

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import line_search
 
 from neucmds.backend.arrays import Array, is_numpy, namespace
 from neucmds.backend.progress import Callback
 from neucmds.form import Form
-from neucmds.refine.losses import PairLoss
-from neucmds.spectrum.geometry import StressTerms
+from neucmds.refine.losses import SQUARED, PairLoss
 
 Floats = npt.NDArray[np.float64]
+# `descend`, with some of its limits and functions given.
+Descent = Callable[..., "Configuration"]
 
 MAX_ITER = 500
 # Share of the loss that WINDOW iterations must gain: this costs at most 0.6 % of STRESS.
@@ -24,6 +28,9 @@ TOL = 2e-3
 # The same of "distance", which is compared with SMACOF to 0.05 %.
 DISTANCE_TOL = 1e-4
 WINDOW = 3
+# Of short descents: stages that end at 2e-3 lead to minima 1 and 3 % higher.
+STAGE_ITERATIONS = 40
+STAGE_TOL = 1e-3
 # Up to this many objects losses but the squared one are minimised in float64,
 FEW_OBJECTS = 600
 # to this tolerance.
@@ -34,84 +41,21 @@ FLAT = 6e-4
 FLATTEST = math.sqrt(np.finfo(np.float64).eps)
 # Share of the loss of D̂ = 0 at which a fit is exact for all purposes.
 EXACT = 1e-14
-# Where the loss along a line is no quartic, the search ends at this share of the slope it began at.
+# Where the loss along a line is no quartic, a search ends at this share of the slope it began at.
 SLOPE_LEFT = 0.3
-MOST_TRIALS = 8
 TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
-class Limits:
-    """When a descent stops, and the function that it calls after every step.
-
-    It stops after `max_iter` iterations, or when three of them gain less than `tol` of the loss and
-    the squared relative gradient is no larger. `callback` is called with the iteration, the number
-    of iterations at most and the loss. `done`
-    iterations came before this descent, of `total` at most in all stages.
-    """
-
-    max_iter: int
-    tol: float
-    callback: Callback | None = None
-    done: int = 0
-    total: int | None = None
-
-    @classmethod
-    def of(
-        cls,
-        loss: str,
-        n: int,
-        max_iter: int | None = None,
-        tol: float | None = None,
-    ) -> Limits:
-        """Return the limits of a loss of n objects; None is the default."""
-        usual_tol = TOL
-        if loss == "distance":
-            usual_tol = DISTANCE_TOL
-        if loss != "squared" and n <= FEW_OBJECTS:
-            usual_tol = TOL_OF_FEW
-        if tol is None:
-            tol = usual_tol
-        return cls(max_iter or MAX_ITER, tol)
-
-    def after(self, iterations: int) -> Limits:
-        """Return the remaining limits after some iterations."""
-        left = max(0, self.max_iter - iterations)
-        return replace(self, max_iter=left, done=self.done + iterations)
-
-    def at_most(self, max_iter: int, tol: float = 0.0) -> Limits:
-        """Return the limits of a short descent without callbacks."""
-        return Limits(min(max_iter, self.max_iter), max(tol, self.tol))
-
-    def tell(self, iteration: int, objective: Objective) -> None:
-        """Call the callback after an iteration."""
-        if self.callback is not None:
-            total = self.total or self.done + self.max_iter
-            self.callback(
-                self.done + iteration, total, objective.value * objective.unit
-            )
-
-
-@dataclass(frozen=True)
-class Start:
-    """Coordinates, and the form that they are of; its signs are NumPy's."""
-
-    coordinates: Array
-    form: Form
-
-    @property
-    def signs(self) -> Floats:
-        """±1.0 of each coordinate."""
-        signs: Floats = self.form.signs
-        return signs
-
-
-@dataclass(frozen=True)
-class Refined(Start):
-    """Centered coordinates at a local minimum of a loss.
+class Configuration:
+    """Coordinates and their form: where a descent starts, or ends.
 
     Parameters
     ----------
+    coordinates : array of shape (n, k)
+        Centered where a descent has ended.
+    form : Form
+        Its signs are NumPy's.
     loss : PairLoss
         With its floor, squared, in the units of D.
     value : float
@@ -122,22 +66,24 @@ class Refined(Start):
         Whether gain and gradient fell below their tolerances before `max_iter`.
     relative_gradient : float
         √(gᵀM⁻¹g / 2f) with g the gradient, M the preconditioner and f the loss.
-    stress_terms : tuple of three floats, optional
-        C1, C2, C3 of G = XAXᵀ, where the objective has them.
-    gram_rounding : float
-        Bound on the error of ‖B − G‖² in these.
     quadratic : array of shape (k,), optional
         xᵀBx of each column, where it is known; columns are then those of `canonical`.
     """
 
-    loss: PairLoss
-    value: float
-    history: tuple[float, ...]
-    converged: bool
-    relative_gradient: float
-    stress_terms: StressTerms | None = None
-    gram_rounding: float = 0.0
+    coordinates: Array
+    form: Form
+    loss: PairLoss = SQUARED
+    value: float = math.nan
+    history: tuple[float, ...] = ()
+    converged: bool = False
+    relative_gradient: float = math.nan
     quadratic: Array | None = None
+
+    @property
+    def signs(self) -> Floats:
+        """±1.0 of each coordinate."""
+        signs: Floats = self.form.signs
+        return signs
 
 
 class Objective(Protocol):
@@ -194,16 +140,37 @@ class Objective(Protocol):
 Point = TypeVar("Point", bound=Objective)
 
 
-def descend(objective: Objective, limits: Limits) -> Refined:
-    """Descend by Hestenes–Stiefel directions, restarted whenever one does not point down."""
+def usual_tol(loss: str, n: int) -> float:
+    """Return the tolerance of a loss of n objects."""
+    if loss != "squared" and n <= FEW_OBJECTS:
+        return TOL_OF_FEW
+    if loss == "distance":
+        return DISTANCE_TOL
+    return TOL
+
+
+def descend(
+    objective: Objective,
+    *,
+    max_iter: int = MAX_ITER,
+    tol: float | None = None,
+    callback: Callback | None = None,
+) -> Configuration:
+    """Descend by Hestenes–Stiefel directions, restarted whenever one does not point down.
+
+    It stops after `max_iter` iterations, or when three of them gain less than `tol` of the loss and
+    the squared relative gradient is no larger; `usual_tol` by default. After every step `callback`
+    is called with the iteration, the number of iterations at most and the loss.
+    """
+    if tol is None:
+        n = int(objective.coordinates.shape[0])
+        tol = usual_tol(objective.loss.name, n)
     current = objective
     history = [current.value]
     at_rest = False
     direction = -current.step
     steepest = True
-    while (
-        len(history) <= limits.max_iter and current.value > objective.rounding
-    ):
+    while len(history) <= max_iter and current.value > objective.rounding:
         if not dot(current.gradient, direction) < 0:
             direction = -current.step
             steepest = True
@@ -211,7 +178,7 @@ def descend(objective: Objective, limits: Limits) -> Refined:
         if moved is None:
             sharper = current.sharper()
             if sharper is None and steepest:
-                at_rest = _is_flat(current, limits)
+                at_rest = _is_flat(current, tol)
                 break
             current = sharper or current
             direction = -current.step
@@ -220,10 +187,11 @@ def descend(objective: Objective, limits: Limits) -> Refined:
         previous = current
         current = moved
         history.append(current.value)
-        limits.tell(len(history) - 1, current)
-        if _gains_little(history, limits.tol) and _is_flat(current, limits):
+        if callback is not None:
+            callback(len(history) - 1, max_iter, current.value * current.unit)
+        if _gains_little(history, tol) and _is_flat(current, tol):
             current = current.measured()
-            at_rest = _is_flat(current, limits)
+            at_rest = _is_flat(current, tol)
             if at_rest:
                 break
             direction = -current.step
@@ -236,7 +204,7 @@ def descend(objective: Objective, limits: Limits) -> Refined:
     current = current.measured()
     promised = max(0.0, dot(current.gradient, current.step)) / 2
     level = max(current.value, current.rounding, TINY)
-    return Refined(
+    return Configuration(
         coordinates=current.coordinates,
         form=current.form,
         loss=current.loss,
@@ -247,6 +215,9 @@ def descend(objective: Objective, limits: Limits) -> Refined:
     )
 
 
+briefly = partial(descend, max_iter=STAGE_ITERATIONS, tol=STAGE_TOL)
+
+
 def _gains_little(history: list[float], tol: float) -> bool:
     if len(history) <= WINDOW:
         return False
@@ -254,9 +225,9 @@ def _gains_little(history: list[float], tol: float) -> bool:
     return before - history[-1] <= tol * before
 
 
-def _is_flat(objective: Objective, limits: Limits) -> bool:
+def _is_flat(objective: Objective, tol: float) -> bool:
     """Tell whether one more step along −M⁻¹g promises a small share of the loss."""
-    share = min(FLAT, max(limits.tol, FLATTEST))
+    share = min(FLAT, max(tol, FLATTEST))
     promised = dot(objective.gradient, objective.step) / 2
     return promised <= share * objective.value + objective.rounding
 
@@ -290,58 +261,39 @@ def lowest_point(quartic: Floats) -> float | None:
 def search_by_slopes(
     quartic: Floats, move: Callable[[float], Point], direction: Array
 ) -> Point | None:
-    """Find a point where the slope is 0.3 of that at the start, by cubics; None if none is lower.
+    """Find a lower point where the slope is 0.3 of that at the start; None if there is none.
 
     The quartic is to second order that of the loss along the line, and gives the first trial.
     """
-    start_value = float(quartic[0])
     start_slope = float(quartic[1])
     if not start_slope < 0:
         return None
-    # Where it was, the value and the slope.
-    low = (0.0, start_value, start_slope)
-    high: tuple[float, float, float] | None = None
-    best: Point | None = None
-    best_value = start_value
-    t = lowest_point(quartic) or 1.0
-    for _ in range(MOST_TRIALS):
-        trial = move(t)
-        slope = dot(trial.gradient, direction)
-        if trial.value < best_value:
-            best = trial
-            best_value = trial.value
-            if abs(slope) <= SLOPE_LEFT * abs(start_slope):
-                break
-        if slope < 0 and trial.value <= low[1]:
-            low = (t, trial.value, slope)
-        else:
-            high = (t, trial.value, slope)
-        if high is None:
-            t *= 2
-        else:
-            t = low[0] + _lowest_of_cubic(*low, *high)
-    return best
+    first = lowest_point(quartic) or 1.0
 
+    @lru_cache(maxsize=1)
+    def trial(t: float) -> Point:
+        return move(t * first)
 
-def _lowest_of_cubic(
-    low: float,
-    low_value: float,
-    low_slope: float,
-    high: float,
-    high_value: float,
-    high_slope: float,
-) -> float:
-    """Return how far from `low` the cubic through two points is lowest, a tenth off either."""
-    width = high - low
-    mean = low_slope + high_slope - 3 * (high_value - low_value) / width
-    inside = mean * mean - low_slope * high_slope
-    share = 0.5
-    if 0 < inside < math.inf:
-        root = math.sqrt(inside)
-        bottom = high_slope - low_slope + 2 * root
-        if bottom > 0:
-            share = 1 - (high_slope + root - mean) / bottom
-    return min(max(share, 0.1), 0.9) * width
+    def value(t: Floats) -> float:
+        return trial(float(t[0])).value
+
+    def slope(t: Floats) -> Floats:
+        return np.array([first * dot(trial(float(t[0])).gradient, direction)])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        t, *_ = line_search(
+            value,
+            slope,
+            np.zeros(1),
+            np.ones(1),
+            np.array([first * start_slope]),
+            float(quartic[0]),
+            c2=SLOPE_LEFT,
+        )
+    if t is None:
+        return None
+    return trial(float(t))
 
 
 def dot(left: Array, right: Array) -> float:

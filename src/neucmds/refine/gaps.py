@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -23,8 +22,14 @@ from neucmds.backend.threads import single_blas_thread
 from neucmds.errors import OverfitWarning
 from neucmds.problem.components import Size, total_of
 from neucmds.problem.pairs import Pairs
-from neucmds.refine.descent import FEW_OBJECTS, Limits, Refined, Start
-from neucmds.refine.pairwise import STAGE_ITERATIONS, minimize
+from neucmds.refine.descent import (
+    FEW_OBJECTS,
+    Configuration,
+    Descent,
+    briefly,
+    descend,
+)
+from neucmds.refine.pairwise import minimize
 from neucmds.refine.starts import (
     MORE_STARTS,
     eigenvector_start,
@@ -42,8 +47,6 @@ Floats = npt.NDArray[np.float64]
 # compared.
 HELD_OUT = 0.1
 ENOUGH = 500
-# Up to this many objects listed pairs start as weights of a whole D.
-FEW_LISTED = 300
 # Few pairs of few objects have several local minima: so few have random starts.
 RESTARTED = 20
 
@@ -52,15 +55,15 @@ def complete_and_refine(
     sq_dissimilarity: Array,
     weights: Array,
     components: Size,
-    limits: Limits,
+    descent: Descent = descend,
     *,
     random_state: Any = None,
-) -> Refined:
+) -> Configuration:
     """Minimise the weighted STRESS, also when some weights are zero.
 
-    D is finite where nothing was observed, too. `limits` are of the last fit, and `random_state`
-    (None: 0) draws the held-out entries. `OverfitWarning` says that a smaller model, or row effects
-    alone, predicts these better, and is returned; or that there are more unknowns than observed
+    D is finite where nothing was observed, too. `descent` is that of the last fit, and
+    `random_state` (None: 0) draws the held-out entries. `OverfitWarning` says that a smaller
+    model predicts these better, and is returned; or that there are more unknowns than observed
     pairs.
     """
     rng = _generator(random_state)
@@ -72,25 +75,22 @@ def complete_and_refine(
         else nullcontext()
     ):
         if not has_gaps(weights):
-            return _fit(d, weights, components, limits)
-        best = _best_size(d, weights, components, limits, rng)
-        if best is None:
-            return _fit_row_effects(d, weights, components, limits)
-        end = _grown(d, weights, _sizes(components)[: best + 1], limits, rng)
+            return _fit(d, weights, components, descent)
+        sizes = _best_sizes(d, weights, components, rng)
+        end = _grown(d, weights, sizes, rng, descent)
     _warn_if_undetermined(weights, end.signs.size)
     return end
 
 
-def from_all_pairs(pairs: Pairs, components: Size) -> Start:
-    """Fit at most `FEW_LISTED` objects to connected listed pairs, as weights of a whole D."""
+def from_all_pairs(pairs: Pairs, components: Size) -> Configuration:
+    """Fit at most `FEW_OBJECTS` objects to connected listed pairs, as weights of a whole D."""
     d = np.zeros((pairs.n, pairs.n))
     weights = np.zeros((pairs.n, pairs.n))
     both = (np.r_[pairs.i, pairs.j], np.r_[pairs.j, pairs.i])
     d[both] = np.tile(pairs.sq_dissimilarity, 2)
     weights[both] = np.tile(pairs.weights, 2)
-    limits = Limits.of("squared", pairs.n)
     with single_blas_thread():
-        return _grown(d, weights, _sizes(components), limits, _generator(0))
+        return _grown(d, weights, _sizes(components), _generator(0))
 
 
 def has_gaps(weights: Array) -> bool:
@@ -105,7 +105,7 @@ def _observed_pairs(weights: Array) -> int:
     return int(xp.sum(xp.astype(weights > 0, xp.int64))) // 2
 
 
-def filled(d: Array, weights: Array, model: Start) -> Array:
+def filled(d: Array, weights: Array, model: Configuration) -> Array:
     """Put the D̂ of a model where nothing was observed."""
     x = model.coordinates
     return namespace(d).where(weights > 0, d, model.form.sq(x, x))
@@ -115,11 +115,11 @@ def _grown(
     d: Array,
     weights: Array,
     sizes: list[Size],
-    limits: Limits,
     rng: np.random.Generator,
-) -> Refined:
+    descent: Descent = descend,
+) -> Configuration:
     """Fill the gaps by models of growing size; few objects have further random starts."""
-    grown = _grow(d, weights, sizes, limits)[-1]
+    grown = _grow(d, weights, sizes, descent)[-1]
     if int(d.shape[0]) > RESTARTED or not grown.signs.size:
         return grown
     x = grown.coordinates
@@ -128,78 +128,63 @@ def _grown(
     ends = []
     for _ in range(MORE_STARTS):
         noise = asarray_like(rng.standard_normal(x.shape), x)
-        start = Start(size * noise, grown.form)
-        ends.append(minimize(tiles, start, limits.at_most(STAGE_ITERATIONS)))
-    end = minimize(tiles, min(ends, key=attrgetter("value")), limits)
+        start = Configuration(size * noise, grown.form)
+        ends.append(minimize(tiles, start, briefly))
+    end = minimize(tiles, min(ends, key=attrgetter("value")), descent)
     # Not for the last digits: other coordinates predict other values in the gaps.
     if end.value < 0.99 * grown.value - tiles.rounding * tiles.unit:
         return end
     return grown
 
 
-def _fit_row_effects(
-    d: Array, weights: Array, components: Size, limits: Limits
-) -> Refined:
-    """Fit row effects in the gaps with the average weight; the value is of the observed pairs."""
-    xp = namespace(weights)
-    observed = weights > 0
-    average = xp.mean(weights[observed])
-    completed = xp.where(observed, d, _row_effects(d, weights))
-    end = _fit(
-        completed, xp.where(observed, weights, average), components, limits
-    )
-    value = Tiles.of(d, "squared", weights=weights).value_of(end)
-    return replace(end, value=value, history=(value,))
-
-
 def _grow(
-    d: Array, weights: Array, sizes: list[Size], limits: Limits
-) -> list[Refined]:
+    d: Array,
+    weights: Array,
+    sizes: list[Size],
+    descent: Descent,
+) -> list[Configuration]:
     """Fit models of growing size to D with row effects in its gaps, each filling them anew."""
     completed = namespace(d).where(weights > 0, d, _row_effects(d, weights))
+    quiet = partial(descent, callback=None)
     fits = []
     for size in sizes[:-1]:
-        fits.append(
-            _fit(completed, weights, size, limits.at_most(limits.max_iter))
-        )
+        fits.append(_fit(completed, weights, size, quiet))
         completed = filled(d, weights, fits[-1])
-    fits.append(_fit(completed, weights, sizes[-1], limits))
+    fits.append(_fit(completed, weights, sizes[-1], descent))
     return fits
 
 
-def _best_size(
+def _best_sizes(
     d: Array,
     weights: Array,
     components: Size,
-    limits: Limits,
     rng: np.random.Generator,
-) -> int | None:
-    """Return which model size predicts held-out entries best; None if row effects alone do.
-
-    Warns when that is not the requested size.
-    """
+) -> list[Size]:
+    """Return sizes up to the one that predicts held-out entries best; warn if more were asked."""
     sizes = _sizes(components)
-    brief = limits.at_most(limits.max_iter)
+    descent: Descent = descend
     if isinstance(components, tuple):
         # A signature takes dozens of descents.
-        brief = limits.at_most(STAGE_ITERATIONS)
+        descent = briefly
     shares = _hold_outs(weights, rng)
     each = [
-        _held_out_errors(d, weights, share, sizes, brief) for share in shares
+        _held_out_errors(d, weights, share, sizes, descent) for share in shares
     ]
     errors = np.concatenate(each, axis=1)
-    last = len(sizes) - 1
     if not errors.size:  # no object has a pair to spare
-        return last
+        return sizes
     best = int(np.argmin(errors.mean(axis=1)))
     if not _clearly_less(errors[best], errors[-1]):
-        return last
-    warnings.warn(
-        _predicts_badly(errors, best, sizes), OverfitWarning, stacklevel=2
+        return sizes
+    norms = np.sqrt(errors.mean(axis=1))
+    model = f"{total_of(sizes[best])} coordinates"
+    message = (
+        f"{total_of(sizes[-1])} coordinates predict unobserved entries badly: on held-out ones the "
+        f"error is {norms[-1]:.2g} of predicting their mean, with {model} {norms[best]:.2g}; the "
+        f"gaps are filled by {model}. Ask for another number of coordinates."
     )
-    if best == 0:
-        return None
-    return best - 1
+    warnings.warn(message, OverfitWarning, stacklevel=2)
+    return sizes[: best + 1]
 
 
 def _warn_if_undetermined(weights: Array, k: int) -> None:
@@ -220,17 +205,16 @@ def _held_out_errors(
     weights: Array,
     held_out: Array,
     sizes: list[Size],
-    limits: Limits,
+    descent: Descent,
 ) -> Floats:
-    """Squared errors on held-out entries, relative to their variance: row effects, then sizes.
+    """Squared errors on held-out entries, relative to their variance, of each size.
 
     Errors are clipped at five standard deviations, so that no single object decides.
     """
     kept = namespace(d).where(held_out, 0 * weights, weights)
     which = np.triu(to_numpy(held_out))
-    models = _grow(d, kept, sizes, limits)
-    residuals = [_row_effects(d, kept) - d]
-    residuals += [
+    models = _grow(d, kept, sizes, descent)
+    residuals = [
         end.form.residuals(end.coordinates, end.coordinates, d)
         for end in models
     ]
@@ -246,19 +230,6 @@ def _clearly_less(errors: Floats, others: Floats) -> bool:
     return bool(enough and gain.mean() > 2 * gain.std() / np.sqrt(gain.size))
 
 
-def _predicts_badly(errors: Floats, best: int, sizes: list[Size]) -> str:
-    """Name the model that predicts held-out entries better."""
-    norms = np.sqrt(errors.mean(axis=1))
-    model = "row effects alone"
-    if best:
-        model = f"{total_of(sizes[best - 1])} coordinates"
-    return (
-        f"{total_of(sizes[-1])} coordinates predict unobserved entries badly: on held-out ones the "
-        f"error is {norms[-1]:.2g} of predicting their mean, with {model} {norms[best]:.2g}; the "
-        f"gaps are filled by {model}. Ask for another number of coordinates."
-    )
-
-
 def _sizes(components: Size) -> list[Size]:
     """1, 2, 4, …, k coordinates; a fixed signature has one size."""
     if isinstance(components, tuple):
@@ -270,18 +241,18 @@ def _sizes(components: Size) -> list[Size]:
 
 
 def _fit(
-    d: Array, weights: Array, components: Size, limits: Limits
-) -> Refined:
+    d: Array, weights: Array, components: Size, descent: Descent
+) -> Configuration:
     """Start from eigenvectors of the filled matrix and descend on the weighted STRESS."""
     gram = DenseGram(d)
     tiles = Tiles.of(d, "squared", weights=weights)
     spectrum = solve_for(gram, components, "neuc+", tol=START_TOL)
     start_of = partial(eigenvector_start, spectrum, gram.diagonal())
-    descend = partial(minimize, tiles, limits=limits)
+    refine = partial(minimize, tiles, descent=descent)
     if isinstance(components, int) or gram.n > MAX_DENSE:
-        return descend(start_of(components))
+        return refine(start_of(components))
     extended = partial(with_steepest_column, d, weights=weights)
-    return lowest_end(components, start_of, extended, descend)
+    return lowest_end(components, start_of, extended, refine)
 
 
 def _row_effects(d: Array, weights: Array) -> Array:

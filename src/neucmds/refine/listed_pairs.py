@@ -35,7 +35,7 @@ from neucmds.backend.cuda_kernels import pair_changes
 from neucmds.backend.threads import parallel_map
 from neucmds.form import Form
 from neucmds.problem.pairs import Pairs
-from neucmds.refine.descent import EXACT, Limits, Refined, Start, dot
+from neucmds.refine.descent import EXACT, Configuration, Descent, descend, dot
 from neucmds.refine.losses import (
     PairLoss,
     Terms,
@@ -62,22 +62,23 @@ PIECES = 4
 
 def refine_pairs(
     pairs: Pairs,
-    start: Start,
-    limits: Limits,
+    start: Configuration,
+    descent: Descent = descend,
     loss: str = "relative",
     *,
     floor: float | None = None,
     falling: bool = True,
-) -> Refined:
+) -> Configuration:
     """Lower a loss of listed pairs, with the library and on the device of the start.
 
     Parameters
     ----------
     pairs : Pairs
         Weights multiply the loss of each pair.
-    start : Start
+    start : Configuration
         Its form is that of the fit.
-    limits : Limits
+    descent : callable, optional
+        `descend`, with its limits.
     loss : {"relative", "distance", "squared"}, default="relative"
     floor : float, optional
         As for `Tiles.of`; `pair_floor` by default.
@@ -88,7 +89,8 @@ def refine_pairs(
     like = start.coordinates if is_array(start.coordinates) else np.zeros(0)
     listed = ListedPairs.of(pairs, loss, start.form, like=like, floor=floor)
     first = None if falling else listed.loss.floor
-    return minimize(listed, *lowered(listed, start, limits, first))
+    start = lowered(listed, start, descent, first)
+    return minimize(listed, start, descent)
 
 
 def pair_floor(form: Form, pairs: Pairs) -> float:

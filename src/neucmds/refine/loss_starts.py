@@ -7,7 +7,9 @@ starts each.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from math import ceil
 from operator import attrgetter
 from typing import Any
@@ -25,12 +27,16 @@ from neucmds.backend.arrays import (
 from neucmds.backend.threads import pool_for
 from neucmds.form import Form
 from neucmds.problem.components import Size, total_of
-from neucmds.refine.descent import FEW_OBJECTS, Limits, Refined, Start
+from neucmds.refine.descent import (
+    FEW_OBJECTS,
+    Configuration,
+    Descent,
+    briefly,
+    descend,
+)
 from neucmds.refine.gaps import complete_and_refine, filled, has_gaps
 from neucmds.refine.pairwise import (
     FLOOR_STEP,
-    STAGE_ITERATIONS,
-    STAGE_TOL,
     lowered,
     minimize,
 )
@@ -59,35 +65,33 @@ SMOOTHINGS = (1.0, 0.09, 1.0, None)
 # Loss of a poor start, relative to that of all objects in one place: affinities of 128 patients in
 # 20 coordinates start at 0.67 and end at 0.61, in stages at 0.41.
 POOR = 0.1
-# Size of an added column, relative to the others, where the spectrum has too few of a sign.
-PADDING = 0.05
 
 
 def refine_for_loss(
     sq_dissimilarity: Array,
     components: Size,
     loss: str,
-    limits: Limits,
+    descent: Descent = descend,
     *,
-    start: Start | None = None,
+    start: Configuration | None = None,
     weights: Array | None = None,
     n_init: int | None = None,
     floor: float | None = None,
     form: Form | None = None,
     random_state: Any = None,
-) -> Refined:
+) -> Configuration:
     """Find the coordinates, and the signature unless it is given, of the least loss.
 
     Parameters
     ----------
     sq_dissimilarity : array of shape (n, n)
         d².
-    components : int or (int, int)
+    components : Size
     loss, weights, floor
         As for `Tiles.of`.
-    limits : Limits
-        The callback is called in the last descent only.
-    start : Start, optional
+    descent : callable, optional
+        `descend`, with its limits; the callback is called in the last descent only.
+    start : Configuration, optional
         The only start, instead of the squared solution and others.
     n_init : int, optional
         Number of starts, the squared solution first; with several, other numbers of negatives are
@@ -100,33 +104,34 @@ def refine_for_loss(
     form = form or Form(np.zeros(0))
     link = form.to_sq(sq_dissimilarity)
     n = int(link.shape[0])
-    rng = check_random_state(random_state)
     tiles = Tiles.of(link, loss, form=form, weights=weights, floor=floor)
     if start is not None:
-        return minimize(tiles, start, limits)
+        return minimize(tiles, start, descent)
     several = n <= FEW_OBJECTS
     if n_init is None:
         n_init = usual_starts(n, total_of(components))
     else:
         several = n_init > 1
-    search = Search(
+    squared, ends_of = search(
         tiles,
         link,
         components,
-        replace(limits, callback=None),
         n_init=n_init,
         quick=n > FEW_OBJECTS,
-        seed=int(rng.randint(2**31 - total_of(components))),
-        rng=rng,
+        rng=check_random_state(random_state),
     )
-    if search.is_smaller:
-        return minimize(tiles, search.squared, limits)
+    negatives = squared.form.signature[1]
     with pool_for(tiles.d):
-        if n_init > 1 or (several and isinstance(components, int)):
-            return minimize(tiles, search.lowest(components), limits)
-        return minimize(
-            tiles, *approach(tiles, search.squared, limits, alone=True)
-        )
+        if n_init == 1 and not (several and isinstance(components, int)):
+            start = approach(tiles, squared, descent)
+            return minimize(tiles, start, descent)
+        if isinstance(components, int):
+            negatives = best_negatives(
+                lambda q: ends_of(q)[0].value, negatives, squared.signs.size
+            )
+        quiet = partial(descent, callback=None)
+        end = lowest(tiles, ends_of(negatives, n_init), quiet)
+        return minimize(tiles, end, descent)
 
 
 def usual_starts(n: int, k: int) -> int:
@@ -139,34 +144,45 @@ def usual_starts(n: int, k: int) -> int:
 
 
 def approach(
-    tiles: Tiles, start: Start, limits: Limits, *, alone: bool = False
-) -> tuple[Start, Limits]:
+    tiles: Tiles,
+    start: Configuration,
+    descent: Descent = descend,
+) -> Configuration:
     """Descend on floors that fall, from the largest d if near pairs of the start are far off.
 
     Where d spans many decades, the squared solution may have a larger loss than all objects in one
     place; with a high floor the loss is smooth, and each lower floor starts near its minimum. By
-    "distance", a start that is the only one (`alone`) takes this way from `POOR` of that loss on.
-    Also returns the remaining limits.
+    "distance", a start takes this way from `POOR` of that loss on.
     """
     before = tiles.value_of(start)
     worst = 1.0
-    if alone and tiles.loss.name == "distance":
+    if tiles.loss.name == "distance":
         worst = POOR
     if (
         tiles.loss.name == "squared"
         or before <= worst * tiles.size * tiles.unit
     ):
-        return lowered(tiles, start, limits)
-    end, left = lowered(
-        tiles, start, limits, min_and_max(tiles.d)[1] / FLOOR_STEP
-    )
+        return lowered(tiles, start, descent)
+    first = min_and_max(tiles.d)[1] / FLOOR_STEP
+    end = lowered(tiles, start, descent, first)
     if tiles.value_of(end) < before:
-        return end, left
-    return start, limits
+        return end
+    return start
 
 
-class Search:
-    """Short descents that compare starts and numbers of negatives.
+def search(
+    tiles: Tiles,
+    link: Array,
+    components: Size,
+    *,
+    n_init: int,
+    quick: bool,
+    rng: np.random.RandomState,
+) -> tuple[Configuration, Callable[..., list[Configuration]]]:
+    """Return the squared solution, and what descends from it and from other starts.
+
+    The latter, of a number of negatives and of starts (a quarter of all by default), returns the
+    lowest ends of short descents, sorted.
 
     Parameters
     ----------
@@ -174,158 +190,117 @@ class Search:
         The loss, with its weights.
     link : array of shape (n, n)
         g(d), of which the squared solution is the first start.
-    components : int or (int, int)
-    limits : Limits
-        Of descents to convergence.
+    components : Size
     n_init : int
         Number of starts.
     quick : bool
         Whether the squared solution comes from eigenvectors alone, not from contained signatures.
     rng : RandomState
-    seed : int
-        Of the starts.
     """
-
-    def __init__(
-        self,
-        tiles: Tiles,
-        link: Array,
-        components: Size,
-        limits: Limits,
-        *,
-        n_init: int,
-        quick: bool,
-        rng: np.random.RandomState,
-        seed: int,
-    ) -> None:
-        self.tiles = tiles
-        self.limits = limits
-        self.n_init = n_init
-        self.quick = quick
-        self.seed = seed
-        # Of short descents so far, by numbers of negatives, the lowest first.
-        self.ends: dict[int, list[Refined]] = {}
-        xp = namespace(link)
-        values = xp.astype(link, xp.float64, copy=False)
-        completed: Refined | None = None
-        if tiles.weights is not None and has_gaps(tiles.weights):
-            weights = xp.astype(tiles.weights, xp.float64, copy=False)
-            usual = Limits.of("squared", len(values))
-            completed = complete_and_refine(
-                values, weights, components, usual, random_state=rng
-            )
-            values = _symmetric(filled(values, weights, completed))
-        # Where the gaps allow only a smaller model, no other signature is compared.
-        self.is_smaller = (
-            completed is not None
-            and completed.signs.size < total_of(components)
-        )
-        self.gram = DenseGram(values)
-        if completed is None or not self.is_smaller:
-            self.spectrum = solve_for(self.gram, components, "refined")
-        self.squared = completed or self._squared(components, rng)
-
-    def lowest(self, components: Size) -> Refined:
-        """Return the lowest end over signatures, or of a given one.
-
-        Numbers of negatives are compared by a quarter of the starts each; the best one has all of
-        them. The number of the squared solution and 0 are descended to convergence as well.
-        """
-        first = self.squared.form.signature[1]
-        if isinstance(components, tuple):
-            return self.followed(self.ends_of(first, self.n_init))
-        best = self.negatives(first)
-        others = [self.ends_of(q)[0] for q in {first, 0} - {best}]
-        return self.followed(self.ends_of(best, self.n_init) + others)
-
-    def negatives(self, first: int) -> int:
-        """Return the number of negatives of locally least loss."""
-        if self.is_smaller:
-            return self.squared.form.signature[1]
-        return best_negatives(
-            lambda q: self.ends_of(q)[0].value, first, self.squared.signs.size
-        )
+    seed = int(rng.randint(2**31 - total_of(components)))
+    squared_of = _squared_solver(tiles, link, components, quick, rng)
+    squared = squared_of(None)
+    k = squared.signs.size
+    # Of short descents so far, by numbers of negatives, the lowest first.
+    ends: dict[int, list[Configuration]] = {}
 
     def ends_of(
-        self, negatives: int, starts: int | None = None
-    ) -> list[Refined]:
-        """Return the lowest ends of short descents with a number of negatives, sorted.
+        negatives: int, starts: int = ceil(n_init / 4)
+    ) -> list[Configuration]:
+        if negatives not in ends:
+            start = squared
+            if negatives != squared.form.signature[1]:
+                start = squared_of((k - negatives, negatives))
+            start = approach(tiles, start)
+            ends[negatives] = [minimize(tiles, start, briefly)]
+        _add_ends(tiles, ends[negatives], starts, seed + negatives)
+        return ends[negatives][:FINALISTS]
 
-        There are a quarter of the starts by default.
-        """
-        starts = starts or ceil(self.n_init / 4)
-        brief = self.limits.at_most(STAGE_ITERATIONS, STAGE_TOL)
-        if negatives not in self.ends:
-            squared = self._squared_with(negatives)
-            start, _ = approach(
-                self.tiles, squared, self.limits, alone=self.n_init == 1
-            )
-            self.ends[negatives] = [minimize(self.tiles, start, brief)]
-        ends = self.ends[negatives]
-        rng = check_random_state(self.seed + negatives)
-        tried = len(ends)
-        for i in range(1, starts):
-            noise = rng.standard_normal(tuple(ends[0].coordinates.shape))
-            if i < tried:
-                continue
-            smoothing = SMOOTHINGS[(i - 1) % len(SMOOTHINGS)]
-            start = self._start(ends[0], noise, smoothing, brief)
-            ends.append(minimize(self.tiles, start, brief))
-            ends.sort(key=attrgetter("value"))
-        return ends[:FINALISTS]
+    return squared, ends_of
 
-    def followed(self, ends: list[Refined]) -> Refined:
-        """Continue short descents to convergence, and return the lowest end."""
-        followed = [minimize(self.tiles, end, self.limits) for end in ends]
-        return min(followed, key=attrgetter("value"))
 
-    def _start(
-        self, best: Refined, noise: Any, smoothing: float | None, brief: Limits
-    ) -> Start:
-        """Return a start about the best end so far, or one anywhere on a loss with few minima."""
+def _add_ends(
+    tiles: Tiles, ends: list[Configuration], starts: int, seed: int
+) -> None:
+    """Descend from further starts, about the best end or anywhere on a loss with few minima."""
+    rng = check_random_state(seed)
+    tried = len(ends)
+    mean = float(namespace(tiles.d).mean(tiles.d[tiles.d > 0]))
+    for i in range(1, starts):
+        noise = rng.standard_normal(tuple(ends[0].coordinates.shape))
+        if i < tried:
+            continue
+        best = ends[0]
         x = to_numpy(best.coordinates)
+        smoothing = SMOOTHINGS[(i - 1) % len(SMOOTHINGS)]
         if smoothing is None:
-            near = x + x.std(axis=0) * noise
-            return Start(asarray_like(near, best.coordinates), best.form)
-        start = Start(
-            asarray_like(x.std() * noise, best.coordinates), best.form
-        )
-        d = self.tiles.d
-        mean = float(namespace(d).mean(d[d > 0]))
-        loss = self.tiles.loss.smoothed(smoothing * mean)
-        return minimize(replace(self.tiles, loss=loss), start, brief)
-
-    def _squared_with(self, negatives: int) -> Start:
-        """Return the squared solution with a number of negatives."""
-        if negatives == self.squared.form.signature[1]:
-            return self.squared
-        k = self.squared.signs.size
-        components = (k - negatives, negatives)
-        return self._squared(components, check_random_state(negatives))
-
-    def _squared(self, components: Size, rng: np.random.RandomState) -> Start:
-        """Return the squared solution, its columns orthogonal and ordered by weight."""
-        limits = Limits.of("squared", self.gram.n)
-        if self.quick:
-            start = eigenvector_start(
-                self.spectrum, self.gram.diagonal(), components
-            )
-            end = refine(self.gram, start, limits)
+            x = asarray_like(x + x.std(axis=0) * noise, best.coordinates)
+            start = Configuration(x, best.form)
         else:
-            end = best_refined(self.gram, self.spectrum, components, limits)
-        return _padded(
-            Start(*canonical(end.coordinates, end.form)), components, rng
+            x = asarray_like(x.std() * noise, best.coordinates)
+            loss = tiles.loss.smoothed(smoothing * mean)
+            start = minimize(
+                replace(tiles, loss=loss),
+                Configuration(x, best.form),
+                briefly,
+            )
+        ends.append(minimize(tiles, start, briefly))
+        ends.sort(key=attrgetter("value"))
+
+
+def lowest(
+    tiles: Tiles, ends: list[Configuration], descent: Descent
+) -> Configuration:
+    """Continue short descents to convergence, and return the lowest end."""
+    followed = [minimize(tiles, end, descent) for end in ends]
+    return min(followed, key=attrgetter("value"))
+
+
+def _squared_solver(
+    tiles: Tiles,
+    link: Array,
+    components: Size,
+    quick: bool,
+    rng: np.random.RandomState,
+) -> Callable[[tuple[int, int] | None], Configuration]:
+    """Return the function that finds the squared solution of a signature, or of any (None).
+
+    Its columns are orthogonal and ordered by weight.
+    """
+    xp = namespace(link)
+    values = xp.astype(link, xp.float64, copy=False)
+    completed: Configuration | None = None
+    if tiles.weights is not None and has_gaps(tiles.weights):
+        weights = xp.astype(tiles.weights, xp.float64, copy=False)
+        completed = complete_and_refine(
+            values, weights, components, random_state=rng
         )
+        values = filled(values, weights, completed)
+    gram = DenseGram(values)
+    spectrum = solve_for(gram, components, "refined")
+
+    def solve(signature: tuple[int, int] | None) -> Configuration:
+        if signature is None and completed is not None:
+            return completed
+        wanted = components
+        generator = rng
+        if signature is not None:
+            wanted = signature
+            generator = check_random_state(signature[1])
+        if quick:
+            start = eigenvector_start(spectrum, gram.diagonal(), wanted)
+            end = refine(gram, start)
+        else:
+            end = best_refined(gram, spectrum, wanted)
+        start = Configuration(*canonical(end.coordinates, end.form))
+        return _padded(start, wanted, generator)
+
+    return solve
 
 
-def _symmetric(values: Array) -> Array:
-    """Average both orders, and set the diagonal, which was not observed, to zero."""
-    xp = namespace(values)
-    values = values * (1 - asarray_like(np.eye(*values.shape), values))
-    return (values + xp.matrix_transpose(values)) / 2
-
-
-def _padded(start: Start, components: Size, rng: Any) -> Start:
+def _padded(
+    start: Configuration, components: Size, rng: np.random.RandomState
+) -> Configuration:
     """Add small random columns if the spectrum has fewer of a sign than requested."""
     positive, negative = start.form.signature
     if isinstance(components, int):
@@ -336,10 +311,10 @@ def _padded(start: Start, components: Size, rng: Any) -> Start:
     x = to_numpy(start.coordinates)
     size = 1.0
     if x.size:
-        size = PADDING * float(x.std())
+        size = float(x.std(axis=0).min())
     columns = size * rng.standard_normal((x.shape[0], int(missing.sum())))
     signs = np.concatenate(
         [start.signs, np.ones(missing[0]), -np.ones(missing[1])]
     )
     padded = np.concatenate([x, columns], axis=1)
-    return Start(asarray_like(padded, start.coordinates), Form(signs))
+    return Configuration(asarray_like(padded, start.coordinates), Form(signs))

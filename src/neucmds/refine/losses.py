@@ -15,7 +15,7 @@ In a curved form D is g(d) instead of d², and errors still count in d:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf, log2
+from math import ceil, inf, log2
 from typing import Any
 
 import numpy as np
@@ -27,21 +27,15 @@ from neucmds.backend.arrays import (
     is_numpy,
     min_and_max,
     namespace,
-    on_cpu,
-    row_blocks,
     to_numpy,
 )
 from neucmds.errors import InputError, option
-from neucmds.form import Form
+from neucmds.form import CORNER, Form
 
 LOSSES = ("squared", "distance", "relative")
 
 # The floor of d is half of this quantile of the positive d: hops are few whole numbers.
 FLOOR_QUANTILE = 0.01
-# Below this share of d (or of the floor) the root of "distance" is continued by its tangent.
-CORNER = 0.05
-# Most entries of D whose quantile is taken, and those read at a time on a GPU.
-FLOOR_ENTRIES = 16_777_216
 EPS = float(np.finfo(np.float64).eps)
 
 # Residuals q of some pairs, slopes q′ = dq/dD̂, and 1 + q·q″/q′²: the second derivative of q²/2
@@ -146,17 +140,8 @@ class PairLoss:
             q, _, _ = self.terms(form, d, d_hat)
         return float(namespace(q).sum(weighted(q * q, u)))
 
-    def in_distances(
-        self, form: Form, d: Array, d_hat: Array, u: Array | None = None
-    ) -> float:
-        """Return Σ u|d̂ − d|, for "relative" relative to max(d, f): of any κ alike."""
-        distance = form.to_distance(d)
-        q = form.to_distance(d_hat) - distance
-        if self.name == "relative":
-            floor = form.to_distance(np.array([self.floor]))
-            q /= _at_least(distance, float(floor[0]))
-        xp = namespace(q)
-        return float(xp.sum(weighted(xp.abs(q), u)))
+
+SQUARED = PairLoss("squared")
 
 
 def weighted(values: Array, weights: Array | None) -> Array:
@@ -230,29 +215,18 @@ def combined_floor(
 def floor_of(form: Form, link: Array, weights: Array | None = None) -> float:
     """Return the floor of d of all pairs of positive weight, as `combined_floor`; link is g(d).
 
-    The quantile of many pairs is that of evenly spaced ones.
+    That of many objects is of some of them, evenly spaced, with all others.
     """
     xp = namespace(link)
-    n = int(link.shape[0])
-    step = -(-(n**2) // FLOOR_ENTRIES)
-    values = []
-    nearest = []
-    for rows in row_blocks(
-        n, n, BLOCK_ELEMENTS if on_cpu(link) else FLOOR_ENTRIES
-    ):
-        block = xp.astype(link[rows, :], xp.float32, copy=False)
-        counted = block > 0
-        if weights is not None:
-            counted = counted & (weights[rows, :] > 0)
-        values.append(to_numpy(block[counted][::step]))
-        nearest.append(
-            to_numpy(
-                xp.min(
-                    xp.where(counted, block, xp.full_like(block, inf)), axis=1
-                )
-            )
-        )
+    step = ceil(int(link.shape[0]) ** 2 / BLOCK_ELEMENTS)
+    block = xp.astype(link[::step, :], xp.float32)
+    counted = block > 0
+    if weights is not None:
+        counted = counted & (weights[::step, :] > 0)
+    nearest = xp.min(
+        xp.where(counted, block, xp.full_like(block, inf)), axis=1
+    )
     largest = min_and_max(link)[1]
     return combined_floor(
-        form, np.concatenate(values), np.concatenate(nearest), largest
+        form, to_numpy(block[counted]), to_numpy(nearest), largest
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import sqrt
 from typing import Any, Self
 
@@ -23,15 +23,17 @@ from neucmds.backend.arrays import (
     Array,
     asarray_like,
     centered,
+    eps,
     is_numpy,
     namespace,
 )
 from neucmds.backend.threads import over_rows, parallel_map, pool_for
 from neucmds.form import Form
 from neucmds.refine.descent import (
-    Limits,
-    Refined,
-    Start,
+    STAGE_ITERATIONS,
+    STAGE_TOL,
+    Configuration,
+    Descent,
     descend,
     lowest_point,
     search_by_slopes,
@@ -40,18 +42,14 @@ from neucmds.refine.losses import PairLoss
 
 Floats = npt.NDArray[np.float64]
 
-# Blocks are renewed after 3 iterations at first, then less often; a renewal costs about three.
-FIRST_RENEWAL = 3
-LAST_RENEWAL = 8
+# Iterations after which blocks are renewed; a renewal costs about three.
+RENEWAL = 6
 # Keeps the block of an object without near partners invertible.
-RIDGE = 1e-7
+RIDGE = eps(np.float32)
 # The first of the falling floors of D, relative to the last one.
 FIRST_FLOOR = 256.0
 # Ratio of two floors of D that follow each other.
 FLOOR_STEP = 4.0
-# Of short descents: stages that end at 2e-3 lead to minima 1 and 3 % higher.
-STAGE_ITERATIONS = 40
-STAGE_TOL = 1e-3
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -123,28 +121,30 @@ class SummedLoss(ABC):
         x = asarray_like(coordinates, self.d, dtype=namespace(self.d).float64)
         return x / sqrt(self.scale)
 
-    def value_of(self, start: Start) -> float:
+    def value_of(self, start: Configuration) -> float:
         """Return the loss of coordinates, both in the units of the data, computed in float64."""
         signed = self.signed(start.signs)
         return signed.true_value(self.scaled(start.coordinates)) * self.unit
 
 
-def minimize(summed: SummedLoss, start: Start, limits: Limits) -> Refined:
+def minimize(
+    summed: SummedLoss, start: Configuration, descent: Descent = descend
+) -> Configuration:
     """Lower a loss of pairs over coordinates; the signs of the start do not change."""
     signed = summed.signed(start.signs)
     x = centered(summed.scaled(start.coordinates))
     with pool_for(summed.d):
-        end = descend(signed.at(x), limits)
+        end = descent(signed.at(x))
         return replace(end, value=signed.value_of(end))
 
 
 def lowered(
     summed: SummedLoss,
-    start: Start,
-    limits: Limits,
+    start: Configuration,
+    descent: Descent = descend,
     first: float | None = None,
-) -> tuple[Start, Limits]:
-    """Descend on falling floors, all but the last; also return the remaining limits.
+) -> Configuration:
+    """Descend on falling floors, all but the last.
 
     `first` is the highest floor; by default, and only for "relative", 16 times the last one of d.
     """
@@ -152,18 +152,12 @@ def lowered(
     floor = first or 0.0
     if first is None and loss.name == "relative":
         floor = FIRST_FLOOR * loss.floor
-    limits = replace(
-        limits, total=limits.total or limits.done + limits.max_iter
-    )
-    while floor > loss.floor and limits.max_iter:
-        stage = replace(summed, loss=replace(loss, floor=floor))
-        most = min(limits.max_iter, STAGE_ITERATIONS)
-        tol = max(limits.tol, STAGE_TOL)
-        end = minimize(stage, start, replace(limits, max_iter=most, tol=tol))
-        start = end
-        limits = limits.after(len(end.history) - 1)
+    stage = partial(descent, max_iter=STAGE_ITERATIONS, tol=STAGE_TOL)
+    while floor > loss.floor:
+        higher = replace(summed, loss=replace(loss, floor=floor))
+        start = minimize(higher, start, stage)
         floor /= FLOOR_STEP
-    return start, limits
+    return start
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +165,7 @@ class PairObjective:
     """A loss of pairs at coordinates x: an objective for `descend`.
 
     `residual` and `pull`, of listed pairs, are D̂ − D and u q q′ of each; `carried` are inverse
-    blocks (n, k, k) of a point `age` iterations ago, valid until age `renewal`.
+    blocks (n, k, k) of a point `age` iterations ago.
     """
 
     summed: SummedLoss
@@ -182,7 +176,6 @@ class PairObjective:
     pull: Array = None
     carried: Array | None = None
     age: int = 0
-    renewal: int = FIRST_RENEWAL
 
     @property
     def coordinates(self) -> Array:
@@ -213,7 +206,7 @@ class PairObjective:
     @property
     def is_due(self) -> bool:
         """Whether the next point has new blocks."""
-        return self.age + 1 >= self.renewal
+        return self.age + 1 >= RENEWAL
 
     @cached_property
     def inverses(self) -> Array:
@@ -228,14 +221,8 @@ class PairObjective:
         inverses = self.inverses
         signs = self.summed.signs
         xp = namespace(self.x)
-        n, k = self.x.shape
-        right = xp.astype(self.gradient * (signs / 16), inverses.dtype)[
-            :, :, None
-        ]
-        parts = over_rows(
-            lambda rows: inverses[rows, :, :] @ right[rows, :, :], n, k * k
-        )
-        return centered(xp.concat(parts)[:, :, 0] * signs)
+        right = xp.astype(self.gradient * (signs / 16), inverses.dtype)
+        return centered((inverses @ right[:, :, None])[:, :, 0] * signs)
 
     def minimize_along(self, direction: Array) -> PairObjective | None:
         """Move to the lowest point of a line; None if rounding hides a gain."""
@@ -250,14 +237,8 @@ class PairObjective:
         if moved is None or not moved.value < self.value:
             return None
         if self.is_due:
-            last = max(LAST_RENEWAL, int(self.x.shape[1]) // 4)
-            return replace(moved, renewal=min(2 * self.renewal, last))
-        return replace(
-            moved,
-            carried=self.inverses,
-            age=self.age + 1,
-            renewal=self.renewal,
-        )
+            return moved
+        return replace(moved, carried=self.inverses, age=self.age + 1)
 
     def sharper(self) -> PairObjective | None:
         """Return the same point with new blocks, or else in float64; None if it has both."""
@@ -273,12 +254,7 @@ class PairObjective:
         exact = self.summed.exact()
         if exact is self.summed:
             return self
-        return replace(
-            exact.at(self.x),
-            carried=self.inverses,
-            age=self.age,
-            renewal=self.renewal,
-        )
+        return replace(exact.at(self.x), carried=self.inverses, age=self.age)
 
 
 def _inverted(blocks: Array, pull: Array) -> Array:

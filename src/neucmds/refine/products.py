@@ -22,28 +22,22 @@ from neucmds.backend.arrays import (
     namespace,
     to_numpy,
 )
-from neucmds.backend.threads import over_rows
 from neucmds.form import Form
 from neucmds.refine.descent import (
     EXACT,
-    Limits,
-    Refined,
-    Start,
+    Configuration,
+    Descent,
     descend,
     lowest_point,
 )
-from neucmds.refine.losses import PairLoss
-from neucmds.refine.pairwise import minimize
-from neucmds.refine.tiles import Tiles
+from neucmds.refine.losses import SQUARED, PairLoss
 from neucmds.spectrum.exact import MAX_DENSE
 from neucmds.spectrum.geometry import (
     ROUNDING,
     StressTerms,
     canonical,
     stress_from_errors,
-    stress_rounding,
 )
-from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.operators.single_precision import Multiply
 
@@ -51,34 +45,30 @@ Floats = npt.NDArray[np.float64]
 
 # Share of ‖B‖² that the STRESS must be for single precision to have two digits of it.
 RESOLVED = 4e-5
-# Share of the STRESS that rounding may make up before it is computed from residuals.
-UNRESOLVED = 1e-3
 
 
-def refine(gram: Gram, start: Start, limits: Limits) -> Refined:
+def refine(
+    gram: Gram, start: Configuration, descent: Descent = descend
+) -> Configuration:
     """Lower the STRESS of coordinates with a fixed signature."""
     x = centered(asarray_like(start.coordinates, gram.diagonal()))
-    end = _descended(gram, replace(start, coordinates=x), limits)
+    end = _descended(gram, replace(start, coordinates=x), descent)
     # Centered again: the descent does so to 1e-12 only.
     x, form = canonical(centered(end.coordinates), start.form)
     quadratic = gram.quadratic(x)
-    terms, rounding = _exact_terms(gram, x, form, quadratic)
-    if rounding > UNRESOLVED * sum(terms):
-        d = in_memory(gram)
-        if d is not None:
-            return _refine_by_residuals(gram, d, [start, end], limits)
+    terms, _ = exact_terms(gram, x, form, quadratic)
     return replace(
         end,
         coordinates=x,
         form=form,
         value=sum(terms),
-        stress_terms=terms,
-        gram_rounding=rounding,
         quadratic=quadratic,
     )
 
 
-def _descended(gram: Gram, start: Start, limits: Limits) -> Refined:
+def _descended(
+    gram: Gram, start: Configuration, descent: Descent
+) -> Configuration:
     """Descend by products in single precision where these are worth it and have enough digits."""
     x = start.coordinates
     single = None
@@ -90,14 +80,14 @@ def _descended(gram: Gram, start: Start, limits: Limits) -> Refined:
                 gram, x, multiply(x), start.form, multiply
             )
             if objective.value > RESOLVED * gram.frobenius_sq:
-                return descend(objective, limits)
+                return descent(objective)
     objective = FreeCoordinates.at(
         gram, x, gram.matmat(x), start.form, gram.matmat
     )
-    return descend(objective, limits)
+    return descent(objective)
 
 
-def _exact_terms(
+def exact_terms(
     gram: Gram, x: Array, form: Form, quadratic: Array
 ) -> tuple[StressTerms, float]:
     """C1, C2 and C3 in float64, and a bound on the error of ‖B − XAXᵀ‖² in them.
@@ -111,62 +101,6 @@ def _exact_terms(
     gram_error_sq = max(0.0, gram.frobenius_sq - 2 * overlap + fitted_sq)
     terms = stress_from_errors(gram_error_sq, gram.diagonal() - x**2 @ signs)
     return terms, ROUNDING * (gram.frobenius_sq + fitted_sq)
-
-
-def _refine_by_residuals(
-    gram: Gram, sq_dissimilarity: Array, starts: list[Start], limits: Limits
-) -> Refined:
-    """Descend on Σ(D̂ − D)² entry by entry, where 4‖B − XAXᵀ‖² from BX has no digits left."""
-    tiles = Tiles.of(sq_dissimilarity, "squared", exact=True)
-    start = min(starts, key=tiles.value_of)
-    # A perfect fit has nothing to gain.
-    rounding = stress_rounding(gram, start.coordinates, (0.0, 0.0, 0.0), 0.0)
-    perfect = tiles.value_of(start) <= rounding
-    if perfect:
-        limits = limits.at_most(0)
-    end = minimize(tiles, start, limits)
-    terms = _split_terms(gram, end, end.value)
-    return replace(end, stress_terms=terms, converged=perfect or end.converged)
-
-
-def _split_terms(gram: Gram, start: Start, value: float) -> StressTerms:
-    """Split a STRESS from residuals into C1, C2 and C3."""
-    x = start.coordinates
-    e = gram.diagonal() - (x * x) @ asarray_like(start.signs, x)
-    _, c2, c3 = stress_from_errors(0.0, e)
-    if c2 + c3 < value:
-        return value - c2 - c3, c2, c3
-    return value, 0.0, 0.0
-
-
-def in_memory(gram: Gram) -> Array | None:
-    """Return D as one array, if it is or may be one: always that of few objects."""
-    if isinstance(gram, DenseGram):
-        return gram.sq_dissimilarity
-    if gram.n > MAX_DENSE:
-        return None
-    return gram.xp.concat(
-        [gram.rows(rows) for rows in gram.row_slices()], axis=0
-    )
-
-
-def stress_terms_at(
-    gram: Gram, start: Start, quadratic: Array
-) -> tuple[StressTerms, float]:
-    """C1, C2 and C3 of the STRESS of `canonical` coordinates, and a bound on its error.
-
-    By a pass over the pairs where products leave no digits; `quadratic` is xᵀBx of each column.
-    """
-    terms, rounding = _exact_terms(
-        gram, start.coordinates, start.form, quadratic
-    )
-    if rounding > UNRESOLVED * sum(terms):
-        d = in_memory(gram)
-        if d is not None:
-            value = Tiles.of(d, "squared", exact=True).value_of(start)
-            terms = _split_terms(gram, start, value)
-            rounding = 0.0
-    return terms, stress_rounding(gram, start.coordinates, terms, rounding)
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +119,7 @@ class FreeCoordinates:
     inner: Array
     diagonal_error: Array
     overlap: float
-    loss: ClassVar[PairLoss] = PairLoss("squared")
+    loss: ClassVar[PairLoss] = SQUARED
     unit: ClassVar[float] = 1.0
 
     @classmethod
@@ -194,7 +128,7 @@ class FreeCoordinates:
     ) -> FreeCoordinates:
         """Make the objective of x, where BX is known."""
         signs = asarray_like(form.signs, gram.diagonal())
-        inner, fitted, overlap = _sums(signs, (x, x, bx))
+        inner, fitted, overlap = _sums(signs, x, x, bx)
         error = gram.diagonal() - fitted
         return cls(gram, x, bx, form, signs, multiply, inner, error, overlap)
 
@@ -232,16 +166,10 @@ class FreeCoordinates:
         xp = namespace(x)
         mix = 16 * a[:, None] * self.inner * a[None, :]
         pull = (8 * (self.gram.n * e + xp.sum(e)))[:, None]
-        gradient = xp.empty_like(x)
-
-        def fill(rows: slice) -> None:
-            part = self.bx[rows, :] * -16.0
-            part -= x[rows, :] * pull[rows, :]
-            part *= a[None, :]
-            part += x[rows, :] @ mix
-            gradient[rows, :] = part
-
-        over_rows(fill, *x.shape)
+        gradient = self.bx * -16.0
+        gradient -= x * pull
+        gradient *= a[None, :]
+        gradient += x @ mix
         # Centered here and again after preconditioning: with the second alone the descent stalls.
         gradient -= xp.mean(gradient, axis=0, keepdims=True)
         return gradient
@@ -258,22 +186,12 @@ class FreeCoordinates:
         # A column that has all but vanished must not blow up its own step.
         s = s + np.eye(a.size) * 1e-12 * (np.trace(s) or 1.0)
         inverse = asarray_like(np.linalg.inv(s) * np.outer(a, a) / 16, x)
-        step = xp.empty_like(x)
-
-        def solve(rows: slice) -> None:
-            ax = x[rows, :] * self.signs[None, :]
-            z = gradient[rows, :] @ inverse
-            u = ax @ inverse
-            share = (
-                16
-                * n
-                * xp.sum(ax * z, axis=1)
-                / (1 + 16 * n * xp.sum(ax * u, axis=1))
-            )
-            u *= share[:, None]
-            step[rows, :] = z - u
-
-        over_rows(solve, *step.shape)
+        ax = x * self.signs[None, :]
+        step = gradient @ inverse
+        u = ax @ inverse
+        along = 16 * n * xp.sum(ax * step, axis=1)
+        along /= 1 + 16 * n * xp.sum(ax * u, axis=1)
+        step -= u * along[:, None]
         step -= xp.mean(step, axis=0, keepdims=True)
         return step
 
@@ -284,9 +202,8 @@ class FreeCoordinates:
         """
         x = self.coordinates
         bp = self.multiply(direction)
-        r, e1, b_x_p, q, e2, b_p_p = _sums(
-            self.signs, (x, direction, self.bx), (direction, direction, bp)
-        )
+        r, e1, b_x_p = _sums(self.signs, x, direction, self.bx)
+        q, e2, b_p_p = _sums(self.signs, direction, direction, bp)
         inner = [self.inner, r + r.T, q]
         errors = [self.diagonal_error, -2 * e1, -e2]
         overlaps = [self.overlap, 2 * b_x_p, b_p_p]
@@ -332,28 +249,8 @@ def _square_of(coefficients: list[Floats], weights: Floats | float) -> Floats:
     return square
 
 
-def _sums(signs: Array, *triples: tuple[Array, Array, Array]) -> list[Any]:
-    """Return UᵀV, (U∘V)a and ⟨V, BU·A⟩ of every U, V and BU, from one pass over them."""
+def _sums(signs: Array, u: Array, v: Array, bu: Array) -> tuple[Any, ...]:
+    """Return UᵀV, (U∘V)a and ⟨V, BU·A⟩."""
     xp = namespace(signs)
-
-    def walk(rows: slice) -> list[Array]:
-        parts = []
-        for u, v, bu in triples:
-            left = u[rows, :]
-            right = v[rows, :]
-            parts.append(xp.matrix_transpose(left) @ right)
-            parts.append((left * right) @ signs)
-            parts.append(xp.sum(right * bu[rows, :], axis=0))
-        return parts
-
-    columns = list(zip(*over_rows(walk, *triples[0][0].shape), strict=True))
-    sums: list[Any] = []
-    for inner, products, overlaps in zip(
-        columns[::3], columns[1::3], columns[2::3], strict=True
-    ):
-        sums += [
-            sum(inner),
-            xp.concat(list(products)),
-            float(xp.vecdot(sum(overlaps), signs)),
-        ]
-    return sums
+    overlap = xp.vecdot(xp.sum(v * bu, axis=0), signs)
+    return xp.matrix_transpose(u) @ v, (u * v) @ signs, float(overlap)

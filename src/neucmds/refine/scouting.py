@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import ceil, pi, sqrt
 from typing import Literal
 
@@ -12,8 +13,9 @@ from sklearn.utils import check_random_state
 from neucmds.backend.arrays import Array, asarray_like, namespace, row_blocks
 from neucmds.form import Form
 from neucmds.problem.components import AUTO, Size, total_of
-from neucmds.refine.descent import EXACT, TOL, Limits, Refined
-from neucmds.refine.loss_starts import Search, usual_starts
+from neucmds.refine.descent import EXACT, TOL, Configuration, descend
+from neucmds.refine.loss_starts import lowest, search, usual_starts
+from neucmds.refine.signatures import best_negatives
 from neucmds.refine.tiles import Tiles
 
 # Objects in a sample: 300 and 1000 of 2,296 crossings choose the same √−κ = 4.
@@ -64,30 +66,42 @@ def scout(
         if weights is not None:
             weights = xp.take(xp.take(weights, ids, axis=0), ids, axis=1)
     mean = mean_distance(sq_dissimilarity, weights)
+    # With one start each, local minima would decide between κ.
+    starts = ceil(
+        usual_starts(len(sq_dissimilarity), total_of(components)) / 4
+    )
 
-    def search_of(curvature: float) -> Search:
+    def best_of(
+        squared: Configuration,
+        ends_of: Callable[..., list[Configuration]],
+        first: int,
+    ) -> int:
+        return best_negatives(
+            lambda q: ends_of(q)[0].value, first, squared.signs.size
+        )
+
+    def searched(
+        curvature: float,
+    ) -> tuple[Tiles, Configuration, Callable[..., list[Configuration]]]:
         form = Form.of(np.zeros(0), curvature, mean)
         link = form.to_sq(sq_dissimilarity)
         tiles = Tiles.of(link, loss, form=form, weights=weights, floor=floor)
-        # With one start each, local minima would decide between κ.
-        starts = usual_starts(len(link), total_of(components))
-        return Search(
+        squared, ends_of = search(
             tiles,
             link,
             components,
-            Limits(BRIEF, TOL),
-            n_init=ceil(starts / 4),
+            n_init=starts,
             quick=True,
             rng=check_random_state(seed),
-            seed=seed,
         )
+        return tiles, squared, ends_of
 
     if curvature != AUTO:
-        search = search_of(float(curvature))
-        negatives = search.negatives(search.squared.form.signature[1])
-        return (search.squared.signs.size - negatives, negatives), float(
-            curvature
-        )
+        _, squared, ends_of = searched(float(curvature))
+        positive, negative = squared.form.signature
+        negatives = best_of(squared, ends_of, negative)
+        signature = (positive + negative - negatives, negatives)
+        return signature, float(curvature)
     errors: dict[float, float] = {}
     signatures: dict[float, tuple[int, int]] = {}
 
@@ -95,15 +109,16 @@ def scout(
         """Return the error of d at κ = ±root², with the signature searched from the nearest κ."""
         if root in errors:
             return errors[root]
-        search = search_of(root * abs(root))
-        negatives = search.squared.form.signature[1]
+        tiles, squared, ends_of = searched(root * abs(root))
+        negatives = squared.form.signature[1]
         if isinstance(components, int):
             if errors:
                 nearest = min(errors, key=lambda other: abs(other - root))
                 negatives = signatures[nearest][1]
-            negatives = search.negatives(negatives)
-        end = search.followed(search.ends_of(negatives, search.n_init))
-        errors[root] = _relative_error(search.tiles, end)
+            negatives = best_of(squared, ends_of, negatives)
+        brief = partial(descend, max_iter=BRIEF, tol=TOL)
+        end = lowest(tiles, ends_of(negatives, starts), brief)
+        errors[root] = _relative_error(tiles, end)
         signatures[root] = end.form.signature
         return errors[root]
 
@@ -112,17 +127,25 @@ def scout(
     return signatures[root], root * abs(root)
 
 
-def _relative_error(tiles: Tiles, end: Refined) -> float:
-    """Return the squared mean error of d, relative to that of all objects in one place."""
-    link = tiles.d * tiles.scale
-    x = asarray_like(end.coordinates, link)
-    d_hat = end.form.sq(x, x)
-    error = end.loss.in_distances(end.form, link, d_hat, tiles.weights)
-    error_of_none = end.loss.in_distances(
-        end.form, link, 0 * d_hat, tiles.weights
-    )
+def _relative_error(tiles: Tiles, end: Configuration) -> float:
+    """Return the squared mean error of d, relative to that of all objects in one place.
+
+    By the relative loss, each error counts relative to d, or to the floor.
+    """
+    form = tiles.form
+    d = form.to_distance(tiles.d)
+    x = tiles.scaled(end.coordinates)
+    share = namespace(d).ones_like(d)
+    if tiles.loss.name == "relative":
+        floor = form.to_distance(np.array([tiles.loss.floor]))
+        share = 1 / namespace(d).clip(d, float(floor[0]), None)
+    if tiles.weights is not None:
+        share = share * tiles.weights
+    error_of_none = float(namespace(d).sum(share * d))
     if not error_of_none:
         return 0.0
+    d_hat = form.to_distance(end.form.sq(x, x))
+    error = float(namespace(d).sum(share * abs(d_hat - d)))
     return (error / error_of_none) ** 2
 
 

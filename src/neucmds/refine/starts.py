@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
 from typing import Any
 
@@ -23,8 +23,8 @@ from neucmds.backend.arrays import Array, asarray_like, namespace, to_numpy
 from neucmds.errors import InputError, option
 from neucmds.form import Form
 from neucmds.problem.components import Size
-from neucmds.refine.descent import EXACT, Limits, Refined, Start
-from neucmds.refine.products import in_memory, refine
+from neucmds.refine.descent import EXACT, Configuration, Descent, descend
+from neucmds.refine.products import refine
 from neucmds.spectrum.exact import MAX_DENSE, exact_selection, exact_weights
 from neucmds.spectrum.geometry import (
     canonical,
@@ -50,9 +50,9 @@ MOST_TRIED = 25
 WORTH = 1e-4
 
 
-def as_start(init: Any) -> Start:
+def as_start(init: Any) -> Configuration:
     """Take a warm start: an embedding, or coordinates and signs."""
-    if isinstance(init, Start):
+    if isinstance(init, Configuration):
         return init
     if hasattr(init, "coordinates") and hasattr(init, "signs"):
         coordinates, signs = init.coordinates, init.signs
@@ -78,12 +78,15 @@ def as_start(init: Any) -> Start:
         raise InputError(
             f"{option('init')} has all {x.shape[0]} objects in one place; spread them."
         )
-    return Start(coordinates, Form(a.astype(np.float64)))
+    return Configuration(coordinates, Form(a.astype(np.float64)))
 
 
 def best_refined(
-    gram: Gram, spectrum: Spectrum, components: Size, limits: Limits
-) -> Refined:
+    gram: Gram,
+    spectrum: Spectrum,
+    components: Size,
+    descent: Descent = descend,
+) -> Configuration:
     """Refine from eigenvector coordinates, with the signature of `neuc+` or the requested one.
 
     Up to 2000 objects the result is never above `exact`, and a requested signature never above one
@@ -91,26 +94,26 @@ def best_refined(
     """
     start_of = partial(eigenvector_start, spectrum, gram.diagonal())
     if gram.n > MAX_DENSE:
-        return refine(gram, start_of(components), limits)
+        return refine(gram, start_of(components), descent)
     if isinstance(components, int):
-        result = refine(gram, start_of(components), limits)
+        result = refine(gram, start_of(components), descent)
     else:
         result = lowest_end(
             components,
             start_of,
-            partial(with_steepest_column, in_memory(gram)),
-            partial(refine, gram, limits=limits),
+            partial(with_steepest_column, gram.rows(slice(None))),
+            partial(refine, gram, descent=descent),
         )
     closed_form = exact_selection(spectrum, gram.diagonal(), components)
     reached = sum(stress_terms(spectrum, gram.diagonal(), closed_form))
     # Less by more than rounding: otherwise the simpler start stays.
     if reached < result.value - min(1e-12 * gram.sq_norm, 1e-3 * result.value):
         coordinates, weights, _ = selected_coordinates(spectrum, closed_form)
-        start = Start(coordinates, Form(np.sign(weights)))
-        result = refine(gram, start, limits)
+        start = Configuration(coordinates, Form(np.sign(weights)))
+        result = refine(gram, start, descent)
     if isinstance(components, int) and gram.n <= FEWER_OBJECTS:
         euclidean = (components, 0)
-        quiet = replace(limits, callback=None)
+        quiet = partial(descent, callback=None)
         other = best_refined(gram, spectrum, euclidean, quiet)
         if other.value < (1 - WORTH) * result.value:
             return other
@@ -119,7 +122,7 @@ def best_refined(
 
 def eigenvector_start(
     spectrum: Spectrum, diagonal: Array, components: Size
-) -> Start:
+) -> Configuration:
     """Kept eigenvectors with exact weights, clamped so that no sign flips; no null columns."""
     if isinstance(components, int):
         chosen = neuc_plus(spectrum, components)
@@ -134,7 +137,7 @@ def eigenvector_start(
     largest = float(np.max(np.abs(spectrum.values), initial=0.0))
     real = lengths**2 > 1e-14 * largest
     u = _untied(spectrum, chosen.kept[real])
-    return Start(
+    return Configuration(
         u * asarray_like(lengths[real], u)[None, :], Form(signs[real])
     )
 
@@ -157,10 +160,10 @@ def _untied(spectrum: Spectrum, kept: npt.NDArray[np.intp]) -> Array:
 
 def lowest_end(
     signature: Signature,
-    start_of: Callable[[Size], Start],
-    extended: Callable[[Refined, float], Start | None],
-    descend: Callable[[Start], Refined],
-) -> Refined:
+    start_of: Callable[[Size], Configuration],
+    extended: Callable[[Configuration, float], Configuration | None],
+    minimize: Callable[[Configuration], Configuration],
+) -> Configuration:
     """Return the lowest end of a descent with a signature, or with one that it contains.
 
     Each of up to `MOST_TRIED` contained signatures is reached from eigenvectors (`start_of`) and
@@ -168,44 +171,38 @@ def lowest_end(
     in a fixed order.
     """
     whole = start_of(signature)
-    nothing = descend(Start(whole.coordinates[:, :0], Form(whole.signs[:0])))
-    positive, negative = signature
+    nothing = minimize(
+        Configuration(whole.coordinates[:, :0], Form(whole.signs[:0]))
+    )
     if _contained(signature) > MOST_TRIED:
-        positive, negative = whole.form.signature
-    depth = 1
-    if _contained((positive, negative)) <= MOST_TRIED:
-        depth = positive + negative
-    ends: dict[Signature, Refined] = {(0, 0): nothing}
-    for p in range(max(0, positive - depth), positive + 1):
-        for q in range(max(0, negative - depth), negative + 1):
-            if (p, q) == (0, 0):
-                continue
-            contained = [
-                (ends[s], a)
-                for s, a in (((p - 1, q), 1.0), ((p, q - 1), -1.0))
-                if s in ends
-            ]
-            eigenvectors = start_of((p, q))
-            starts = [extended(end, a) for end, a in contained]
-            if eigenvectors.signs.size == p + q:
-                starts.insert(0, eigenvectors)
-            reached = [
-                _without_null_columns(descend(start))
-                for start in starts
-                if start
-            ]
-            fewer = min(
-                (end for end, _ in contained),
-                key=attrgetter("value"),
-                default=nothing,
-            )
-            best = min(reached, key=attrgetter("value"), default=fewer)
-            # A gain within rounding does not count.
-            worth = (
-                best.value < (1 - WORTH) * fewer.value - EXACT * nothing.value
-            )
-            ends[p, q] = best if worth else fewer
-    return ends[positive, negative]
+        signature = whole.form.signature
+    few = _contained(signature) <= MOST_TRIED
+
+    @cache
+    def end_of(positive: int, negative: int) -> Configuration:
+        fewer = []
+        if positive and (few or (positive, negative) == signature):
+            fewer.append((end_of(positive - 1, negative), 1.0))
+        if negative and (few or (positive, negative) == signature):
+            fewer.append((end_of(positive, negative - 1), -1.0))
+        starts = [extended(end, sign) for end, sign in fewer]
+        size = positive + negative
+        eigenvectors = start_of((positive, negative))
+        if size and eigenvectors.signs.size == size:
+            starts.insert(0, eigenvectors)
+        reached = [
+            _without_null_columns(minimize(start)) for start in starts if start
+        ]
+        by_value = attrgetter("value")
+        best_fewer = min(
+            (end for end, _ in fewer), key=by_value, default=nothing
+        )
+        best = min(reached, key=by_value, default=best_fewer)
+        # A gain within rounding does not count.
+        least = (1 - WORTH) * best_fewer.value - EXACT * nothing.value
+        return best if best.value < least else best_fewer
+
+    return end_of(*signature)
 
 
 def _contained(signature: Signature) -> int:
@@ -213,7 +210,7 @@ def _contained(signature: Signature) -> int:
     return (signature[0] + 1) * (signature[1] + 1)
 
 
-def _without_null_columns(end: Refined) -> Refined:
+def _without_null_columns(end: Configuration) -> Configuration:
     """Leave out columns that the descent has shrunk to zero."""
     x, form = canonical(end.coordinates, end.form)
     sizes = np.abs(signed_lengths(x, form))
@@ -224,10 +221,10 @@ def _without_null_columns(end: Refined) -> Refined:
 
 def with_steepest_column(
     sq_dissimilarity: Array,
-    end: Refined,
+    end: Configuration,
     sign: float,
     weights: Array | None = None,
-) -> Start | None:
+) -> Configuration | None:
     """Add the column of a sign that lowers STRESS fastest, of the best length; None if none does.
 
     Along t·a·vvᵀ it is f − t·a·vᵀHv + t²Σ w_ij (v_i − v_j)⁴, with H = −4(Diag(R1) − R) and
@@ -258,7 +255,7 @@ def with_steepest_column(
     if not slopes[0] > EXACT * np.linalg.norm(pull) or not fourth > 0:
         return None
     column = asarray_like(v * np.sqrt(slopes[0] / (2 * fourth)), x)
-    return Start(
+    return Configuration(
         namespace(x).concat([x, column], axis=1),
         Form(np.append(end.signs, sign)),
     )

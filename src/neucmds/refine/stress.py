@@ -14,12 +14,10 @@ from neucmds.backend.arrays import (
     to_numpy,
 )
 from neucmds.form import Form
+from neucmds.refine.descent import FEW_OBJECTS
 from neucmds.spectrum.operators.gram import Gram
 
 Floats = npt.NDArray[np.float64]
-
-# Objects whose pairs with all others tell how the STRESS rises without each coordinate.
-RISE_OBJECTS = 1000
 
 
 def stress_of_rows(
@@ -32,7 +30,7 @@ def stress_of_rows(
     """
     xp = namespace(x)
     sizes = xp.sum(x * x, axis=1)
-    step = math.ceil(gram.n / RISE_OBJECTS)
+    step = math.ceil(gram.n / FEW_OBJECTS)
     stress = 0.0
     spread = 0.0
     counted = 0.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import sqrt
+from math import isqrt, sqrt
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from neucmds.backend.arrays import (
     Array,
     centered,
     empty_like,
-    is_numpy,
     namespace,
     on_cpu,
     row_blocks,
@@ -45,9 +44,8 @@ Floats = npt.NDArray[np.float64]
 # Rows and columns.
 Tile = tuple[slice, slice]
 
-# A tile of float32 takes 256 KB: four of them stay in the L2 cache.
-TILE_ROWS = 128
-TILE_COLUMNS = 512
+# Rows and columns of a tile. In float32 it takes 256 KB: four of them stay in the L2 cache.
+TILE = 256
 # Lists of tiles that threads take one at a time.
 SHARES = 16
 
@@ -56,13 +54,11 @@ SHARES = 16
 class Tiles(SummedLoss):
     """A loss of all pairs, as a function of the coordinates.
 
-    `precision` is that of the tiles, and `resolution` the share of the loss of D̂ = 0 at which a fit
-    counts as exact.
+    `precision` is that of the tiles.
     """
 
     precision: Any
     weights: Array | None = None
-    resolution: float = EXACT
 
     @classmethod
     def of(
@@ -73,7 +69,6 @@ class Tiles(SummedLoss):
         form: Form | None = None,
         weights: Array | None = None,
         floor: float | None = None,
-        exact: bool = False,
     ) -> Tiles:
         """Scale D and weights, and round them to the precision of the tiles.
 
@@ -89,13 +84,11 @@ class Tiles(SummedLoss):
         floor : float, optional
             Smaller d count as this much in "relative", and in the rounded corner of "distance";
             `floor_of` by default.
-        exact : bool, default=False
-            Use float64 for any number of objects, and never stop at an exact fit.
         """
         check_defined(sq_dissimilarity, weights, loss)
         xp = namespace(sq_dissimilarity)
         dtype = xp.float64
-        if sq_dissimilarity.shape[0] > FEW_OBJECTS and not exact:
+        if sq_dissimilarity.shape[0] > FEW_OBJECTS:
             dtype = xp.float32
         scale = power_of_four(sq_dissimilarity)
         unit = scale ** PairLoss(loss).degree
@@ -118,13 +111,12 @@ class Tiles(SummedLoss):
             unit=unit,
             precision=dtype,
             weights=weights,
-            resolution=0.0 if exact else EXACT,
         )
 
     @property
     def rounding(self) -> float:
         """The loss at which a fit is exact for all purposes."""
-        return self.resolution * self.size
+        return EXACT * self.size
 
     @cached_property
     def size(self) -> float:
@@ -171,7 +163,7 @@ class Tiles(SummedLoss):
         return PairObjective(
             self,
             x,
-            float(sum(values)) - self._diagonal_loss,
+            float(sum(values)),
             centered(gradient),
         )
 
@@ -232,12 +224,11 @@ class Tiles(SummedLoss):
         sums = empty_like(x, tuple(features.shape))
         pulls = empty_like(x, (n,))
         terms_of = self._terms_of()
-        height, width = self._steps
 
         def walk(rows: slice) -> None:
             total: Any = 0.0
             pull: Any = 0.0
-            for columns in _cuts(0, n, width):
+            for columns in self._slices:
                 d, u, d_hat = self._parts((rows, columns), factors)
                 residual, slope, _ = terms_of((rows, columns), d, d_hat)
                 if slope is None:
@@ -250,7 +241,7 @@ class Tiles(SummedLoss):
             sums[rows, :] = total
             pulls[rows] = pull
 
-        self.each(walk, _cuts(0, n, height))
+        self.each(walk, self._slices)
         return second_moments_about(x, sums), pulls
 
     def true_value(self, x: Array) -> float:
@@ -301,19 +292,6 @@ class Tiles(SummedLoss):
         self.each(walk, list(row_blocks(n, n)))
         return known
 
-    @cached_property
-    def _diagonal_loss(self) -> float:
-        """Loss of the diagonal where the corner is rounded: not part of the loss."""
-        xp = namespace(self.d)
-        zero = self._narrow(self.d[:1, :1])
-        residual, _, _ = self.loss.terms(self.form, zero, zero * 0.0)
-        own = float(residual[0, 0]) ** 2
-        if self.weights is None:
-            return own * int(self.d.shape[0])
-        return own * float(
-            xp.sum(xp.linalg.diagonal(self.weights), dtype=xp.float64)
-        )
-
     def _factors(self, x: Array) -> tuple[Array, Array]:
         """Return L and R with D̂ = L Rᵀ: norms ride along as two more columns."""
         xp = namespace(x)
@@ -344,45 +322,29 @@ class Tiles(SummedLoss):
         return namespace(array).astype(array, self.precision, copy=False)
 
     @cached_property
-    def _steps(self) -> tuple[int, int]:
-        """Rows and columns of a tile; all pairs are one if these are as many as in a tile."""
+    def _slices(self) -> list[slice]:
+        """Rows, or columns, of the tiles."""
         n = int(self.d.shape[0])
+        step = TILE
         if not on_cpu(self.d):
-            return max(1, DEVICE_ELEMENTS // n), n
-        if n**2 <= TILE_ROWS * TILE_COLUMNS:
-            return n, n
-        return TILE_ROWS, TILE_COLUMNS
+            step = isqrt(DEVICE_ELEMENTS)
+        return [slice(i, min(i + step, n)) for i in range(0, n, step)]
 
     @cached_property
     def _shares(self) -> list[list[Tile]]:
-        """Tiles on and above the diagonal, dealt out so that shares are about equally long."""
-        n = int(self.d.shape[0])
-        height, width = self._steps
-        row_slices = _cuts(0, n, height)
-        count = 1
-        if is_numpy(self.d):
-            count = min(SHARES, len(row_slices))
-        shares: list[list[Tile]] = [[] for _ in range(count)]
-        for i, rows in enumerate(row_slices):
-            turn = i % (2 * count)
-            share = shares[min(turn, 2 * count - 1 - turn)]
-            share.append((rows, rows))
-            share.extend(
-                (rows, columns) for columns in _cuts(rows.stop, n, width)
-            )
-        return shares
+        """Tiles on and above the diagonal, in lists about equally long."""
+        tiles = [
+            (rows, columns)
+            for i, rows in enumerate(self._slices)
+            for columns in self._slices[i:]
+        ]
+        count = min(SHARES, len(tiles))
+        return [tiles[i::count] for i in range(count)]
 
 
 def _times(rows: slice, columns: slice) -> float:
     """Return how often the pairs of a tile count: both orders are in one on the diagonal."""
     return 1.0 if rows == columns else 2.0
-
-
-def _cuts(start: int, stop: int, step: int) -> list[slice]:
-    return [
-        slice(first, min(first + step, stop))
-        for first in range(start, stop, step)
-    ]
 
 
 def _scaled(
