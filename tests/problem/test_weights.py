@@ -76,7 +76,7 @@ def test_weights_go_by_name_also_of_a_d_in_single_precision():
             spoiled(3, slice(None), 0.0),
             "^1 of 6 objects have no pair .* first object 3, 'd'; drop",
         ),
-        (1e91 * W, "weights times d² are too large: the largest size is"),
+        (1e91 * W, "weights times d² are too large: sums of powers of"),
         (1e-96 * W, "weights times d² are too small"),
     ],
 )

@@ -92,11 +92,14 @@ def cailliez(D: Any, *, squared: bool = False) -> Corrected:
             f"the lowest squared dissimilarity is {lowest:.4g}, below 0; use lingoes."
         )
     d = np.sqrt(sq_d)
-    gram = centered_gram(sq_d)
+    # The matrix holds squares beside ones: of d in another unit its eigenvalues lose digits.
+    unit = float(d.max()) or 1.0
+    gram = centered_gram((d / unit) ** 2)
     constant = 0.0
     # Of a Euclidean D the largest real eigenvalue is a multiple zero, which Arnoldi cannot find.
-    if _lowest_eigenvalue(gram) < -1e-12 * float(sq_d.max()):
-        constant = max(0.0, _largest_real(gram, centered_gram(d)))
+    if _lowest_eigenvalue(gram) < -1e-12:
+        largest = _largest_real(gram, centered_gram(d / unit))
+        constant = max(0.0, unit * largest)
     return _hollow((d + constant) ** 2, constant)
 
 

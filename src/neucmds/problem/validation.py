@@ -102,8 +102,8 @@ def refuse_range(size: float, squared: bool, what: str = "D is") -> None:
     if sq_size < 1:
         extreme = "small"
     raise InputError(
-        f"{what} too {extreme}: the largest size is {size:.2g}, and sums of powers leave "
-        f"the range of floats; divide by {size:.0e}."
+        f"{what} too {extreme}: sums of powers of {size:.2g} leave the range of floats; "
+        f"divide by {size:.0e}."
     )
 
 

@@ -98,10 +98,10 @@ class Gram(ABC):
     @cached_property
     def _moments(self) -> tuple[Array, float]:
         row_means, sq_norm = self.read_moments()
-        # Blocks, of features for instance, are not checked before; their norm is.
-        norm = math.sqrt(sq_norm)
-        largest = norm or float(self.xp.max(self.xp.abs(row_means)))
-        refuse_range(largest, squared=True)
+        # Blocks, of features for instance, are not checked before; their usual size is.
+        usual = math.sqrt(sq_norm) / self.n
+        size = usual or float(self.xp.max(self.xp.abs(row_means)))
+        refuse_range(math.sqrt(size), squared=False)
         return row_means, sq_norm
 
     @property
