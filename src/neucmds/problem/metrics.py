@@ -206,7 +206,9 @@ class Metric:
         made = self.dissimilarities(rows, cols)
         if self.squared:
             return made
-        return made * made
+        if callable(self.metric):  # which may keep what it returns
+            return made * made
+        return _square(made)
 
     def dissimilarities(self, rows: Array, cols: Array) -> Array:
         """Dissimilarities between all rows and all cols, on the scale of the metric."""

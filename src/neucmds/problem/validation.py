@@ -195,13 +195,14 @@ def _refuse(
             f"{option('missing', 'ignore')} to leave such pairs out of a D in memory, or fill "
             "them in."
         )
-    _refuse_diagonal(diagonal, size, rounding, labels)
     _, depth, place = worst(lambda rows, columns: -rows)
-    if depth > 0 and not squared:
+    # Similarities, whose diagonal is positive, may be negative.
+    if depth > 0 and not squared and diagonal.min() <= rounding:
         raise InputError(
             f"Negative values in data: the lowest is {-depth:.4g} at {place}; pass "
             f"{option('squared', True)} if D already holds squared dissimilarities."
         )
+    _refuse_diagonal(diagonal, size, rounding, labels)
     return size
 
 
