@@ -307,13 +307,14 @@ def _square(text: str, name: str) -> Table:
     both = height == width and corner and len(first) > 1
     header = both or height == width + 1
     labelled = both or width == height + 1
-    if len(first) == 1:
+    if len(first) == 1:  # of a triangle
+        header = False
         labelled = _is_text(first[0])
-    values, beside, above = _named(lines, delimiter, header, labelled, name)
-    if len(values) != values.shape[1]:
+    elif height - header != width - labelled:
         raise InputError(
             f"{name} is not a square matrix: {height} lines of {width} cells."
         )
+    values, beside, above = _named(lines, delimiter, header, labelled, name)
     labels = above or beside
     if labels is not None:
         labels = agreed(beside or labels, above or labels, name)
