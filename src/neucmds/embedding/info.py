@@ -22,7 +22,10 @@ class Info:
         order; for "exact" and "refined" with the squared loss largest magnitude first; otherwise
         none (k' = 0).
     residuals : array of shape (k',)
-        ``‖B u − λ u‖`` of the kept eigenpairs, or an estimate of it by the recurrence of Lanczos.
+        ``‖B u − λ u‖`` of the kept eigenpairs, from float64 products. LAPACK's are a bound,
+        nε times the largest |λ|; so are those of pairs that "exact" keeps and "neuc" and "neuc+"
+        do not: the length by Lanczos's recurrence and 1e-6 times the largest |λ|, which covers the
+        rounding of float32 products.
     sq_norm : float
         ‖D‖²_F on the squared scale, which normalises STRESS.
     converged : bool

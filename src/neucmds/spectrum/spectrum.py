@@ -48,7 +48,8 @@ class Spectrum:
     vectors : array of shape (n, m), optional
         Orthonormal and centered: orthogonal to the constant vector.
     residuals : ndarray of shape (m,)
-        ``‖B u − λ u‖`` of each pair, or an estimate of it by the recurrence of Lanczos.
+        ``‖B u − λ u‖`` of each pair: of those that the rule keeps, from float64 products; of
+        others, and of LAPACK's, a bound.
     value_errors : ndarray of shape (m,)
         Bounds on ``|uᵀBu − λ|``: the error of the products that the values come from.
     converged : bool

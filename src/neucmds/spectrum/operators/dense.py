@@ -94,7 +94,7 @@ class DenseGram(Gram):
     def rounds(self) -> bool:
         """Whether a float32 copy of B is allowed and pays.
 
-        Beside a float32 D it pays on a GPU with room: its products need no float64 finish.
+        Beside a float32 D it pays on a GPU with room: its products are centered already.
         """
         if not self.working_copy or self.dtype != self.xp.float32:
             return self.working_copy

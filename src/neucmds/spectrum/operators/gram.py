@@ -28,9 +28,6 @@ Indices = npt.NDArray[np.intp]
 
 # Objects up to which all of D, 200 MB, may be brought to one place for LAPACK.
 MOST_GATHERED = 5000
-# Relative error of products with a float32 copy of B, and with a D that is float32.
-ROUNDED_ERROR = 1e-7
-STORED_ERROR = 1e-6
 
 
 class Gram(ABC):
@@ -148,11 +145,6 @@ class Gram(ABC):
     def rounds(self) -> bool:
         """Whether products in single precision are those of a float32 copy of B."""
         return False
-
-    @property
-    def single_error(self) -> float:
-        """Relative error of products in single precision; BLAS adds that of summing n terms."""
-        return ROUNDED_ERROR if self.rounds else STORED_ERROR
 
     @cached_property
     def _copy(self) -> Products:
