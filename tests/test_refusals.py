@@ -326,7 +326,30 @@ def test_a_generator_seeds_like_a_random_state():
 
 
 def test_a_start_of_lists_is_taken_with_all_its_columns():
-    assert neuc_mds(D, 2, init=(X.tolist(), [1, 1, -1])).signature == (2, 1)
+    start = (X.tolist(), [1, 1, -1])
+    assert neuc_mds(D, 2, init=start).signature == (2, 1)
+    assert neuc_mds(D, (2, 1), init=start).signature == (2, 1)
+    refused(
+        lambda: neuc_mds(D, (3, 0), init=start),
+        r"has the signature \(2, 1\), not n_components=\(3, 0\)",
+    )
+
+
+def test_a_floor_above_every_dissimilarity_is_refused():
+    def fit(floor):
+        return neuc_mds(D, 2, loss="relative", floor=floor, n_init=1)
+
+    assert fit(D.max()).n == N
+    refused(lambda: fit(1.01 * D.max()), "floor=.* is above all dissimilarit")
+
+
+def test_a_cell_that_is_no_number_is_refused_by_the_name_of_its_column():
+    table = pd.DataFrame(X, columns=["a", "b", "c"]).astype({"b": object})
+    assert neuc_mds(table, 2, metric="cityblock").n == N
+    table.loc[3, "b"] = "low"
+    refused(
+        lambda: neuc_mds(table, 2, metric="cityblock"), "column 'b' .*'low'"
+    )
 
 
 # Numbers that go along with D

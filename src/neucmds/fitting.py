@@ -156,6 +156,12 @@ def _descend_by_loss(
         lambda: d, problem.n, components, options, weights
     )
     unit = mean_distance(d, weights)
+    largest = sqrt(min_and_max(d)[1])
+    if options.floor is not None and options.floor > largest:
+        raise InputError(
+            f"{option('floor', options.floor)} is above all dissimilarities, the largest of which "
+            f"is {largest:.4g}; lower it."
+        )
     notify(
         options.callback,
         f"comparing starts and signatures by the {options.loss} loss",
@@ -169,7 +175,7 @@ def _descend_by_loss(
         weights=weights,
         n_init=options.n_init,
         floor=options.floor,
-        form=Form.of(np.zeros(0), curvature, unit, sqrt(min_and_max(d)[1])),
+        form=Form.of(np.zeros(0), curvature, unit, largest),
         random_state=options.random_state,
     )
     return from_descent(

@@ -38,7 +38,6 @@ CLOSED_FORMS = (*METHODS, "exact")
 Method = Literal["classical", "lower", "neuc", "neuc+", "exact", "refined"]
 Loss = Literal["squared", "distance", "relative"]
 DEFAULT_METHOD: Literal["refined"] = "refined"
-# Residual of eigenpairs, relative to the largest kept |λ|.
 # Up to here all shortest paths are computed if they fit in memory.
 MOST_PATHS = 10_000
 PRECOMPUTED = "precomputed"
@@ -343,8 +342,16 @@ class Options:
         object.__setattr__(self, "random_state", as_seed(self.random_state))
         if self.init is not None:
             start = _checked_start(self.init)
+            signature = start.form.signature
+            asked = self.n_components
+            given = not isinstance(self.init, Configuration)
+            if given and isinstance(asked, tuple) and asked != signature:
+                raise InputError(
+                    f"{option('init')} has the signature {signature}, not "
+                    f"{option('n_components', asked)}; leave one out."
+                )
             object.__setattr__(self, "init", start)
-            object.__setattr__(self, "n_components", start.form.signature)
+            object.__setattr__(self, "n_components", signature)
 
     def asked(self) -> dict[str, Any]:
         """Return the options that some kinds of input refuse and that differ from the default."""

@@ -69,12 +69,12 @@ def test_weights_go_by_name_also_of_a_d_in_single_precision():
     ("weights", "said"),
     [
         (np.ones((3, 3)), r"shape \(3, 3\); expected \(6, 6\)"),
-        (spoiled(1, 2, np.nan), "NaN or infinity"),
-        (spoiled(1, 2, -1.0), "must not be negative: the lowest is -1"),
+        (spoiled(1, 2, np.nan), "negative, NaN or infinite; use 0"),
+        (spoiled(1, 2, -1.0), "negative, NaN or infinite; use 0"),
         (spoiled(1, 2, 1.0, 1.5), "not symmetric: largest gap 0.5"),
         (
             spoiled(3, slice(None), 0.0),
-            "^1 of 6 objects have no pair .* first object 3, 'd'; drop",
+            "form 2 parts .*, of 5, 1 objects; outside the largest: 'd'; keep",
         ),
         (1e91 * W, "weights times d² are too large: sums of powers of"),
         (1e-96 * W, "weights times d² are too small"),

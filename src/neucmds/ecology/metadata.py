@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.problem.files import MISSING, one_line, read_text, require_pandas
-from neucmds.problem.names import counts, examples, is_frame, listed, order_of
+from neucmds.problem.names import counts, examples, is_frame, order_of
 
 Column = npt.NDArray[np.float64] | tuple[str | None, ...]
 
@@ -155,7 +155,7 @@ def _names_objects(column: Any) -> bool:
 def check_column(frame: Any, column: str) -> None:
     """Refuse a column that a table does not have."""
     if column not in frame.columns:
-        known = listed([repr(str(name)) for name in frame.columns])
+        known = examples(list(frame.columns))
         raise InputError(
             f"{_source(frame)} has no column {column!r}; it has {known}."
         )

@@ -24,7 +24,7 @@ from neucmds.ecology.permutation import (
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.problem.containers import as_real
-from neucmds.problem.names import listed
+from neucmds.problem.names import examples
 
 
 @dataclass(frozen=True)
@@ -156,9 +156,9 @@ def envfit(
         else:
             fits.append(_fit_factor(name, x, column, permutations, seed))
     fits.sort(key=lambda fit: fit.kind == "factor")
-    fewer = [f"{fit.name!r} {fit.n}" for fit in fits if fit.n < len(x)]
+    fewer = [fit.name for fit in fits if fit.n < len(x)]
     if fewer:
-        message = f"of {len(x)} objects, only those with a value are fitted: {listed(fewer)}."
+        message = f"of {len(x)} objects, only those with a value are fitted: {examples(fewer)}."
         warnings.warn(NeucmdsWarning(message), stacklevel=2)
     return EnvFit(chosen, tuple(fits))
 

@@ -20,9 +20,6 @@ from neucmds.errors import InputError
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[Any]
 
-# Seconds of calls between two reports, and of all calls from which they run in processes.
-ROUND = 1.0
-
 _watching: ContextVar[Callback | None] = ContextVar("watching", default=None)
 
 
@@ -46,7 +43,7 @@ def call_pairs(
 ) -> Floats:
     """Call a function of two objects for listed pairs, i of x with j of y, in rounds of a second.
 
-    They run in processes where that saves time; joblib's `parallel_config` sets the number.
+    They run in processes if two seconds are left; joblib's `parallel_config` sets the number.
     """
     callback = _watching.get()
     values = np.empty(i.size)
@@ -65,9 +62,9 @@ def call_pairs(
         results = Parallel(n_jobs=workers)(parts)
         values[done:stop] = _numbers(list(chain(*results)), name)
         pace = (time.perf_counter() - begun) / (stop - done)
-        size = int(min(4 * size, max(1, ROUND / pace)))
+        size = int(min(4 * size, max(1, 1 / pace)))
         done = stop
-        if (i.size - done) * pace > 2 * ROUND:
+        if (i.size - done) * pace > 2:
             workers = effective_n_jobs(None)
         if callback:
             callback(done, i.size, f"calls of {name}")

@@ -150,9 +150,11 @@ def named_features(data: Any, labels: Any) -> tuple[Any, Any]:
     refuse_networkx(data, "X")
     if not is_frame(data):
         return data, labels
-    return as_real(data, "features"), row_names(
-        data
-    ) if labels is None else labels
+    for name, column in data.select_dtypes(exclude="number").items():
+        as_real(column, f"features in column {name!r}")
+    if labels is None:
+        labels = row_names(data)
+    return as_real(data, "features"), labels
 
 
 def as_objects(data: Any) -> list[Any] | None:

@@ -20,9 +20,15 @@ from sklearn.utils import check_random_state
 from neucmds.backend.arrays import k_smallest, row_blocks
 from neucmds.backend.memory import require_memory
 from neucmds.errors import InputError, NeucmdsWarning, option
-from neucmds.problem.names import counts, is_frame, listed
+from neucmds.problem.names import counts, examples, is_frame
 from neucmds.problem.pairs import TOLERANCE, edges_of, refuse_parts
-from neucmds.problem.sampled_pairs import PairSample, Sampling, drawn_pairs
+from neucmds.problem.sampled_pairs import (
+    CHECKED,
+    PARTNERS,
+    PairSample,
+    Sampling,
+    drawn_pairs,
+)
 from neucmds.problem.validation import entry_name
 
 Floats = npt.NDArray[Any]
@@ -30,8 +36,6 @@ Ints = npt.NDArray[Any]
 # Both ends and the lengths of edges or paths.
 Edges = tuple[Ints, Ints, Floats]
 
-# Nodes whose paths to all others measure a fit.
-CHECKED_NODES = 200
 # Nodes whose nearest are searched together, in one subgraph, times √(number of these).
 NEAR_BLOCK = 1000
 # Landmarks from which nodes near them are searched together.
@@ -225,7 +229,7 @@ def _networkx_lengths(graph: Any, weight: str | None) -> Any:
     names = set().union(*edges)
     advice = (
         f"'weight' in {option('metric_params')} must be one of "
-        f"{listed(sorted(map(repr, names)))}, or None for edges of length 1."
+        f"{examples(sorted(names, key=repr))}, or None for edges of length 1."
     )
     if weight not in (*names, "weight", None):
         raise InputError(f"no edge has {weight!r}; {advice}")
@@ -436,7 +440,7 @@ def graph_pairs(
     """Choose pairs of nodes that stand for all of them, with the lengths of their shortest paths.
 
     Paths are searched from all sources, `n_landmarks` landmarks among them, and a node keeps those
-    to its own far partners; and from `CHECKED_NODES` others when a fit is measured.
+    to its own far partners; and from others when a fit is measured.
     """
     n = int(graph.shape[0])
     rng = check_random_state(random_state)
@@ -456,7 +460,7 @@ def graph_pairs(
     pairs = drawn_pairs(
         sampling, [_concatenated(far)], partial(nearest_nodes, graph)
     )
-    chosen = rng.permutation(n)[:CHECKED_NODES]
+    chosen = rng.permutation(n)[: CHECKED // PARTNERS]
     everyone = np.arange(n)
     checks = (
         (int(node), np.delete(everyone, node), np.delete(row, node))

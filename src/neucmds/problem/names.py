@@ -103,16 +103,12 @@ def common_objects(
     return pairs[:, 0], pairs[:, 1]
 
 
-def examples(names: Sequence[str]) -> str:
-    """Return the first of some names."""
-    return listed([repr(name[:40]) for name in names])
-
-
-def listed(texts: Sequence[str]) -> str:
-    """Return the first of some texts, and say whether there are more."""
-    return ", ".join(
-        [*texts[:_EXAMPLES], *(["…"] if len(texts) > _EXAMPLES else [])]
-    )
+def examples(names: Sequence[object]) -> str:
+    """Return the first of some names or numbers, and say whether there are more."""
+    texts = [repr(name)[:40] for name in names[:_EXAMPLES]]
+    if len(names) > _EXAMPLES:
+        texts.append("…")
+    return ", ".join(texts)
 
 
 def is_frame(data: Any) -> bool:

@@ -15,7 +15,7 @@ from scipy.sparse import csgraph
 
 from neucmds.errors import InputError, NeucmdsWarning, OverfitWarning, option
 from neucmds.problem.files import one_line, read_columns
-from neucmds.problem.names import Labels, listed
+from neucmds.problem.names import Labels, examples
 from neucmds.problem.validation import refuse_range
 
 Floats = npt.NDArray[np.float64]
@@ -23,9 +23,8 @@ Ints = npt.NDArray[Any]
 
 # √ε, as for matrices: the rounding of distances computed as √(|x|² + |y|² − 2x·y).
 TOLERANCE = sqrt(np.finfo(np.float64).eps)
-# Pairs look like edges between neighbours where at most this share of all is known, and at least
-# this share of triangles is closed: .3 and more among neighbours in up to ten dimensions.
-LOCAL_DENSITY = 0.05
+# Pairs look like edges between neighbours where at least this share of triangles is closed, .3 and
+# more among neighbours in up to ten dimensions, and at most its square of all pairs is known.
 LOCAL = 0.2
 
 
@@ -212,7 +211,7 @@ def refuse_parts(
         back = ""
     raise InputError(
         f"the {what}s form {count} parts that no {what} connects{back}, of "
-        f"{listed([str(size) for size in np.sort(sizes)[::-1]])} "
+        f"{examples(np.sort(sizes)[::-1].tolist())} "
         f"{'objects' if what == 'pair' else 'nodes'}; outside the largest: "
         f"{_named(others, labels)}; keep one part, or add {what}s."
     )
@@ -238,7 +237,7 @@ def edges_of(frame: Any, weight: str | None) -> tuple[Any, Labels]:
     if weight not in (None, "weight", *titles[2:]):
         raise InputError(
             f"the table has no column {weight!r} after two of nodes; 'weight' in "
-            f"{option('metric_params')} must be one of {listed(list(map(repr, titles[2:])))}, or "
+            f"{option('metric_params')} must be one of {examples(titles[2:])}, or "
             "None for edges of length 1."
         )
     names = [weight, "length"]
@@ -284,7 +283,7 @@ def _edges(left: Any, right: Any, length: Any) -> tuple[Any, Labels]:
 def _warn_of_edges(pairs: Pairs) -> None:
     """Warn of pairs that look like edges between neighbours: many triangles are closed."""
     degrees = pairs.degrees
-    if degrees.mean() > LOCAL_DENSITY * pairs.n:
+    if degrees.mean() > LOCAL**2 * pairs.n:
         return
     known = (pairs.graph() > 0).astype(np.int64)
     closed = (known @ known).multiply(known).sum()
@@ -357,6 +356,6 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _named(ids: Ints, labels: Labels) -> str:
-    return listed(
-        [str(i) if labels is None else repr(labels[i]) for i in ids.tolist()]
-    )
+    if labels is None:
+        return examples(ids.tolist())
+    return examples([labels[i] for i in ids.tolist()])

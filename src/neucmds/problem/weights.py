@@ -53,7 +53,8 @@ def as_weighted(
         w = _checked(weights, d)
     ids = asarray_like(np.arange(n), d, dtype=xp.int64)
     w = xp.where(gaps | (ids[:, None] == ids[None, :]), xp.zeros_like(w), w)
-    _refuse_lost_objects(w, labels)
+    if not bool(xp.all(xp.any(w > 0, axis=1))):
+        refuse_parts_of(w, labels)
     return xp.where(gaps, xp.zeros_like(d), d), w
 
 
@@ -65,13 +66,9 @@ def _checked(weights: Any, d: Array) -> Array:
         raise InputError(
             f"weights have shape {tuple(w.shape)}; expected {(n, n)}."
         )
-    if not bool(xp.all(xp.isfinite(w))):
+    if not bool(xp.all(xp.isfinite(w) & (w >= 0))):
         raise InputError(
-            "weights contain NaN or infinity; use 0 for entries that do not count."
-        )
-    if float(xp.min(w)) < 0:
-        raise InputError(
-            f"weights must not be negative: the lowest is {float(xp.min(w)):.4g}."
+            "weights are negative, NaN or infinite; use 0 for entries that do not count."
         )
     gap = float(xp.max(xp.abs(w - xp.matrix_transpose(w))))
     if gap > 1e-8 * float(xp.max(w)):
@@ -83,24 +80,6 @@ def _checked(weights: Any, d: Array) -> Array:
         float(xp.max(w)) * float(xp.max(known)), True, "weights times d² are"
     )
     return xp.astype(w, d.dtype, copy=False)
-
-
-def _refuse_lost_objects(w: Array, labels: Labels) -> None:
-    xp = namespace(w)
-    totals = xp.sum(w, axis=1)
-    if bool(xp.all(totals > 0)):
-        return
-    lost = int(xp.argmin(totals))
-    n = int(w.shape[0])
-    if labels is None:
-        name = f"{lost}"
-    else:
-        name = f"{lost}, {labels[lost]!r}"
-    raise InputError(
-        f"{int(xp.sum(xp.astype(totals <= 0, xp.int64)))} of {n} objects have no pair that is "
-        f"both known and of positive weight, the first object {name}; drop them, or "
-        "fill in a dissimilarity of each."
-    )
 
 
 def refuse_parts_of(weights: Array, labels: tuple[str, ...] | None) -> None:
