@@ -1355,8 +1355,8 @@ def by_weighted_landmarks() -> Figures:
     given = data("digits-300").values
     est.fit(given)
     counted = np.random.default_rng(SEED).uniform(0.1, 2.0, size=(300, 80))
-    x = est.transform(given, weights=counted)
     fitted = est.landmark_result_
+    x = fitted.transform(given[:, est.landmarks_], weights=counted)
     return spread(sq_between(fitted, x, fitted.coordinates))
 
 

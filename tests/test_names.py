@@ -5,7 +5,6 @@ import pytest
 
 from neucmds import (
     InputError,
-    LandmarkNeucMDS,
     NeucMDS,
     evaluate,
     neuc_mds,
@@ -80,15 +79,10 @@ def test_an_embedding_is_not_measured_against_objects_in_another_order(frame):
         evaluate(embedding, frame.iloc[ORDER, ORDER])
 
 
-@pytest.mark.parametrize(
-    "make",
-    [lambda: NeucMDS(3), lambda: LandmarkNeucMDS(3, landmarks=LANDMARKS)],
-)
-def test_weights_of_new_objects_are_matched(frame, weights, make):
-    est = make()
+def test_weights_of_new_objects_are_matched(frame, weights):
+    est = NeucMDS(3)
     est.fit_transform(frame)
-    columns = getattr(est, "landmarks_", np.arange(15))
-    new, w = frame.iloc[:4, columns], weights.iloc[:4, columns]
+    new, w = frame.iloc[:4], weights.iloc[:4]
     expected = est.transform(new, weights=w.to_numpy())
     for place in (est.transform, est.result_.transform):
         for other in (
@@ -110,28 +104,6 @@ def test_weights_of_new_objects_are_matched(frame, weights, make):
                 place(new, weights=w.rename(**changed))
     found = est.result_.transform(new.iloc[:, ::-1], weights=w.iloc[:, ::-1])
     np.testing.assert_allclose(found, expected, atol=1e-10)
-
-
-def test_weights_among_landmarks_are_matched(frame, weights):
-    def fitted(X, w):
-        return (
-            LandmarkNeucMDS(3, landmarks=LANDMARKS, random_state=0)
-            .fit(X, weights=w)
-            .landmark_result_
-        )
-
-    expected = fitted(frame.to_numpy(), weights.to_numpy()).coordinates
-    block, among = frame.iloc[:, LANDMARKS], weights.iloc[LANDMARKS, LANDMARKS]
-    for X in (frame, block):
-        for w in (
-            weights,
-            weights.iloc[ORDER, ORDER],
-            among,
-            among.iloc[::-1, ::-1],
-        ):
-            np.testing.assert_array_equal(fitted(X, w).coordinates, expected)
-        with pytest.raises(InputError, match="different names"):
-            fitted(X, weights.rename(columns={"site 3": "elsewhere"}))
 
 
 def test_rows_of_a_table_of_features_name_the_objects(frame):

@@ -229,6 +229,7 @@ TABLE: dict[str, dict[str, str]] = {
     },
     "landmarks": {
         "missing": "does not work with landmarks: every dissimilarity to them is needed.",
+        "weights": "count pairs, and landmarks leave most pairs out; leave one of them out.",
         "n_pairs": "samples pairs, but landmarks place objects; leave one out.",
     },
     "closed form": {

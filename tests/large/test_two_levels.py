@@ -156,10 +156,7 @@ def test_what_two_levels_do_not_take_is_refused(points, settings, message):
         ).fit(points)
 
 
-def test_weights_and_questions_without_two_levels_are_refused(points):
-    est = LandmarkNeucMDS(4, n_near=5, metric="cityblock")
-    with pytest.raises(InputError, match="do not take weights"):
-        est.fit(points, weights=np.ones((600, 600)))
+def test_questions_without_two_levels_are_refused(points):
     est = LandmarkNeucMDS(4, 20, metric="cityblock").fit(points)
     with pytest.raises(InputError, match="n_near is 0"):
         est.landmarks_to_ask(3)

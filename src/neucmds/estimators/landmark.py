@@ -33,7 +33,6 @@ from neucmds.fitting import warn_of_surprises
 from neucmds.large.landmarks import fit_landmarks
 from neucmds.large.placing import LandmarkFit
 from neucmds.options import check_support
-from neucmds.place.new_rows import checked_weights
 from neucmds.place.recipe import Recipe
 from neucmds.problem.containers import (
     as_objects,
@@ -43,7 +42,7 @@ from neucmds.problem.containers import (
 )
 from neucmds.problem.graph import joined_paths, named_graph
 from neucmds.problem.metrics import known_everywhere
-from neucmds.problem.names import ordered_by_name, row_names, rows_ordered_as
+from neucmds.problem.names import ordered_by_name, row_names
 from neucmds.problem.validation import working_dtype
 
 
@@ -151,9 +150,7 @@ class LandmarkNeucMDS(SignedTransformer):
     squared: bool = False
     symmetrize: bool = False
 
-    def fit(
-        self, X: Any, y: Any = None, *, weights: Any = None
-    ) -> LandmarkNeucMDS:
+    def fit(self, X: Any, y: Any = None) -> LandmarkNeucMDS:
         """Choose and embed the landmarks, and learn how to place objects among them.
 
         Parameters
@@ -161,23 +158,15 @@ class LandmarkNeucMDS(SignedTransformer):
         X : array of shape (n, n_features), (n, n) or (n, L), NumPy or dask, or path
             Features; or dissimilarities, all or those to the landmarks; or the file of all.
         y : ignored
-        weights : array or DataFrame of shape (L, L) or (n, n), optional
-            How much each pair of landmarks counts, in the order of their rows; or each pair of
-            objects, from which theirs are taken. Names are matched with those of the columns of
-            dissimilarities. "refined" only. Nothing is then chosen on landmarks held out, and
-            others are placed by least squares.
 
         Returns
         -------
         self
         """
-        return self._fit_and_place(X, weights=weights)
+        return self._fit_and_place(X)
 
     def _fit_and_place(
-        self,
-        X: Any,
-        out: str | PathLike[str] | None = None,
-        weights: Any = None,
+        self, X: Any, out: str | PathLike[str] | None = None
     ) -> LandmarkNeucMDS:
         with self._fitting() as callback:
             metric = self._bound_metric()
@@ -201,7 +190,6 @@ class LandmarkNeucMDS(SignedTransformer):
             options = self._options(
                 metric=metric,
                 metric_params=None,
-                weights=weights,
                 callback=callback,
             )
             check_support(options, "landmarks")
@@ -212,7 +200,6 @@ class LandmarkNeucMDS(SignedTransformer):
                 n_near=self.n_near,
                 placement=self.placement,
                 columns=columns,
-                index=row_names(X),
                 n_jobs=self.n_jobs,
                 like=like,
             )
@@ -232,24 +219,19 @@ class LandmarkNeucMDS(SignedTransformer):
         rows: Any,
         X: Any,
         out: str | PathLike[str] | None,
-        **how: Any,
+        fitted: bool = False,
     ) -> Array:
         """Place rows, and return their coordinates in the library of X."""
         callback = ProgressBar() if self.verbose else None
         placed = fit.place_all(
-            rows, out, n_jobs=self.n_jobs, callback=callback, **how
+            rows, out, fitted=fitted, n_jobs=self.n_jobs, callback=callback
         )
         if out is None and is_other_library(X):
             return asarray_like(placed, X)
         return placed
 
-    def fit_transform(
-        self,
-        X: Any,
-        y: Any = None,
-        out: str | PathLike[str] | None = None,
-        *,
-        weights: Any = None,
+    def fit_transform(  # type: ignore[override]
+        self, X: Any, y: Any = None, out: str | PathLike[str] | None = None
     ) -> Array:
         """Fit, and return the coordinates of all objects, `embedding_`.
 
@@ -263,21 +245,15 @@ class LandmarkNeucMDS(SignedTransformer):
         y : ignored
         out : path, optional
             As for `transform`.
-        weights : array or DataFrame of shape (L, L) or (n, n), optional
-            As for `fit`. When objects are placed, all their dissimilarities count alike.
 
         Returns
         -------
         array of shape (n, k)
         """
-        return self._fit_and_place(X, out, weights).embedding_
+        return self._fit_and_place(X, out).embedding_
 
     def transform(
-        self,
-        X: Any,
-        out: str | PathLike[str] | None = None,
-        *,
-        weights: Any = None,
+        self, X: Any, out: str | PathLike[str] | None = None
     ) -> Array:
         """Place objects.
 
@@ -290,9 +266,6 @@ class LandmarkNeucMDS(SignedTransformer):
         out : path, optional
             Write the coordinates to this ``.npy`` file instead of memory; the memory map of it is
             returned. Not for dask arrays, which have `dask.array.to_npy_stack` and others.
-        weights : array or DataFrame of shape (m, L), optional
-            How much each dissimilarity to a landmark counts, for NumPy arrays; see
-            `Embedding.transform`.
 
         Returns
         -------
@@ -301,25 +274,14 @@ class LandmarkNeucMDS(SignedTransformer):
         """
         check_is_fitted(self)
         if self._of_graph:
-            if out is not None or weights is not None:
+            if out is not None:
                 raise InputError(
-                    "out and weights are not for nodes of a graph; leave them out."
+                    "out is not for nodes of a graph; leave it out."
                 )
             return self._place_nodes(X)
         fit, rows = self._taking(X)
-        if weights is not None and fit.n_near:
-            raise InputError(
-                "weights cannot be given in two levels; leave them out."
-            )
-        if weights is not None and is_numpy(rows):
-            weights = checked_weights(
-                rows_ordered_as(weights, X, "rows of weights"),
-                (rows.shape[0], fit.width),
-                self.landmark_result_.k,
-                self.landmark_result_.labels,
-            )
         with self._calling():
-            return self._placed(fit, rows, X, out, weights=weights)
+            return self._placed(fit, rows, X, out)
 
     def _place_nodes(self, X: Any) -> Array:
         """Return where fitted nodes are, or place new ones by their edges to these."""

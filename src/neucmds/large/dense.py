@@ -9,7 +9,6 @@ from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import Array
 from neucmds.embedding import Embedding
-from neucmds.errors import InputError, option
 from neucmds.fitting import fit
 from neucmds.options import Options
 from neucmds.place.recipe import (
@@ -19,17 +18,13 @@ from neucmds.place.recipe import (
     linear_rule,
 )
 from neucmds.place.rules import SHRINKAGE, LossPlacement
-from neucmds.prepared import prepare
 from neucmds.problem.components import GOALS, NComponents, checked_size
 from neucmds.problem.dense import Dense
 from neucmds.spectrum.operators.dense import DenseGram
 
 
 def embed_landmarks(
-    sq_dissimilarity: Array,
-    options: Options,
-    placement: str = "auto",
-    weights: Array | None = None,
+    sq_dissimilarity: Array, options: Options, placement: str = "auto"
 ) -> tuple[Embedding, Recipe | None]:
     """Embed landmarks; return them with the rule that places others, and how it was made.
 
@@ -43,16 +38,7 @@ def embed_landmarks(
         "auto" chooses the ridge, the offsets and, of "neuc" and "refined", one of two signatures
         on landmarks held out, and holds negative coordinates of the relative loss by the noise of
         each object; "least_squares" has none of these; "linear" is plain triangulation.
-    weights : ndarray of shape (L, L), optional
-        How much each pair counts. Nothing is cross-validated then: the offsets and the noise of a
-        recipe are means over pairs that count alike.
     """
-    if placement == "linear" and weights is not None:
-        raise InputError(
-            f"weights need {option('placement', 'auto')}: plain triangulation counts every "
-            "landmark alike."
-        )
-
     method = options.method
     quiet = replace(options, init=None, callback=None)
 
@@ -61,19 +47,11 @@ def embed_landmarks(
         n_components: NComponents,
         method: str,
         asked: Options = quiet,
-        weights: Array | None = None,
     ) -> Embedding:
-        if weights is None:
-            problem = Dense(
-                DenseGram(np.ascontiguousarray(part)), squared=options.squared
-            )
-        else:
-            problem = prepare(
-                part, n_components, squared=True, weights=weights
-            )
-            problem = replace(problem, squared=options.squared)
+        gram = DenseGram(np.ascontiguousarray(part))
         return fit(
-            problem, replace(asked, n_components=n_components, method=method)
+            Dense(gram, squared=options.squared),
+            replace(asked, n_components=n_components, method=method),
         )
 
     wanted = options.n_components
@@ -86,8 +64,8 @@ def embed_landmarks(
         return replace(
             embedding, placement=linear_rule(sq_dissimilarity, embedding)
         ), None
-    if weights is not None or options.loss != "squared":
-        embedding = embed(sq_dissimilarity, wanted, method, options, weights)
+    if options.loss != "squared":
+        embedding = embed(sq_dissimilarity, wanted, method, options)
         rule = embedding.placement
         if placement == "auto" and isinstance(rule, LossPlacement):
             embedding = replace(

@@ -36,7 +36,6 @@ from neucmds.problem.graph import (
     shortest_path_rows,
 )
 from neucmds.problem.metrics import Metric, refuse_undefined
-from neucmds.problem.names import ordered_by_name
 from neucmds.problem.validation import as_labels, working_dtype
 from neucmds.refine.descent import TOL, Configuration
 from neucmds.spectrum.operators.gram import Gram
@@ -50,7 +49,6 @@ def fit_landmarks(
     n_near: int | None = 0,
     placement: str = "auto",
     columns: Sequence[str] | None = None,
-    index: Sequence[str] | None = None,
     n_jobs: int | None = None,
     like: Array | None = None,
 ) -> LandmarkFit:
@@ -65,8 +63,8 @@ def fit_landmarks(
         Its `landmarks` are "random", "maxmin" or row numbers.
     n_landmarks, n_near, placement, n_jobs
         As for `LandmarkNeucMDS`.
-    columns, index : sequence of str, optional
-        Names of the columns of dissimilarities, and of the rows where these are not all objects.
+    columns : sequence of str, optional
+        Names of the columns of dissimilarities.
     like : array, optional
         Nodes of a graph are fitted and placed with its library, on its device.
     """
@@ -100,11 +98,6 @@ def fit_landmarks(
             init=_start_among(options.init, sources, ids.size),
         )
     names = _landmark_names(X, columns, ids)
-    weights = None
-    if options.weights is not None:
-        if columns is not None and int(X.shape[1]) == n:
-            index = columns
-        weights = _weights_among(options.weights, ids, n, names, index)
     fitted_metric = None
     nodes = None
     if of_graph:
@@ -125,7 +118,7 @@ def fit_landmarks(
         symmetrize=of_graph or options.symmetrize,
     )
     notify(options.callback, f"embedding {sources.size} landmarks")
-    embedding, recipe = embed_landmarks(sq_among, options, placement, weights)
+    embedding, recipe = embed_landmarks(sq_among, options, placement)
     embedding = replace(embedding, labels=names)
     fit = LandmarkFit(
         ids,
@@ -243,9 +236,7 @@ def embed_by_landmarks(
     columns = None
     if metric == PRECOMPUTED and n == data.shape[1]:
         columns = labels
-    fit = fit_landmarks(
-        data, options, n_landmarks=count, columns=columns, index=labels
-    )
+    fit = fit_landmarks(data, options, n_landmarks=count, columns=columns)
     rows = data
     if fit.nodes is not None:
         rows = np.arange(n)
@@ -336,30 +327,6 @@ def _least_components(n_components: Any) -> int:
     if not np.issubdtype(parts.dtype, np.integer):
         return 1
     return int(parts.sum())
-
-
-def _weights_among(
-    weights: Any, ids: Indices, n: int, landmark_names: Any, all_names: Any
-) -> npt.NDArray[np.float64]:
-    """Weights of the pairs of landmarks, from theirs or from those of all pairs."""
-    if not hasattr(weights, "shape"):
-        weights = as_real(weights, "weights")
-    shape = tuple(weights.shape)
-    if shape not in ((ids.size, ids.size), (n, n)):
-        raise InputError(
-            f"{option('weights')} has shape {shape}; pass ({ids.size}, {ids.size}), one for each "
-            f"pair of landmarks, or ({n}, {n}), one for each pair of objects."
-        )
-    rows = np.arange(ids.size)
-    names = landmark_names
-    if shape != (ids.size, ids.size):
-        rows = ids
-        names = all_names
-    weights = ordered_by_name(weights, names, "weights", rows=True)
-    given: npt.NDArray[np.float64] = to_numpy(
-        as_real(weights, "weights")
-    ).astype(np.float64)
-    return given[np.ix_(rows, rows)]
 
 
 def _start_among(

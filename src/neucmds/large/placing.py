@@ -37,7 +37,7 @@ from neucmds.backend.files import atomic_file
 from neucmds.backend.progress import Callback
 from neucmds.backend.threads import fill_rows, thread_count
 from neucmds.embedding import Embedding
-from neucmds.errors import InputError, option
+from neucmds.errors import InputError
 from neucmds.place.neighbors import roughly_nearest, sq_ranks
 from neucmds.place.new_rows import sq_rows
 from neucmds.place.recipe import Recipe
@@ -125,9 +125,7 @@ class LandmarkFit:
 
     # Comparing objects with landmarks
 
-    def squares(
-        self, rows: Array, first: int = 0, weights: Array | None = None
-    ) -> Array:
+    def squares(self, rows: Array, first: int = 0) -> Array:
         """Squared dissimilarities (m, L) of objects to all landmarks, NaN where one is not known.
 
         Parameters
@@ -135,8 +133,6 @@ class LandmarkFit:
         rows : array of shape (m, n_features), (m, L), (m, n) or, of nodes, (m,)
         first : int, default=0
             Number of the first object, for messages.
-        weights : array of shape (m, L), optional
-            What has no weight may be negative.
         """
         if self.nodes is not None:
             lengths = np.full(
@@ -159,7 +155,7 @@ class LandmarkFit:
         elif int(rows.shape[1]) == self.n:
             block = take(rows, slice(None), self.landmarks)
         objects = np.arange(first, first + int(block.shape[0]))
-        return self._checked(block, objects, self.landmarks, weights)
+        return self._checked(block, objects, self.landmarks)
 
     def listed_squares(
         self,
@@ -187,11 +183,7 @@ class LandmarkFit:
         ]
 
     def _checked(
-        self,
-        block: Array,
-        objects: Indices,
-        landmarks: Indices,
-        weights: Array | None = None,
+        self, block: Array, objects: Indices, landmarks: Indices
     ) -> Array:
         """Square dissimilarities, and refuse what cannot be; a column: each with its landmark."""
         xp = namespace(block)
@@ -208,23 +200,16 @@ class LandmarkFit:
             squared=embedding.squared or self.metric is not None,
             # Metrics but squared ones are not negative.
             loss=embedding.loss if embedding.squared else "squared",
-            weights=weights,
             first=int(objects[0]),
         )
 
     # Placing
 
-    def place(
-        self, rows: Array, first: int = 0, weights: Array | None = None
-    ) -> Array:
+    def place(self, rows: Array, first: int = 0) -> Array:
         """Coordinates (m, k) of some objects, in the precision of their rows."""
-        return self._place(
-            rows, np.arange(first, first + int(rows.shape[0])), weights
-        )
+        return self._place(rows, np.arange(first, first + int(rows.shape[0])))
 
-    def place_fitted(
-        self, rows: Array, first: int = 0, weights: Array | None = None
-    ) -> Array:
+    def place_fitted(self, rows: Array, first: int = 0) -> Array:
         """Coordinates (m, k) of some objects that were fitted, of which landmarks stay."""
         objects = np.arange(first, first + int(rows.shape[0]))
         _, own, numbers = np.intersect1d(
@@ -240,13 +225,11 @@ class LandmarkFit:
             )
         return x
 
-    def _place(
-        self, rows: Array, objects: Indices, weights: Array | None = None
-    ) -> Array:
+    def _place(self, rows: Array, objects: Indices) -> Array:
         """Place objects from their own landmarks, or from all of them."""
         ids = None
         if not self.n_near or self._has_landmark_columns(rows):
-            squares = self.squares(rows, int(objects[0]), weights)
+            squares = self.squares(rows, int(objects[0]))
         elif self.nodes is not None:
             ids, squares = self._listed_paths(rows)
         else:
@@ -255,7 +238,7 @@ class LandmarkFit:
             squares = asarray_like(squares, self.nodes.like, self._dtype(rows))
         if ids is not None:
             ids = index_like(ids, squares)
-        placed = self.rule.place(squares, weights, ids)
+        placed = self.rule.place(squares, own=ids)
         return namespace(placed).astype(placed, self._dtype(rows), copy=False)
 
     def _has_landmark_columns(self, rows: Array) -> bool:
@@ -414,7 +397,6 @@ class LandmarkFit:
         out: str | PathLike[str] | None = None,
         *,
         fitted: bool = False,
-        weights: Array | None = None,
         n_jobs: int | None = None,
         callback: Callback | None = None,
     ) -> Array:
@@ -423,7 +405,7 @@ class LandmarkFit:
         Parameters
         ----------
         rows : array, as of `squares`
-        out, weights, n_jobs
+        out, n_jobs
             As for `LandmarkNeucMDS`.
         fitted : bool, default=False
             Whether these are the objects that were fitted: landmarks stay where they are.
@@ -435,8 +417,6 @@ class LandmarkFit:
             place = self.place_fitted
         like = self._like(rows)
         shape = (int(rows.shape[0]), self.embedding.k)
-        if weights is not None and not is_numpy(like):
-            raise InputError(f"{option('weights')} is for NumPy arrays.")
         if is_dask(like):
             from neucmds.backend.dask_arrays import map_rows
 
@@ -450,10 +430,7 @@ class LandmarkFit:
         dtype = self._dtype(rows)
 
         def place_block(block: slice) -> Array:
-            counted = None
-            if weights is not None:
-                counted = weights[block]
-            placed = place(rows[block], block.start, counted)
+            placed = place(rows[block], block.start)
             return placed if out is None else to_numpy(placed)
 
         def fill(target: Array) -> None:

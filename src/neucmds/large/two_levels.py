@@ -114,10 +114,6 @@ def check_two_levels(
         raise InputError(
             f"{two} need {option('method', 'refined')} and a number of coordinates."
         )
-    if options.weights is not None:
-        raise InputError(
-            f"{two} do not take weights of pairs, most of which are never asked for."
-        )
     if placement != "auto":
         raise InputError(
             f"{two} place objects by the loss; leave {option('placement')} out."
