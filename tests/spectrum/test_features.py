@@ -245,7 +245,6 @@ def test_unknown_metrics_are_refused_with_the_known_ones():
             {},
             "the metric is not symmetric",
         ),
-        (POINTS.tolist(), "euclidean", {}, "features are list"),
         (STRICT, "cityblock", {"w": 1}, "does not take 'w'"),
     ],
 )

@@ -486,7 +486,7 @@ def test_hard_matrices_end_well(with_spectrum, name):
         assert spectrum.n_top + spectrum.n_bottom == spectrum.values.size * (
             1 + spectrum.complete
         )
-        assert spectrum.solver == "krylov" or len(D) < 300
+        assert spectrum.solver == "krylov" or len(D) < 300 or not D.any()
 
 
 @pytest.mark.parametrize("library", [np, array_api_strict])

@@ -122,24 +122,8 @@ def uniform_rows(count: int, like: Array, rng: np.random.Generator) -> Array:
     """
     xp = namespace(like)
     shape = (count, int(like.shape[1]))
-    if not on_cpu(like) and compat.is_torch_array(like):
-        generator = xp.Generator(device=like.device).manual_seed(
-            int(rng.integers(2**31))
-        )
-        draws = xp.rand(
-            shape, generator=generator, dtype=xp.float32, device=like.device
-        )
-    elif compat.is_cupy_array(like):
-        import cupy
-
-        with like.device:
-            state = cupy.random.RandomState(int(rng.integers(2**31)))
-            draws = state.random_sample(shape, dtype=cupy.float32)
-    else:
-        draws = asarray_like(
-            rng.random(shape, dtype=np.float32), like, dtype=xp.float32
-        )
-    return xp.astype(draws, like.dtype)
+    draws = rng.random(shape, dtype=np.float32)
+    return xp.astype(asarray_like(draws, like, xp.float32), like.dtype)
 
 
 def centered(block: Array) -> Array:

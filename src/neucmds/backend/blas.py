@@ -32,17 +32,14 @@ from neucmds.backend.threads import open_pool, parallel_map, worker_pool
 # Cores whose OpenBLAS kernels have the unpacked small product.
 _UNPACKED_CORES = {"SkylakeX", "Cooperlake", "SapphireRapids"}
 _SMALL_PRODUCT = 1_000_000
-# Most vectors in a panel: 100 are done as 52 and 48.
+# Most vectors in a panel: 100 are done as 50 and 50.
 _MAX_VECTORS = 52
-# Objects from which on panels pay.
-_MIN_OBJECTS = 1000
 # Columns of a panel: the vectors' part of it stays in the L2 cache.
 _PANEL_COLUMNS = 1334
 # Rows of a task; a multiple of 6 rows runs fastest in the kernel.
 _TASK_ROWS = 504
-# Shares of a product with a basis, and the inner products from which on shares pay.
+# Shares of a product with a basis.
 _SHARES = 4
-_MIN_INNER_PRODUCTS = 500
 
 
 @contextmanager
@@ -53,7 +50,7 @@ def single_products(
 
     Products by panels open a pool of threads until the end of the context.
     """
-    if is_numpy(matrix) and matrix.shape[0] >= _MIN_OBJECTS and _unpacked():
+    if is_numpy(matrix) and matrix.shape[0] >= _PANEL_COLUMNS and _unpacked():
         with worker_pool():
             yield lambda columns: _by_panels(matrix, columns, scale)
         return
@@ -72,9 +69,7 @@ def single_products(
 def inner_products(block: Array, basis: Array) -> Array:
     """``block @ basis.T``."""
     parts = _by_shares(
-        lambda share: block[:, share] @ basis[:, share].T,
-        basis,
-        block.shape[0],
+        lambda share: block[:, share] @ basis[:, share].T, basis
     )
     return reduce(add, parts)
 
@@ -86,7 +81,7 @@ def combine_rows(block: Array, coefficients: Array) -> Array:
     def multiply(share: slice) -> None:
         combined[:, share] = coefficients @ block[:, share]
 
-    _by_shares(multiply, block, coefficients.shape[0])
+    _by_shares(multiply, block)
     return combined
 
 
@@ -98,7 +93,7 @@ def subtract_combined_rows(
     def subtract(share: slice) -> None:
         subtract_product(block[:, share], coefficients, basis[:, share])
 
-    _by_shares(subtract, basis, coefficients.shape[0])
+    _by_shares(subtract, basis)
 
 
 def symmetric_times(matrix: Array, columns: Array) -> Array:
@@ -127,15 +122,12 @@ def _unpacked() -> bool:
     return bool(known) and all(known)
 
 
-def _by_shares(
-    work: Callable[[slice], Any], basis: Array, count: int
-) -> list[Any]:
-    """Work on shares of the entries where a pool is open and there are many inner products.
+def _by_shares(work: Callable[[slice], Any], basis: Array) -> list[Any]:
+    """Work on shares of the entries where a pool is open.
 
     The shares are the same whatever the number of threads.
     """
-    many = is_numpy(basis) and basis.shape[0] * count >= _MIN_INNER_PRODUCTS
-    if not many or open_pool.get() is None:
+    if not is_numpy(basis) or open_pool.get() is None:
         return [work(slice(None))]
     bounds = [basis.shape[1] * i // _SHARES for i in range(_SHARES + 1)]
     return parallel_map(work, [slice(*pair) for pair in pairwise(bounds)])
@@ -144,28 +136,18 @@ def _by_shares(
 def _by_panels(
     matrix: npt.NDArray[Any], columns: npt.NDArray[Any], scale: float
 ) -> npt.NDArray[np.float64]:
-    count = columns.shape[1]
-    n_groups = max(1, -(-count // _MAX_VECTORS))
-    width = (
-        max(1, -(-count // (4 * n_groups))) * 4
-    )  # equal groups of a multiple of four
-    groups = [slice(start, start + width) for start in range(0, count, width)]
-    parts = [
-        np.ascontiguousarray(columns[:, group], dtype=matrix.dtype)
-        for group in groups
-    ]
-    product = np.empty(
-        (count, columns.shape[0])
-    ).T  # as rows, which is how the basis wants it
+    # As rows, which is how the basis wants it.
+    product = np.empty(columns.T.shape).T
+    n_groups = max(1, -(-columns.shape[1] // _MAX_VECTORS))
+    groups = np.array_split(columns, n_groups, axis=1)
+    targets = np.array_split(product, n_groups, axis=1)
+    parts = [np.ascontiguousarray(group, matrix.dtype) for group in groups]
 
     def multiply(start: int) -> None:
         rows = slice(start, start + _TASK_ROWS)
-        for group, sums in zip(
-            groups, _panel_sums(matrix[rows], parts), strict=True
-        ):
-            np.multiply(
-                sums, scale, out=product[rows, group], dtype=np.float64
-            )
+        sums = _panel_sums(matrix[rows], parts)
+        for total, target in zip(sums, targets, strict=True):
+            np.multiply(total, scale, out=target[rows], dtype=np.float64)
 
     parallel_map(multiply, range(0, matrix.shape[0], _TASK_ROWS))
     return product

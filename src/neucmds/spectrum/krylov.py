@@ -29,6 +29,7 @@ from neucmds.spectrum.lanczos import (
 from neucmds.spectrum.operators.gram import MOST_GATHERED, Gram
 from neucmds.spectrum.operators.single_precision import Multiply
 from neucmds.spectrum.search import (
+    ROUGH_TOL,
     Rule,
     allowed_residuals,
     basis_sizes,
@@ -43,8 +44,6 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Indices = npt.NDArray[np.intp]
 
-# Largest residual of a further pair that is returned, relative to the kept scale.
-EXTRA_TOL = 3e-4
 # Relative error of a product in float64, and in float32: up to 6.3e-7 measured, on noise.
 DOUBLE_ERROR = 1e-14
 SINGLE_ERROR = 1e-6
@@ -89,17 +88,10 @@ def solve(
         them. ``rule(spectrum)`` keeps the same pairs.
     """
     few = solver == "auto" and (gram.n <= 600 or 8 * n_wanted >= gram.n)
-    if solver == "full" or few:
-        return full_spectrum(gram)
-    if gram.frobenius_sq == 0.0:  # there is nothing to embed
-        none = gram.xp.zeros(
-            (gram.n, 0), dtype=gram.xp.float64, device=gram.device
-        )
-        return Spectrum(
-            np.empty(0), 0.0, 0.0, 0, 0, vectors=none, solver="krylov"
-        )
     block, capacity = basis_sizes(gram, n_wanted)
-    if capacity < 2 * n_wanted + 5 * block:
+    small = capacity < 2 * n_wanted + 5 * block
+    # Of a D of zeros there is nothing to search for.
+    if solver == "full" or few or small or gram.frobenius_sq == 0.0:
         return full_spectrum(gram)
     seed = check_random_state(random_state)
     # A generator draws faster.
@@ -207,7 +199,7 @@ def further_pairs(
     )
     residuals = basis.residuals + basis.noise
     clear = size > np.maximum(10 * residuals, null_level(gram, values))
-    known = clear & (residuals <= EXTRA_TOL * scale)
+    known = clear & (residuals <= ROUGH_TOL * scale)
     limit = min(2 * n_wanted, m // 2)
     from_top = known[top:limit] & (values[top:limit] > 0)
     from_bottom = known[::-1][bottom:limit] & (values[::-1][bottom:limit] < 0)

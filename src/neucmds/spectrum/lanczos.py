@@ -32,11 +32,9 @@ Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
 # Size of the weakest direction of a block, relative to the longest image, below which it is
-# orthogonalised again.
+# orthogonalised again; and smallest eigenvalue of a Gram matrix with unit diagonal at which
+# Cholesky factors suffice.
 WEAK = 1e-4
-# Smallest eigenvalue of a Gram matrix with unit diagonal at which Cholesky factors suffice; below
-# it eigenvectors are used.
-_WELL_CONDITIONED = 1e-5
 # Largest deviation from orthonormality that one step of Newton–Schulz takes away.
 _NEARLY_ORTHONORMAL = 1e-8
 # Directions weaker than 3e-7 of the block are rounding in its Gram matrix (eps·b = 3.6e-15).
@@ -287,7 +285,7 @@ def orthonormal_rows(
     weakest = 1 / float(np.linalg.norm(inverse))
     # The second pass makes the rows orthonormal to the last digit.
     again = inner_products(rows, rows)
-    if _WELL_CONDITIONED * np.sum(mix**2) < 1:
+    if WEAK * np.sum(mix**2) < 1:
         return _corrected(rows, again), factor, weakest
     mix, turn = _whitening(to_numpy(again))
     return combine_rows(rows, asarray_like(mix, rows)), factor @ turn, weakest
@@ -326,7 +324,7 @@ def _whitening(inner: Floats) -> tuple[Floats, Floats]:
         lower = np.asarray(np.linalg.cholesky(inner))
         mix = np.asarray(np.linalg.inv(lower))
         # ‖L⁻¹‖²_F is no less than the inverse of the smallest eigenvalue.
-        if _WELL_CONDITIONED * np.sum(mix**2) < 1:
+        if WEAK * np.sum(mix**2) < 1:
             return mix, lower
     except np.linalg.LinAlgError:
         pass  # not positive definite to rounding

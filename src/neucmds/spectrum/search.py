@@ -21,8 +21,9 @@ Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 Rule = Callable[[Spectrum], "Selection"]
 
-# Relative residual of the kept pairs at which random vectors are injected.
-INJECTION_TOL = 1e-3
+# Relative residual of the kept pairs at which random vectors are injected, and the largest of a
+# further pair that is returned.
+ROUGH_TOL = 1e-3
 # Vectors that are injected, and blocks to wait after that: otherwise a multiplicity above the
 # block's width is missed.
 INJECTED = 4
@@ -78,7 +79,7 @@ def search(
         shares = basis.residuals[clear] / limits[clear]
         worst = tol * float(np.max(shares, initial=np.finfo(float).tiny))
         now = basis.values[clear]
-        if worst < INJECTION_TOL and (
+        if worst < ROUGH_TOL and (
             values is None or has_moved(now, values, reach)
         ):
             space = (capacity - block - 2 * n_wanted) // 2 - basis.width

@@ -76,20 +76,6 @@ class DenseGram(Gram):
             return super().product(block)
         return symmetric_times(self.sq_dissimilarity, block)
 
-    def quadratic(self, coordinates: Array) -> Array:
-        """Return xᵀBx of each centered column from the upper triangle of D: half a product."""
-        d = self.sq_dissimilarity
-        x = coordinates
-        if x.dtype != self.dtype or not on_cpu(x):
-            return super().quadratic(x)
-        total = self.xp.zeros_like(x[0, :])
-        for rows in self.row_slices():
-            image = d[rows, rows] @ x[rows, :] + 2 * (
-                d[rows, rows.stop :] @ x[rows.stop :, :]
-            )
-            total += self.xp.sum(x[rows, :] * image, axis=0)
-        return -0.5 * total
-
     @cached_property
     def rounds(self) -> bool:
         """Whether a float32 copy of B is allowed and pays.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from copy import copy
@@ -11,15 +12,11 @@ from neucmds.backend import arrays
 from neucmds.backend.arrays import Array, namespace, row_blocks
 from neucmds.backend.progress import Callback
 from neucmds.errors import InputError
+from neucmds.problem.containers import as_real
 from neucmds.problem.metrics import Metric, refuse_undefined
 from neucmds.problem.validation import working_dtype
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.operators.single_precision import Multiply
-
-# Sides of a tile. In main memory a tile should stay in cache through all the steps on it; on a GPU
-# it should be large against what a launch costs.
-CPU_TILE = 512
-GPU_TILE = 4096
 
 
 class FeatureGram(Gram):
@@ -79,7 +76,11 @@ class FeatureGram(Gram):
         self.squared = squared
         self.fitted = Metric.of(metric, params).fitted_to(features, squared)
         self.points = self.fitted.points
-        self.tile = tile or (CPU_TILE if arrays.on_cpu(features) else GPU_TILE)
+        # A tile stays in cache through all the steps on it; on a GPU it fills the chip.
+        elements = arrays.DEVICE_ELEMENTS // 4
+        if arrays.on_cpu(features):
+            elements = 2 * arrays.CACHED_ELEMENTS
+        self.tile = tile or math.isqrt(elements)
         self.callback = callback
         self._passes = [0]  # shared with the float32 version of itself
         self.fitted.refuse_function()
@@ -88,15 +89,6 @@ class FeatureGram(Gram):
     def n_passes(self) -> int:
         """How often all of D has been computed so far."""
         return self._passes[0]
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A module cannot be pickled, and a callback is of the process that passed it.
-        return {**self.__dict__, "xp": None, "device": None, "callback": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.xp = namespace(self.points)
-        self.device = self.points.device
 
     def rows(self, rows: slice) -> Array:
         """Compute these rows of D, the diagonal exactly zero."""
@@ -186,10 +178,7 @@ def _hollow(square: Array, xp: Any) -> Array:
 
 
 def _checked(features: Array) -> Array:
-    if not arrays.is_array(features):
-        raise InputError(
-            f"features are {type(features).__name__}, which is not an array; pass numpy.asarray(X)."
-        )
+    features = as_real(features, "features")
     xp = namespace(features)
     if len(features.shape) != 2 or int(features.shape[0]) < 2:
         raise InputError(
