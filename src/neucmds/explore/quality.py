@@ -121,10 +121,10 @@ class PairErrors:
     r2_of_object: Floats
 
     def worst(self, count: int = 3) -> list[int]:
-        """Return the numbers of the objects with the largest mean error, the worst first."""
+        """Return the numbers of the objects with the largest mean error, unless it is 0."""
         order = np.argsort(-self.of_object, kind="stable")  # NaN last
-        known = order[np.isfinite(self.of_object[order])]
-        return [int(i) for i in known[:count]]
+        wrong = order[self.of_object[order] > 0]
+        return [int(i) for i in wrong[:count]]
 
 
 def evaluate(
@@ -274,6 +274,13 @@ def _problem_of(
     return problem
 
 
+def sampled_objects(n: int, rng: np.random.Generator) -> Ids:
+    """Return the numbers of all objects, or of many as many as `FULL_UP_TO`, drawn at random."""
+    if n <= FULL_UP_TO:
+        return np.arange(n)
+    return np.sort(rng.choice(n, FULL_UP_TO, replace=False))
+
+
 def measure(problem: Dense, coordinates: Array, form: Form) -> Quality:
     """Measure coordinates against D.
 
@@ -283,10 +290,7 @@ def measure(problem: Dense, coordinates: Array, form: Form) -> Quality:
     x = to_numpy(coordinates).astype(np.float64)
     rng = np.random.default_rng(0)
     share = SAMPLED_PAIRS / math.comb(max(2, n), 2)
-    objects = np.arange(n)
-    if n > FULL_UP_TO:
-        drawn = rng.choice(n, FULL_UP_TO, replace=False)
-        objects = np.sort(drawn)
+    objects = sampled_objects(n, rng)
     center = _center(problem)
     sums = np.zeros(4)
     sums_of_roots = np.zeros(4)

@@ -112,7 +112,7 @@ def test_bad_matrix_ends_in_one_line(run, here, words, content, expected):
                 "--bootstrap",
                 "9",
             ],
-            "--bootstrap goes without --weights",
+            "bootstrap needs every pair of D",
         ),
         (
             ["diagnose", "gaps.npy", "--metric", "minkowski,3"],
@@ -253,10 +253,10 @@ def test_bug_exits_1_and_asks_for_a_report(run, matrix, monkeypatch):
 def test_interruption_while_writing_leaves_nothing(
     run, here, matrix, monkeypatch
 ):
-    def interrupt(*_):
+    def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("neucmds.tools.cli.outputs.save_figure", interrupt)
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", interrupt)
     outcome = run("embed", matrix, "-k", "3")
     assert outcome.code == 130
     _assert_one_line(outcome.err)

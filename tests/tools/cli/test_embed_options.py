@@ -138,7 +138,7 @@ class TestPictures:
         )
 
     @pytest.mark.slow
-    @pytest.mark.parametrize(("k", "plots"), [(1, "svg"), (2, "none")])
+    @pytest.mark.parametrize(("k", "plots"), [(3, "svg"), (2, "none")])
     def test_arrows_come_with_their_numbers(
         self, run, here, named_csv, sites, k, plots
     ):

@@ -102,13 +102,8 @@ def test_the_numbers_are_the_library_s(case, page):
         )
     assert document["axes"]["signs"] == embedding.signs.tolist()
     near = document["nearest"]
-    by_fitted, d_hat = embedding.neighbors(10, squared=True)
+    by_fitted, _ = embedding.neighbors(10)
     assert np.array_equal(unpacked(near["byFitted"]).reshape(N, 10), by_fitted)
-    np.testing.assert_allclose(
-        unpacked(near["fittedOfFitted"]).reshape(N, 10),
-        np.sign(d_hat) * np.sqrt(np.abs(d_hat)),
-        rtol=1e-6,
-    )
     here = document["curves"]["here"]
     assert here["normalized_stress"] == pytest.approx(
         embedding.normalized_stress, rel=1e-5
@@ -125,13 +120,6 @@ def test_the_nearest_by_d_are_found_with_ties_in_the_order_of_their_numbers():
     for i in range(30):
         order = [j for j in np.argsort(D[i], kind="stable") if j != i][:10]
         assert near["byGiven"][i].tolist() == order
-        np.testing.assert_allclose(near["givenOfGiven"][i], D[i, order])
-        np.testing.assert_allclose(
-            near["givenOfFitted"][i], D[i, near["byFitted"][i]]
-        )
-        d_hat = embedding.distance(i, order, squared=True)
-        root = np.sign(d_hat) * np.sqrt(np.abs(d_hat))
-        np.testing.assert_allclose(near["fittedOfGiven"][i], root, atol=1e-6)
 
 
 def test_pairs_that_are_not_known_are_nobody_s_nearest():
@@ -268,5 +256,4 @@ def test_replicates_say_how_stable_the_embedding_is(case, page):
         rtol=1e-4,
         atol=1e-9,
     )
-    assert data["ids"][0] == int(moved.spread.argmax())
     assert "4 bootstrap samples of the objects were embedded" in text_of(page)

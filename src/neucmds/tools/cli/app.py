@@ -29,7 +29,6 @@ from neucmds.tools.cli.report import report
 BUG = 1
 BAD_INPUT = 2
 INTERRUPTED = 130
-READER_GONE = 141
 
 # Parameters whose option has another name.
 _FLAGS = {
@@ -111,8 +110,6 @@ class Program(TyperGroup):
 
 def _report(problem: BaseException, spelled: Callable[[str], str]) -> int:
     """Print one line about a problem, and return its exit code."""
-    if isinstance(problem.__context__, BrokenPipeError):
-        return READER_GONE
     if isinstance(problem, SystemExit):
         return int(problem.code or 0)
     if isinstance(problem, (KeyboardInterrupt, typer.Abort)):

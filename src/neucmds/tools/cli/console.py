@@ -107,9 +107,6 @@ def one_line_warnings(spelled: Callable[[str], str]) -> Iterator[None]:
 def progress(first: str) -> Iterator[Callback]:
     """Show on standard error, if that is a terminal, what the library tells its callback."""
     console = plain_console(sys.stderr)
-    if not console.is_terminal:
-        yield lambda step, total, what: None
-        return
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -118,6 +115,7 @@ def progress(first: str) -> Iterator[Callback]:
         TimeElapsedColumn(),
         console=console,
         transient=True,
+        disable=not console.is_terminal,
     )
     task = bar.add_task(visible(first), total=None)
 

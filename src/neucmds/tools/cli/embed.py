@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 
-from neucmds.ecology import EnvFit, envfit, species_scores
+from neucmds.ecology import envfit, species_scores
 from neucmds.ecology.metadata import column_values
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
@@ -22,7 +22,7 @@ from neucmds.problem.dense import Dense
 from neucmds.problem.metrics import Metric
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.tools.cli import options as opt
-from neucmds.tools.cli.console import print_json, print_table, progress, say
+from neucmds.tools.cli.console import progress
 from neucmds.tools.cli.inputs import (
     as_array,
     parse_value,
@@ -30,7 +30,7 @@ from neucmds.tools.cli.inputs import (
     read_objects,
     read_weights,
 )
-from neucmds.tools.cli.outputs import Outputs, default_place
+from neucmds.tools.cli.outputs import Outputs, default_place, tell
 from neucmds.tools.cli.results import (
     COORDINATES,
     RESULT_FILES,
@@ -49,9 +49,7 @@ def embed(
     components: opt.Number = opt.N_COMPONENTS,
     method: opt.Method = opt.DEFAULTS["method"],
     loss: opt.Loss = opt.DEFAULTS["loss"],
-    floor: opt.Floor = opt.DEFAULTS["floor"],
     curvature: opt.Curvature = "0",
-    n_init: opt.Starts = opt.DEFAULTS["n_init"],
     missing: opt.MissingPairs = "error",
     weights: opt.Weights = None,
     correction: Annotated[
@@ -107,8 +105,7 @@ def embed(
 ) -> None:
     """Embed FILE: write coordinates, quality and plots."""
     start = time.perf_counter()
-    folder = output or default_place(file)
-    outputs = Outputs(folder, RESULT_FILES, force=force)
+    outputs = Outputs(output or default_place(file), RESULT_FILES, force=force)
     table = read_objects(metadata, categories)
     if arrows and table is None:
         raise InputError(
@@ -130,9 +127,7 @@ def embed(
             "n_components": wanted,
             "method": method,
             "loss": loss,
-            "floor": floor,
             "curvature": parse_value(curvature),
-            "n_init": n_init,
             "random_state": seed,
             "callback": callback,
         }
@@ -194,9 +189,13 @@ def embed(
         if isinstance(measure, Metric):
             _add_species(outputs, embedding, features)
         pairs = pairs or default_axes(embedding)
-        fits: list[EnvFit | None] = [None] * len(pairs)
+        fits: list[Any] = [None] * len(pairs)
         if arrows:
-            fits = _fits(outputs, embedding, table, pairs, seed)
+            fits = [
+                envfit(embedding, table, axes=pair, random_state=seed)
+                for pair in pairs
+            ]
+            add_envfit(outputs, embedding, fits)
         if plots != "none":
             style: Any = {"ellipses": ellipses, "title": color_by or ""}
             for name, pair, fit in zip(COORDINATES, pairs, fits, strict=False):
@@ -206,12 +205,8 @@ def embed(
                 outputs.add_plot(f"{name}.{plots}", ax)
             result.add_pictures_of_d(outputs, plots)
         files = outputs.commit()
-    if as_json:
-        print_json(record | {"files": [str(path) for path in files]})
-        return
-    print_table(facts_table(f"{file}: {embedding.n:,} objects", facts(result)))
-    say(suggestion(result, wanted))
-    say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
+    shown = facts_table(f"{file}: {embedding.n:,} objects", facts(result))
+    tell(files, record, as_json, shown, suggestion(result, wanted))
 
 
 def _corrected(problem: Dense, correction: opt.Correction) -> Dense:
@@ -235,21 +230,3 @@ def _add_species(
     ):
         scores = species_scores(embedding, features)
         outputs.add_csv("species.csv", scores.reset_index(names="species"))
-
-
-def _fits(
-    outputs: Outputs,
-    embedding: Embedding,
-    table: Any,
-    pairs: list[tuple[int, int]],
-    seed: int,
-) -> list[EnvFit | None]:
-    """Fit the variables to each pair of axes; return the fits that arrows are drawn of."""
-    fits = []
-    for pair in pairs:
-        axes = pair[: embedding.k]
-        fits.append(envfit(embedding, table, axes=axes, random_state=seed))
-    add_envfit(outputs, embedding, fits)
-    if embedding.k == 1:
-        return [None]
-    return [*fits]

@@ -17,7 +17,12 @@ from neucmds.tools.cli.inputs import (
     read_problem,
     read_weights,
 )
-from neucmds.tools.cli.outputs import Outputs, default_place, named_rows
+from neucmds.tools.cli.outputs import (
+    Outputs,
+    default_place,
+    named_rows,
+    tell,
+)
 from neucmds.tools.cli.tables import comparison_table, curve_table, facts_table
 from neucmds.tools.plots import plot_stress_curve
 from neucmds.tools.report.words import (
@@ -102,7 +107,6 @@ def compare(
     weights: opt.Weights = None,
     squared: opt.Squared = False,
     symmetrize: opt.Symmetrize = False,
-    curvature: opt.Curvature = "0",
     seed: opt.Seed = 0,
     as_json: opt.Json = False,
 ) -> None:
@@ -116,7 +120,6 @@ def compare(
             squared=squared,
             symmetrize=symmetrize,
             weights=read_weights(weights),
-            curvature=parse_value(curvature),
             random_state=seed,
             callback=callback,
         )
@@ -158,8 +161,7 @@ def stress_curve(
     plots: opt.PlotsAs = "png",
 ) -> None:
     """Plot STRESS against k for every closed form, or for the methods you name."""
-    folder = output or default_place(file)
-    outputs = Outputs(folder, CURVE_FILES, force=force)
+    outputs = Outputs(output or default_place(file), CURVE_FILES, force=force)
     ks = None if k_max is None else spaced_ks(k_max)
     with progress(f"reading {file}") as callback:
         curves = explore.stress_curve(
@@ -177,14 +179,5 @@ def stress_curve(
         if plots != "none":
             outputs.add_plot(f"curve.{plots}", plot_stress_curve(curves))
         files = outputs.commit()
-    if as_json:
-        document = {
-            "command": "stress-curve",
-            "input": file,
-            **curves.as_dict(),
-        }
-        print_json(document | {"files": [str(path) for path in files]})
-        return
-    print_table(curve_table(curves))
-    say(paradox(curves))
-    say(f"Written to {folder}/: {', '.join(path.name for path in files)}")
+    document = {"command": "stress-curve", "input": file, **curves.as_dict()}
+    tell(files, document, as_json, curve_table(curves), paradox(curves))

@@ -19,10 +19,9 @@ from neucmds.problem.dense import Dense
 from neucmds.problem.files import read_table
 from neucmds.problem.graph import named_graph
 from neucmds.problem.metrics import Metric, refuse_params
+from neucmds.problem.names import Labels
 from neucmds.problem.pairs import read_edges
 from neucmds.problem.validation import as_labels
-
-Names = tuple[str, ...] | None
 
 
 def parse_value(text: str) -> Any:
@@ -53,7 +52,7 @@ def parse_metric(text: str) -> tuple[str, dict[str, Any]]:
 
 def read_data(
     file: str, metric: str, whole: bool = False
-) -> tuple[Any, Names, Any]:
+) -> tuple[Any, Labels, Any]:
     """Read a graph, features or dissimilarities; return it with its names and the metric.
 
     Dissimilarities are left to the library, which may read them in blocks, unless they are needed
@@ -104,7 +103,7 @@ def read_problem(
     )
 
 
-def _read_features(file: str) -> tuple[pd.DataFrame, Names]:
+def _read_features(file: str) -> tuple[pd.DataFrame, Labels]:
     """Read features, and the names of their rows."""
     if Path(file).suffix.lower() in (".npy", ".npz"):
         values, labels = read_table(file)

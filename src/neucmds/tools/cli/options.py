@@ -80,22 +80,6 @@ Loss = Annotated[
         "(raw stress, as SMACOF; for plots), relative (for near neighbours).",
     ),
 ]
-Floor = Annotated[
-    float | None,
-    typer.Option(
-        "--floor",
-        metavar="NUMBER",
-        help="--loss relative divides by the floor where d is smaller.",
-    ),
-]
-Starts = Annotated[
-    int | None,
-    typer.Option(
-        "--n-init",
-        metavar="NUMBER",
-        help="Starts of the losses distance and relative, of which the best result is kept.",
-    ),
-]
 Curvature = Annotated[
     str,
     typer.Option(

@@ -6,13 +6,19 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pandas as pd
+from rich.table import Table
 
 from neucmds.backend.files import Writer, atomic_folder
 from neucmds.errors import InputError
-from neucmds.tools.cli.console import json_text
+from neucmds.tools.cli.console import (
+    json_text,
+    print_json,
+    print_table,
+    say,
+)
 from neucmds.tools.files import check_new
 
 # What a spreadsheet runs: not numbers, which begin with a sign too.
@@ -63,8 +69,8 @@ class Outputs:
 
     def add_plot(self, name: str, ax: Any) -> None:
         """Plan a picture; its suffix is its format."""
-        self.files[name] = lambda file: save_figure(
-            ax, file, name.rpartition(".")[2]
+        self.files[name] = lambda file: ax.figure.savefig(
+            file, format=name.rpartition(".")[2]
         )
 
     def add_json(self, name: str, document: dict[str, Any]) -> None:
@@ -87,6 +93,23 @@ class Outputs:
         )
 
 
+def tell(
+    files: list[Path],
+    document: dict[str, Any],
+    as_json: bool,
+    table: Table,
+    remark: str,
+) -> None:
+    """Print a result as JSON, or as a table with a remark, and the files written."""
+    if as_json:
+        print_json(document | {"files": [str(path) for path in files]})
+        return
+    print_table(table)
+    say(remark)
+    names = ", ".join(path.name for path in files)
+    say(f"Written to {files[0].parent}/: {names}")
+
+
 def named_rows(columns: Any, names: Any, what: str = "object") -> pd.DataFrame:
     """Return columns with the names of their rows, or numbers, in front."""
     return pd.DataFrame(columns, index=names).reset_index(names=what)
@@ -103,8 +126,3 @@ def _harmless(cell: Any) -> Any:
     if isinstance(cell, str) and _FORMULA.match(cell):
         return f"'{cell}"
     return cell
-
-
-def save_figure(ax: Any, file: BinaryIO, kind: str) -> None:
-    """Write the figure of a picture to a binary file."""
-    ax.figure.savefig(file, format=kind)

@@ -16,9 +16,9 @@ from neucmds.backend.files import atomic_file
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.problem.files import read_new_objects
-from neucmds.tools.cli.console import print_json, progress, say
-from neucmds.tools.cli.options import PICTURES, Force, Json
-from neucmds.tools.cli.outputs import as_csv, named_rows, save_figure
+from neucmds.tools.cli.console import progress, say
+from neucmds.tools.cli.options import PICTURES, Force
+from neucmds.tools.cli.outputs import as_csv, named_rows
 from neucmds.tools.files import check_new
 from neucmds.tools.plots import plot_coordinates
 from neucmds.tools.report.words import percent
@@ -58,13 +58,12 @@ def project(
             help="Plot fitted and new objects: a png, svg or pdf file.",
         ),
     ] = None,
-    as_json: Json = False,
     force: Force = False,
 ) -> None:
     """Place new objects in a saved embedding."""
-    written = [path for path in (output, plot) if path is not None]
-    for path in written:
-        check_new(path, overwrite=force)
+    for path in (output, plot):
+        if path is not None:
+            check_new(path, overwrite=force)
     if plot is not None and plot.suffix[1:] not in PICTURES:
         raise InputError(
             f"--plot {plot} must end in one of .{', .'.join(PICTURES)}."
@@ -89,20 +88,8 @@ def project(
     if plot is not None:
         ax = _drawn(embedding, coordinates, names)
         with atomic_file(plot, overwrite=force) as file:
-            save_figure(ax, file, plot.suffix[1:])
-    if as_json:
-        document = {
-            "command": "project",
-            "model": str(model),
-            "axes": embedding.axis_names,
-            "signs": embedding.signs,
-            "objects": names,
-            "coordinates": coordinates,
-            **fits,
-            "files": [str(path) for path in written],
-        }
-        print_json(document)
-    elif output is None:
+            ax.figure.savefig(file, format=plot.suffix[1:])
+    if output is None:
         sys.stdout.write(text)
     else:
         stress = percent(float(np.mean(fits["normalized_stress"])))

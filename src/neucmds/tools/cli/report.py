@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from neucmds.errors import InputError
 from neucmds.fit import neuc_mds
 from neucmds.tools.cli import options as opt
 from neucmds.tools.cli.console import progress, say
@@ -29,9 +28,7 @@ def report(
     components: opt.Number = opt.N_COMPONENTS,
     method: opt.Method = opt.DEFAULTS["method"],
     loss: opt.Loss = opt.DEFAULTS["loss"],
-    floor: opt.Floor = opt.DEFAULTS["floor"],
     curvature: opt.Curvature = "0",
-    n_init: opt.Starts = opt.DEFAULTS["n_init"],
     missing: opt.MissingPairs = "error",
     weights: opt.Weights = None,
     squared: opt.Squared = False,
@@ -67,8 +64,6 @@ def report(
     page = output or default_place(file, "report.html")
     check_new(page, overwrite=force)
     table = read_objects(metadata, categories)
-    if bootstrap and weights is not None:
-        raise InputError("--bootstrap goes without --weights; leave one out.")
     wanted = parse_value(components)
     with progress(f"reading {file}") as callback:
         problem = read_problem(
@@ -86,9 +81,7 @@ def report(
             wanted,
             method,  # type: ignore[arg-type]
             loss=loss,  # type: ignore[arg-type]
-            floor=floor,
             curvature=parse_value(curvature),
-            n_init=n_init,
             random_state=seed,
             callback=callback,
         )

@@ -12,12 +12,13 @@ import neucmds
 from neucmds.ecology import EnvFit
 from neucmds.embedding import Embedding
 from neucmds.explore import PairErrors, Quality, evaluate, pair_errors
+from neucmds.explore.quality import sampled_objects
 from neucmds.prepared import prepare_some
 from neucmds.problem.dense import Dense
 from neucmds.tools.cli.options import PICTURES
 from neucmds.tools.cli.outputs import Outputs, named_rows
 from neucmds.tools.plots import plot_scree, plot_shepard, plot_spectrum
-from neucmds.tools.plots.spectra import MOST_COMPLETE, spectrum_of
+from neucmds.tools.plots.spectra import spectrum_of
 from neucmds.tools.report.words import axis_table
 
 DESCRIBED = "n method loss floor curvature mean_distance requested k signature squared weights"
@@ -57,13 +58,9 @@ class Result:
         cls, embedding: Embedding, data: Any, seed: int, **reading: Any
     ) -> Result:
         """Measure an embedding against D of all objects, or of some where D is not stored."""
+        rows = sampled_objects(embedding.n, np.random.default_rng(seed))
         measured = embedding
-        rows = np.arange(embedding.n)
-        if embedding.n > MOST_COMPLETE:
-            rng = np.random.default_rng(seed)
-            rows = np.sort(
-                rng.choice(embedding.n, MOST_COMPLETE, replace=False)
-            )
+        if rows.size < embedding.n:
             measured = embedding[rows]
         problem = prepare_some(data, rows, **reading)
         return cls.of(embedding, problem, measured)
@@ -136,9 +133,8 @@ def add_envfit(
     variables: list[dict[str, Any]] = []
     classes: list[dict[str, Any]] = []
     for fit in fits:
-        # There may be one axis alone.
         names = [embedding.axis_names[axis - 1] for axis in fit.axes]
-        axes = dict(zip("xy", names, strict=False))
+        axes = dict(zip("xy", names, strict=True))
         for variable in fit.fits:
             row: dict[str, Any] = axes | {"variable": variable.name}
             variables.append(

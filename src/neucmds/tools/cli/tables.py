@@ -137,7 +137,7 @@ def _off(result: Result) -> str:
 def _worst(result: Result) -> str:
     labels = result.measured.labels
     errors = result.errors.of_object
-    worst = [i for i in result.errors.worst() if errors[i] > 0]
+    worst = result.errors.worst()
     if not worst:
         return "none"
     texts = [

@@ -166,12 +166,11 @@ def sq_fitted_of(embedding: Embedding, i: Numbers, j: Numbers) -> Floats:
     return np.asarray(embedding.form.to_sq_distance(d_hat), dtype=np.float64)
 
 
-def on_scale(sq_values: Floats, squared: bool) -> Floats:
+def on_scale(sq_values: Any, squared: bool) -> Any:
     """Return d² as it is, or √d², and −√|d²| below zero."""
     if squared:
         return sq_values
-    root: Floats = np.sign(sq_values) * np.sqrt(np.abs(sq_values))
-    return root
+    return np.sign(sq_values) * np.sqrt(np.abs(sq_values))
 
 
 def _scatter_pairs(ax: Axes, pairs: SampledPairs) -> None:

@@ -11,6 +11,7 @@ from neucmds.backend.arrays import to_numpy
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.explore import StressCurves
+from neucmds.explore.quality import FULL_UP_TO
 from neucmds.prepared import prepare
 from neucmds.problem.dense import Dense
 from neucmds.spectrum.solve import solve_for
@@ -27,9 +28,6 @@ from neucmds.tools.plots.figures import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-# All eigenvalues of 2,000 objects take 2 s on two cores, of 5,000 half a minute.
-MOST_COMPLETE = 2_000
 
 
 def plot_spectrum(
@@ -65,7 +63,6 @@ def plot_spectrum(
     """
     spectrum = _spectrum(D, squared, symmetrize)
     lam = by_magnitude(spectrum.values)
-    lam = lam[is_seen(lam)]
     ax = figures.axes_or_new(ax)
     rank = ranks(lam)
     for part, colour, label, chosen in _parts(lam, kept):
@@ -204,14 +201,10 @@ def plot_stress_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
 
 
 def by_magnitude(eigenvalues: Floats) -> Floats:
-    """Sort eigenvalues, the largest first."""
-    return eigenvalues[np.argsort(-np.abs(eigenvalues), kind="stable")]
-
-
-def is_seen(eigenvalues: Floats) -> Marks:
-    """Tell which eigenvalues are not zero up to rounding."""
+    """Sort eigenvalues, the largest first, without those that are zero up to rounding."""
     size = np.abs(eigenvalues)
-    return np.asarray(size > 1e-12 * size.max(initial=0.0))
+    seen = eigenvalues[size > 1e-12 * size.max(initial=0.0)]
+    return np.asarray(seen[np.argsort(-np.abs(seen), kind="stable")])
 
 
 def ranks(eigenvalues: Floats) -> Any:
@@ -242,7 +235,7 @@ def mark_kept(values: Floats, embedding: Embedding) -> Marks:
 
 def spectrum_of(problem: Dense) -> Spectrum:
     """Compute all eigenpairs, or of many objects the largest, to the digits of a picture."""
-    if problem.n <= MOST_COMPLETE:
+    if problem.n <= FULL_UP_TO:
         return full_spectrum(problem.gram)
     return solve_for(
         problem.gram,

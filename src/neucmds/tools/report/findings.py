@@ -27,21 +27,13 @@ from neucmds.explore import (
     stress_test,
 )
 from neucmds.explore.comparison import COMPARED
+from neucmds.explore.quality import FULL_UP_TO, NEIGHBORS, sampled_objects
 from neucmds.options import ALL_METHODS, Callback, notify
 from neucmds.place.dimension import among
 from neucmds.problem.components import MOST_CHOSEN
 from neucmds.problem.dense import Dense
 from neucmds.spectrum.operators.dense import DenseGram
-from neucmds.tools.plots.shepard import (
-    SampledPairs,
-    on_scale,
-    sampled_pairs,
-    sq_fitted_of,
-)
-from neucmds.tools.plots.spectra import MOST_COMPLETE
-
-# Objects that are listed: the nearest of each, the worst ones.
-LISTED = 10
+from neucmds.tools.plots.shepard import SampledPairs, sampled_pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +85,12 @@ def gather(
         )
     if problem.weights is not None:
         return Findings(embedding, **parts)
-    sample = _sample(problem, random_state)
+    sample = problem
+    if problem.n > FULL_UP_TO:
+        rng = np.random.default_rng(random_state)
+        rows = sampled_objects(problem.n, rng)
+        gram = DenseGram(among(problem.gram, rows))
+        sample = Dense(gram, squared=problem.squared)
     ladder = []
     k = 1
     while k < min(sample.n, MOST_CHOSEN):
@@ -116,46 +113,16 @@ def gather(
 def nearest_of(
     embedding: Embedding, problem: Dense
 ) -> dict[str, npt.NDArray[Any]]:
-    """Find the nearest objects of each by D and by D̂, with D and D̂ of these pairs.
-
-    −1 stands for an object where fewer are known.
-    """
-    count = min(LISTED, embedding.n - 1)
+    """Find the nearest objects of each by D and by D̂; −1 stands where fewer are known."""
+    count = min(NEIGHBORS, embedding.n - 1)
     by_fitted = to_numpy(embedding.neighbors(count)[0])
     by_given = np.empty_like(by_fitted)
-    given_of_given = np.empty(by_fitted.shape)
-    given_of_fitted = np.empty(by_fitted.shape)
     for rows, block in problem.gram.walk():
         sq_given = to_numpy(block).astype(np.float64)
         np.fill_diagonal(sq_given[:, rows], np.inf)
         if problem.weights is not None:
             sq_given[to_numpy(problem.weights[rows, :]) == 0] = np.inf
-        by_given[rows] = np.argsort(sq_given, axis=1, kind="stable")[:, :count]
-        for near, given in (
-            (by_given, given_of_given),
-            (by_fitted, given_of_fitted),
-        ):
-            given[rows] = np.take_along_axis(sq_given, near[rows], axis=1)
-    objects = np.arange(embedding.n)[:, None]
-    squares = {
-        "givenOfGiven": given_of_given,
-        "fittedOfGiven": sq_fitted_of(embedding, objects, by_given),
-        "givenOfFitted": given_of_fitted,
-        "fittedOfFitted": sq_fitted_of(embedding, objects, by_fitted),
-    }
-    nearest = {
-        "byGiven": np.where(np.isfinite(given_of_given), by_given, -1),
-        "byFitted": by_fitted,
-    }
-    for name, values in squares.items():
-        nearest[name] = on_scale(values, embedding.squared)
-    return nearest
-
-
-def _sample(problem: Dense, random_state: int) -> Dense:
-    """Return all objects, or of many as many as `MOST_COMPLETE`, drawn at random."""
-    if problem.n <= MOST_COMPLETE:
-        return problem
-    rng = np.random.default_rng(random_state)
-    rows = np.sort(rng.choice(problem.n, MOST_COMPLETE, replace=False))
-    return Dense(DenseGram(among(problem.gram, rows)), squared=problem.squared)
+        near = np.argsort(sq_given, axis=1, kind="stable")[:, :count]
+        known = np.isfinite(np.take_along_axis(sq_given, near, axis=1))
+        by_given[rows] = np.where(known, near, -1)
+    return {"byGiven": by_given, "byFitted": by_fitted}

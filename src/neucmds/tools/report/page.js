@@ -469,22 +469,19 @@
     return made;
   }
 
-  function nearTable(title, i, ids, given, fitted, others) {
+  function nearTable(title, ids, others) {
     const heading = cell("h3", title);
     const table = document.createElement("table");
     const head = table.createTHead().insertRow();
-    head.append(cell("th", "object"), cell("th", "D"), cell("th", "D̂"));
+    head.append(cell("th", "object"));
     const body = table.createTBody();
-    ids.forEach((j, at) => {
-      const row = body.insertRow();
-      const name = document.createElement("td");
+    ids.forEach((j) => {
+      const name = body.insertRow().insertCell();
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = nameOf(j) + (others.includes(j) ? " ●" : "");
       button.addEventListener("click", () => choose(j));
       name.append(button);
-      const start = i * (near.byGiven.length / data.n) + at;
-      row.append(name, cell("td", number(given[start], 3)), cell("td", number(fitted[start], 3)));
     });
     return [heading, table];
   }
@@ -506,13 +503,9 @@
       const both = given.filter((j) => fitted.includes(j)).length;
       parts.push(
         cell("p", `${both} of the ${given.length} nearest by D are also among the nearest by D̂ (●).`),
-        ...nearTable("Nearest by D̂", i, fitted, near.givenOfFitted, near.fittedOfFitted, given),
-        ...nearTable("Nearest by D", i, given, near.givenOfGiven, near.fittedOfGiven, fitted)
+        ...nearTable("Nearest by D̂", fitted, given),
+        ...nearTable("Nearest by D", given, fitted)
       );
-      const unit = data.squared ? "squared dissimilarities" : "dissimilarities; a negative D̂ is shown as −√|D̂|";
-      const note = cell("p", `Given D and fitted D̂: ${unit}.`);
-      note.className = "soft";
-      parts.push(note);
     } else {
       parts.push(cell("p", "Its neighbours are unknown: the report was made without D."));
     }

@@ -19,6 +19,8 @@ from neucmds.ecology.metadata import column_values
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.explore import PairErrors
+from neucmds.explore.quality import NEIGHBORS
+from neucmds.problem.components import MOST_CHOSEN
 from neucmds.tools.plots.colours import (
     GROUP_COLOURS,
     GROUP_MARKERS,
@@ -29,18 +31,15 @@ from neucmds.tools.plots.figures import METHOD_STYLES, NEGATIVE, POSITIVE
 from neucmds.tools.plots.shepard import SampledPairs
 from neucmds.tools.plots.spectra import (
     by_magnitude,
-    is_seen,
     kept_words,
     mark_kept,
     ranks,
 )
 from neucmds.tools.report import words
-from neucmds.tools.report.findings import LISTED, Findings
+from neucmds.tools.report.findings import Findings
 
 Data = dict[str, Any]
 
-# Coordinates on the page: 50 of 2,000 objects take 0.5 MB.
-MOST_AXES = 50
 # Curves against k.
 MEASURED = ("normalized_stress", "r2", "neighbors_kept")
 
@@ -123,7 +122,7 @@ def _payload(found: Findings, metadata: Any, color_by: str | None) -> Data:
     embedding = found.embedding
     document: Data = {
         "n": embedding.n,
-        "mostAxes": MOST_AXES,
+        "mostAxes": MOST_CHOSEN,
         "names": embedding.labels,
         "squared": embedding.squared,
         "colours": {"positive": POSITIVE, "negative": NEGATIVE},
@@ -194,7 +193,6 @@ def _spectrum(found: Findings) -> Data | None:
     if found.curves is not None:
         lam = found.curves.eigenvalues
     lam = by_magnitude(lam)
-    lam = lam[is_seen(lam)]
     if not lam.size:
         return None
     is_kept = mark_kept(lam, embedding)
@@ -209,7 +207,7 @@ def _spectrum(found: Findings) -> Data | None:
 
 
 def _axes(embedding: Embedding) -> Data:
-    shown = min(embedding.k, MOST_AXES)
+    shown = min(embedding.k, MOST_CHOSEN)
     coordinates = to_numpy(embedding.coordinates)[:, :shown]
     pair = default_axes(embedding)[-1]
     return {
@@ -268,7 +266,7 @@ def _curves(found: Findings) -> Data | None:
 
 
 def _worst(errors: PairErrors) -> Data:
-    ids = [i for i in errors.worst(LISTED) if errors.of_object[i] > 0]
+    ids = errors.worst(NEIGHBORS)
     return {
         "ids": ids,
         "errors": 100 * errors.of_object[ids],
@@ -282,14 +280,11 @@ def _stability(found: Findings) -> Data | None:
     moved = found.stability
     if moved is None:
         return None
-    shown = min(found.embedding.k, LISTED)
-    most = np.argsort(-moved.spread, kind="stable")[:LISTED]
+    shown = min(found.embedding.k, NEIGHBORS)
     return {
         "axes": shown,
         "means": _packed(moved.clouds.mean(axis=0)[:, :shown]),
         "covariances": _packed(moved.covariances[:, :shown, :shown]),
-        "ids": most,
-        "spread": moved.spread[most],
     }
 
 

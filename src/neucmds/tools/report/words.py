@@ -13,6 +13,7 @@ from neucmds.embedding import Embedding
 from neucmds.explore import Diagnosis, StressCurves, Triangles
 from neucmds.problem.files import require_pandas
 from neucmds.tools.plots.figures import printable, with_minus
+from neucmds.tools.plots.shepard import on_scale
 
 COUNTED = "objects are counted from 0"
 UNKNOWN = "–"
@@ -141,8 +142,8 @@ def diagnosis_facts(
 ) -> list[tuple[str, str]]:
     """Return names and values of the rows that `diagnose` prints."""
     scale = "squared dissimilarities" if squared else "dissimilarities"
-    low = unsquared(diagnosis.smallest, squared)
-    high = unsquared(diagnosis.largest, squared)
+    low = on_scale(diagnosis.smallest, squared)
+    high = on_scale(diagnosis.largest, squared)
     signs = f"{count(diagnosis.negative_entries)} and {count(diagnosis.zero_pairs)} pairs"
     return [
         (scale, f"{significant(low)} to {significant(high)}"),
@@ -165,22 +166,17 @@ def outlying(
     entries = diagnosis.outliers.entries
     pairs = []
     for i, j, sq_value in entries[:LISTED]:
-        value = significant(unsquared(sq_value, squared))
+        value = significant(on_scale(sq_value, squared))
         pairs.append(
             f"{value} between {object_name(labels, i)} and {object_name(labels, j)}"
         )
-    typical = significant(unsquared(diagnosis.outliers.typical, squared))
+    typical = significant(on_scale(diagnosis.outliers.typical, squared))
     text = f"Outlying entries, where {typical} is typical: {'; '.join(pairs)}"
     if len(entries) > LISTED:
         text += f" and {len(entries) - LISTED} more"
     if labels is None:
         text += f" ({COUNTED})"
     return text
-
-
-def unsquared(value: float, squared: bool) -> float:
-    """Put an entry of D on the scale of the input."""
-    return value if squared else math.sqrt(max(0.0, value))
 
 
 def _euclidean(diagnosis: Diagnosis) -> str:
