@@ -38,8 +38,6 @@ MOST_SPLITS = 40
 MOST_OBJECTS = 600
 # Fewer cannot be split into some that are fitted and pairs that are held out.
 LEAST_OBJECTS = 6
-# Every number of coordinates up to this, then evenly on a log scale.
-EVERY_UP_TO = 20
 
 
 @dataclass(frozen=True)
@@ -130,9 +128,7 @@ def scan_dimensions(gram: Gram, rng: np.random.RandomState) -> DimensionScan:
         ]
         return DimensionScan(tuple(tried), tuple(means), tuple(spreads), n)
 
-    far = np.geomspace(EVERY_UP_TO, max(most, EVERY_UP_TO), 12)
-    grid = [*range(1, EVERY_UP_TO), *np.rint(far).astype(int).tolist()]
-    coarse = scan(k for k in grid if k <= most)
+    coarse = scan(spaced_ks(most, points=11))
     if coarse.open_ended:
         return coarse
     at = coarse.ks.index(coarse.k)

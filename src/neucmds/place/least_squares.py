@@ -25,8 +25,8 @@ from neucmds.refine.pairwise import moments, second_moments_about
 
 # Share of the trace of Σ w yyᵀ that is added to its diagonal.
 LEAST_LENGTH = 1e-12
-# Newton steps on the secular equation; some 30 are taken at most.
-SECULAR_STEPS = 100
+# Newton steps, at most; some 30 are taken on the secular equation, 13 on a loss.
+MAX_ITER = 60
 EPS = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
 
@@ -301,7 +301,7 @@ def secular_minimum(
     if start is not None:
         e = xp.clip(start, min=low, max=high)
         h, fall, size = at(e)
-    for _ in range(SECULAR_STEPS):
+    for _ in range(MAX_ITER):
         low = xp.where(h > 0, e, low)
         high = xp.where(h > 0, high, e)
         moved = e + h / fall

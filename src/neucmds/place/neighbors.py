@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.backend.arrays import (
+    CACHED_ELEMENTS,
+    DEVICE_ELEMENTS,
     Array,
     asarray_like,
     eps,
@@ -24,12 +26,8 @@ from neucmds.form import Form
 Indices = npt.NDArray[np.int64]
 Result = TypeVar("Result")
 
-# Entries of a block: 4 MB in float64, so that its passes stay in cache.
-CPU_BLOCK = 2**19
-# The same on a GPU: 0.5 GB, of which some ten arrays are made.
-GPU_BLOCK = 2**26
-# Columns of a group; see `_bound`.
-GROUP = 32
+# Entries of a block: 4 MB in float64, some of which stay in cache.
+CPU_BLOCK = 4 * CACHED_ELEMENTS
 
 
 def map_blocks(
@@ -38,7 +36,7 @@ def map_blocks(
     """Apply a function to blocks of rows: in threads on the CPU, one by one on a device."""
     if is_numpy(like):
         return parallel_map(work, row_blocks(n_rows, width, CPU_BLOCK))
-    return [work(rows) for rows in row_blocks(n_rows, width, GPU_BLOCK)]
+    return [work(rows) for rows in row_blocks(n_rows, width, DEVICE_ELEMENTS)]
 
 
 def nearest(
@@ -134,7 +132,7 @@ def _bound(ranking: Array, k: int) -> Array:
     """
     xp = namespace(ranking)
     m, n = ranking.shape
-    size = max(1, min(GROUP, n // (4 * k)))
+    size = max(1, n // (4 * k))
     groups = n // size
     minima = xp.min(
         xp.reshape(ranking[:, : groups * size], (m, size, groups)), axis=1

@@ -15,11 +15,14 @@ from neucmds.backend.arrays import (
     stacked_cholesky,
     stacked_eigh,
 )
-from neucmds.place.least_squares import TINY, NewObjects, least_squares
+from neucmds.place.least_squares import (
+    MAX_ITER,
+    TINY,
+    NewObjects,
+    least_squares,
+)
 from neucmds.refine.losses import PairLoss
 
-# Most steps of an object; 13 are usual.
-MAX_ITER = 60
 # An object has arrived when a step promises to gain less than this share of its loss; and the share
 # of its mean curvature that is added to all directions.
 TOL = 1e-9

@@ -26,7 +26,7 @@ from neucmds.place.least_squares import (
     shrunk_minimum,
 )
 from neucmds.place.neighbors import map_blocks
-from neucmds.place.newton import TOL, descended
+from neucmds.place.newton import descended
 from neucmds.refine.losses import PairLoss
 from neucmds.refine.pairwise import moments
 
@@ -204,8 +204,6 @@ class LossPlacement:
         # Rounding hides the minimum where one weight rules all.
         largest = xp.max(w, axis=1)
         hidden = LEAST_LENGTH * largest > xp.sum(w, axis=1) - largest
-        if not self.shrinkage and self.ridge is None:
-            hidden = hidden | _away(new, w, x)
         left = xp.nonzero(hidden)[0]
         if int(left.shape[0]):
             x[left] = descended(new.take(left), self.loss, x[left])
@@ -269,17 +267,3 @@ class LossPlacement:
 
 
 Placement = LinearPlacement | LossPlacement
-
-
-def _away(new: NewObjects, w: Array, x: Array) -> Array:
-    """Tell which objects a step would bring nearer to the minimum than rounding."""
-    xp = namespace(x)
-    residual = new.d_hat(x) - new.sq_dissimilarity
-    pull = w * residual
-    gradient = 4 * (xp.sum(pull, axis=1, keepdims=True) * x - new.sums(pull))
-    # A step of g/h gains g²/2h, and h is about 8 Σ w |x − y|² at most.
-    curvature = 8 * xp.vecdot(w, xp.sum(new.x**2, axis=-1))
-    return (
-        xp.vecdot(gradient, gradient)
-        > TOL * xp.vecdot(pull, residual) * curvature
-    )
