@@ -193,7 +193,7 @@ def diagnose(
     refuse_weights(problem, "diagnose")
     gram = problem.gram
     notify(callback, f"computing the spectrum of {gram.n:,} objects")
-    spectrum = _outer_spectrum(gram)
+    spectrum = outer_spectrum(gram)
     lam = spectrum.values
     positive = int((lam > spectrum.null_level).sum())
     negative = int((lam < -spectrum.null_level).sum())
@@ -265,7 +265,7 @@ def _triangles(gram: Gram, rng: np.random.RandomState) -> Triangles:
     return Triangles(violated, examined, ids.size == gram.n, float(worst))
 
 
-def _outer_spectrum(gram: Gram) -> Spectrum:
+def outer_spectrum(gram: Gram) -> Spectrum:
     """Compute all eigenpairs, or of many objects the hundred of largest magnitude."""
     if gram.n <= FULL_UP_TO:
         return full_spectrum(gram)

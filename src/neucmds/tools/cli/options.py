@@ -19,8 +19,6 @@ DEFAULTS: dict[str, Any] = {
 N_COMPONENTS = str(DEFAULTS["n_components"])
 PICTURES = ("png", "svg", "pdf")
 Plots = Literal["png", "svg", "pdf", "none"]
-Missing = Literal["error", "ignore"]
-WithoutRow = Literal["error", "grey"]
 Correction = Literal["none", "lingoes", "cailliez"]
 
 File = Annotated[
@@ -90,7 +88,7 @@ Curvature = Annotated[
     ),
 ]
 MissingPairs = Annotated[
-    Missing,
+    Literal["error", "ignore"],
     typer.Option(
         "--missing", help="Unknown pairs (NA, blank): an error, or ignored."
     ),
@@ -112,7 +110,7 @@ Metadata = Annotated[
     ),
 ]
 MetadataMissing = Annotated[
-    WithoutRow,
+    Literal["error", "grey"],
     typer.Option(
         "--metadata-missing",
         help="Objects without a row in --metadata: an error, or drawn in grey.",

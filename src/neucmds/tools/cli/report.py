@@ -92,7 +92,7 @@ def report(
             metadata=table,
             metadata_missing=metadata_missing,
             color_by=color_by,
-            title={"-": "standard input"}.get(file, Path(file).name),
+            title=Path(file).name,
             replicates=bootstrap,
             random_state=seed,
             command=shlex.join(["neucmds", *context.obj]),

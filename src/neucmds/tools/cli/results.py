@@ -12,13 +12,13 @@ import neucmds
 from neucmds.ecology import EnvFit
 from neucmds.embedding import Embedding
 from neucmds.explore import PairErrors, Quality, evaluate, pair_errors
+from neucmds.explore.diagnosis import outer_spectrum
 from neucmds.explore.quality import sampled_objects
 from neucmds.prepared import prepare_some
 from neucmds.problem.dense import Dense
 from neucmds.tools.cli.options import PICTURES
 from neucmds.tools.cli.outputs import Outputs, named_rows
 from neucmds.tools.plots import plot_scree, plot_shepard, plot_spectrum
-from neucmds.tools.plots.spectra import spectrum_of
 from neucmds.tools.report.words import axis_table
 
 DESCRIBED = "n method loss floor curvature mean_distance requested k signature squared weights"
@@ -114,7 +114,7 @@ class Result:
         )
         if partial or self.problem.weights is not None:
             return
-        spectrum = spectrum_of(self.problem)
+        spectrum = outer_spectrum(self.problem.gram)
         outputs.add_plot(
             f"spectrum.{kind}", plot_spectrum(spectrum, self.embedding)
         )

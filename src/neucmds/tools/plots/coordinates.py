@@ -115,10 +115,7 @@ def plot_coordinates(
     for point in centroids.values():
         ax.scatter(*point, marker="+", color="black", zorder=5)
     texts = [*centroids, *_names(names, embedding)]
-    written = write_names(ax, np.array([*centroids.values(), *points]), texts)
-    wanted = np.count_nonzero(texts)
-    if written < wanted:
-        notes.append(f"{written:,} of {wanted:,} names fit")
+    write_names(ax, np.array([*centroids.values(), *points]), texts)
     ax.annotate(
         "; ".join(notes),
         (0.995, 0.005),

@@ -37,8 +37,8 @@ def write_name(ax: Axes, point: Any, name: str, **style: Any) -> Any:
     return text
 
 
-def write_names(ax: Axes, points: Floats, names: Sequence[str]) -> int:
-    """Write names beside points where there is space; return how many."""
+def write_names(ax: Axes, points: Floats, names: Sequence[str]) -> None:
+    """Write names beside points where there is space."""
     settle(ax)
     middles = ax.transData.transform(points)
     taken = np.hstack([middles - REACH / 2, middles + REACH / 2])
@@ -47,7 +47,6 @@ def write_names(ax: Axes, points: Floats, names: Sequence[str]) -> int:
     sides = np.array(
         [(x, y) for x in (1, 0, -1) for y in (0, 1, -1) if x or y]
     )
-    written = 0
     for point, middle, name in zip(points, middles, names, strict=True):
         if not name:
             continue
@@ -62,8 +61,6 @@ def write_names(ax: Axes, points: Floats, names: Sequence[str]) -> int:
             continue
         text.set_position(offsets[free[0]] * 72 / ax.figure.dpi)
         taken = np.vstack([taken, boxes[free[0]]])
-        written += 1
-    return written
 
 
 def _is_free(ax: Axes, boxes: Floats, taken: Floats) -> Any:

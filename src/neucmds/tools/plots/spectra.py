@@ -11,11 +11,9 @@ from neucmds.backend.arrays import to_numpy
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.explore import StressCurves
-from neucmds.explore.quality import FULL_UP_TO
+from neucmds.explore.diagnosis import outer_spectrum
 from neucmds.prepared import prepare
-from neucmds.problem.dense import Dense
-from neucmds.spectrum.solve import solve_for
-from neucmds.spectrum.spectrum import Spectrum, full_spectrum
+from neucmds.spectrum.spectrum import Spectrum
 from neucmds.tools.plots import figures
 from neucmds.tools.plots.figures import (
     GUIDE,
@@ -79,8 +77,7 @@ def plot_spectrum(
         )
     _signed_log_scale(ax, lam)
     if lam.size > 60:
-        ax.set_xscale("log")
-        _plain_ticks(ax)
+        _log_scale(ax)
     ax.set_xlabel("rank among the eigenvalues of the same sign")
     ax.set_ylabel("eigenvalue of B")
     positive = int((lam > 0).sum())
@@ -191,8 +188,7 @@ def plot_stress_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
         if np.isfinite(values).any():
             ax.set_yscale("log")
     if len(curves.ks) > 1:
-        ax.set_xscale("log")
-        _plain_ticks(ax)
+        _log_scale(ax)
     ax.set_xlabel("number of coordinates k")
     ax.set_ylabel("STRESS / ‖D‖²")
     figures.set_title(ax, "STRESS against k")
@@ -233,23 +229,11 @@ def mark_kept(values: Floats, embedding: Embedding) -> Marks:
     return mark
 
 
-def spectrum_of(problem: Dense) -> Spectrum:
-    """Compute all eigenpairs, or of many objects the largest, to the digits of a picture."""
-    if problem.n <= FULL_UP_TO:
-        return full_spectrum(problem.gram)
-    return solve_for(
-        problem.gram,
-        40,
-        "exact",
-        tol=1e-4,
-        random_state=0,
-    )
-
-
 def _spectrum(D: Any, squared: bool, symmetrize: bool) -> Spectrum:
     if isinstance(D, Spectrum):
         return D
-    return spectrum_of(prepare(D, squared=squared, symmetrize=symmetrize))
+    problem = prepare(D, squared=squared, symmetrize=symmetrize)
+    return outer_spectrum(problem.gram)
 
 
 def _parts(
@@ -284,10 +268,11 @@ def _signed_log_scale(ax: Axes, values: Floats) -> None:
         ax.set_yscale("symlog", linthresh=threshold, linscale=0.4)
 
 
-def _plain_ticks(ax: Axes) -> None:
-    """Label a log axis with whole numbers."""
+def _log_scale(ax: Axes) -> None:
+    """Scale x logarithmically, and label it with whole numbers."""
     from matplotlib.ticker import LogLocator
 
+    ax.set_xscale("log")
     ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     ax.xaxis.set_major_formatter("{x:g}")
     ax.minorticks_off()

@@ -150,10 +150,8 @@ def _payload(found: Findings, metadata: Any, color_by: str | None) -> Data:
     if found.pairs is not None and found.errors is not None:
         pairs = found.pairs
         document["pairs"] = {
-            "left": _packed(pairs.left),
-            "right": _packed(pairs.right),
-            "given": _packed(pairs.given),
-            "fitted": _packed(pairs.fitted),
+            name: _packed(getattr(pairs, name))
+            for name in ("left", "right", "given", "fitted")
         }
         document["tenths"] = _tenths(pairs)
         document["worst"] = _worst(found.errors)

@@ -73,8 +73,6 @@ def object_name(labels: Sequence[str] | None, i: int) -> str:
 def curvature_words(embedding: Embedding) -> str:
     """Say what the curvature of an embedding means."""
     text = with_minus(f"{embedding.curvature:.3g} / (mean d)²")
-    if not embedding.curvature:
-        return f"{text}: flat"
     if embedding.curvature < 0:
         return f"{text}: hyperbolic, as trees and networks"
     return f"{text}: spherical"
