@@ -136,14 +136,6 @@ def center_rows(block: Array) -> None:
     block -= namespace(block).mean(block, axis=1, keepdims=True)
 
 
-def subtract_product(target: Array, left: Array, right: Array) -> None:
-    """``target -= left @ right``, in place."""
-    if compat.is_torch_array(target):
-        target.addmm_(left, right, alpha=-1)
-    else:
-        target -= left @ right
-
-
 def empty_like(
     like: Array, shape: tuple[int, ...], dtype: Any = None
 ) -> Array:

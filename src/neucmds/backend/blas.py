@@ -24,7 +24,6 @@ from neucmds.backend.arrays import (
     is_numpy,
     namespace,
     on_cpu,
-    subtract_product,
 )
 from neucmds.backend.cuda_kernels import narrow_product
 from neucmds.backend.threads import open_pool, parallel_map, worker_pool
@@ -91,7 +90,7 @@ def subtract_combined_rows(
     """``block -= coefficients @ basis``."""
 
     def subtract(share: slice) -> None:
-        subtract_product(block[:, share], coefficients, basis[:, share])
+        block[:, share] -= coefficients @ basis[:, share]
 
     _by_shares(subtract, basis)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import cache
 from typing import Any
 
@@ -370,11 +369,7 @@ def _cupy() -> Any:
 def _stream(cupy: Any, array: Array) -> Any:
     """Return the context in which CuPy uses the stream of the array's library."""
     if compat.is_cupy_array(array):
-        return (
-            nullcontext()
-            if array.device.id == cupy.cuda.Device().id
-            else array.device
-        )
+        return array.device
     import torch
 
     current = torch.cuda.current_stream(array.device)

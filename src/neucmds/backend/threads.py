@@ -120,13 +120,9 @@ def over_rows(
     work: Callable[[slice], Result], n: int, width: int
 ) -> list[Result]:
     """Apply a function to slices of n rows where a pool is open, else to all rows at once."""
-    step = max(1, CACHED_ELEMENTS // max(1, width))
-    if n <= step or open_pool.get() is None:
+    if open_pool.get() is None:
         return [work(slice(0, n))]
-    return parallel_map(
-        work,
-        [slice(start, min(start + step, n)) for start in range(0, n, step)],
-    )
+    return parallel_map(work, row_blocks(n, width, CACHED_ELEMENTS))
 
 
 def fill_rows(
@@ -142,7 +138,7 @@ def fill_rows(
     The target, an array or a file, gets them in order; BLAS uses one thread meanwhile.
     """
     n = target.shape[0]
-    parts = list(row_blocks(target.shape[0], width, elements))
+    parts = list(row_blocks(n, width, elements))
     # A few at a time: the pool does not wait for a slow reader. joblib's hangs in forked processes.
     several = 4 * n_threads if n_threads > 1 else 1
     with (

@@ -16,13 +16,13 @@ from sklearn.utils import check_random_state
 from neucmds.backend.arrays import (
     Array,
     asarray_like,
-    center_rows,
     eps,
     namespace,
     to_numpy,
 )
 from neucmds.spectrum.lanczos import (
     KrylovBasis,
+    new_directions,
     orthonormal_rows,
     project_out,
 )
@@ -241,10 +241,7 @@ def polish(
             errors, asarray_like(bad, rows, dtype=xp.int64), axis=0
         )
         steps, _, _ = orthonormal_rows(steps, 0.0)
-        for _ in range(2):
-            center_rows(steps)
-            steps, _ = project_out(rows, steps)
-            steps, _, _ = orthonormal_rows(steps, 1e-8)
+        steps = new_directions(rows, steps)
         images = xp.concat([images, gram.matmat(steps.T).T], axis=0)
         rows = xp.concat([rows, steps], axis=0)
         values, rows, images = rayleigh_ritz(rows, images, n_top, limits.size)

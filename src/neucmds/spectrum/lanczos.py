@@ -105,10 +105,7 @@ class KrylovBasis:
         # Beside the basis, only n − 1 − used directions are centered.
         count = max(0, min(count, capacity - used, n - 1 - used))
         rows = uniform_rows(count, basis, self.rng)
-        for _ in range(2):
-            center_rows(rows)
-            rows, _ = project_out(basis, rows)
-            rows, _, _ = orthonormal_rows(rows, 1e-8)
+        rows = new_directions(basis, rows)
         count = int(rows.shape[0])
         self.rows[used : used + count, :] = rows
         self.width += count
@@ -262,6 +259,15 @@ def project_out(basis: Array, block: Array) -> tuple[Array, Array]:
     return block, coefficients
 
 
+def new_directions(basis: Array, rows: Array) -> Array:
+    """Make rows centered and orthonormal, also to those of a basis; fewer if they depend on it."""
+    for _ in range(2):
+        center_rows(rows)
+        rows, _ = project_out(basis, rows)
+        rows, _, _ = orthonormal_rows(rows, 1e-8)
+    return rows
+
+
 def orthonormal_rows(
     block: Array, negligible: float, inner: Floats | None = None
 ) -> tuple[Array, Floats, float]:
@@ -284,10 +290,7 @@ def orthonormal_rows(
         return rows, factor, np.inf
     weakest = 1 / float(np.linalg.norm(inverse))
     # The second pass makes the rows orthonormal to the last digit.
-    again = inner_products(rows, rows)
-    if WEAK * np.sum(mix**2) < 1:
-        return _corrected(rows, again), factor, weakest
-    mix, turn = _whitening(to_numpy(again))
+    mix, turn = _whitening(to_numpy(inner_products(rows, rows)))
     return combine_rows(rows, asarray_like(mix, rows)), factor @ turn, weakest
 
 
@@ -305,14 +308,10 @@ def orthonormal_ahead(block: Array) -> tuple[Array, Array, Array]:
     )
     rows = (inverse / lengths[None, :]) @ block
     again = inner_products(rows, rows)
-    return _corrected(rows, again), lengths[:, None] * lower, again
-
-
-def _corrected(rows: Array, inner: Array) -> Array:
-    """Make nearly orthonormal rows so: of I + E the inverse root is I − E/2 to E²."""
-    out = 1.5 * rows
-    subtract_combined_rows(out, 0.5 * inner, rows)
-    return out
+    # Of I + E the inverse root is I − E/2 to E².
+    corrected = 1.5 * rows
+    subtract_combined_rows(corrected, 0.5 * again, rows)
+    return corrected, lengths[:, None] * lower, again
 
 
 def _whitening(inner: Floats) -> tuple[Floats, Floats]:
