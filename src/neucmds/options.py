@@ -38,7 +38,7 @@ CLOSED_FORMS = (*METHODS, "exact")
 Method = Literal["classical", "lower", "neuc", "neuc+", "exact", "refined"]
 Loss = Literal["squared", "distance", "relative"]
 DEFAULT_METHOD: Literal["refined"] = "refined"
-# Up to here all shortest paths are computed if they fit in memory.
+# Up to here all shortest paths are computed if they fit in memory; more objects are many.
 MOST_PATHS = 10_000
 PRECOMPUTED = "precomputed"
 SHORTEST_PATH = "shortest_path"

@@ -228,26 +228,20 @@ class LandmarkFit:
     def _place(self, rows: Array, objects: Indices) -> Array:
         """Place objects from their own landmarks, or from all of them."""
         ids = None
-        if not self.n_near or self._has_landmark_columns(rows):
-            squares = self.squares(rows, int(objects[0]))
-        elif self.nodes is not None:
+        if self.n_near and self.nodes is not None:
             ids, squares = self._listed_paths(rows)
-        else:
+        elif self.n_near and (
+            self.metric is not None or int(rows.shape[1]) == self.n
+        ):
             ids, squares = self._compared(rows, objects)
+        else:  # dissimilarities to the landmarks alone, or one level
+            squares = self.squares(rows, int(objects[0]))
         if self.nodes is not None:
             squares = asarray_like(squares, self.nodes.like, self._dtype(rows))
         if ids is not None:
             ids = index_like(ids, squares)
         placed = self.rule.place(squares, own=ids)
         return namespace(placed).astype(placed, self._dtype(rows), copy=False)
-
-    def _has_landmark_columns(self, rows: Array) -> bool:
-        """Tell whether rows hold dissimilarities to the landmarks alone."""
-        return (
-            self.metric is None
-            and self.nodes is None
-            and int(rows.shape[1]) != self.n
-        )
 
     def _like(self, rows: Array) -> Array:
         """Return an array of the library and on the device that objects are placed with."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from math import isqrt
 from typing import Any
 
@@ -28,8 +29,8 @@ from neucmds.large.listed import (
     landmark_start,
     require_pair_memory,
 )
-from neucmds.large.two_levels import MANY, least_landmarks
-from neucmds.options import Options, notify
+from neucmds.large.two_levels import least_landmarks
+from neucmds.options import MOST_PATHS, Options, notify
 from neucmds.problem.components import AUTO, Size, checked_size, total_of
 from neucmds.problem.graph import graph_pairs, shortest_path_rows
 from neucmds.problem.metrics import Metric
@@ -62,7 +63,7 @@ def embed_features(features: Array, options: Options) -> Embedding:
     # Calls of a user's function are made for the curvature alone.
     costly = callable(metric.metric)
     many = (
-        n >= max(MANY, least_landmarks(total_of(components)))
+        n >= max(MOST_PATHS, least_landmarks(total_of(components)))
         and options.init is None
     )
     if (
@@ -72,26 +73,16 @@ def embed_features(features: Array, options: Options) -> Embedding:
         and not costly
     ):
         options = _started_by_two_levels(features, options)
-    called = callable(metric.metric) and is_numpy(features)
-    seed = options.random_state
-    n_landmarks = _landmark_count(n, components)
+    called = costly and is_numpy(features)
+    draw: Callable[..., PairSample] = partial(feature_pairs, features, metric)
     if called:
-        sample = called_pairs(
-            metric.fitted_to(features),
-            n_pairs,
-            options.loss,
-            n_landmarks=n_landmarks,
-            random_state=seed,
-        )
-    else:
-        sample = feature_pairs(
-            features,
-            metric,
-            n_pairs,
-            options.loss,
-            n_landmarks=n_landmarks,
-            random_state=seed,
-        )
+        draw = partial(called_pairs, metric.fitted_to(features))
+    sample = draw(
+        n_pairs,
+        options.loss,
+        n_landmarks=_landmark_count(n, components),
+        random_state=options.random_state,
+    )
 
     def among_scouts() -> Any:
         # Of a user's function each pair is a call: some 4 % of those that are fitted.

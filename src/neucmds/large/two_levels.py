@@ -27,7 +27,13 @@ from neucmds.errors import InputError, option
 from neucmds.large.choice import DEFAULT_LANDMARKS
 from neucmds.large.listed import fit_pairs
 from neucmds.large.placing import FIRST, LandmarkFit
-from neucmds.options import PRECOMPUTED, SHORTEST_PATH, Options, notify
+from neucmds.options import (
+    MOST_PATHS,
+    PRECOMPUTED,
+    SHORTEST_PATH,
+    Options,
+    notify,
+)
 from neucmds.place.rules import LossPlacement
 from neucmds.problem.components import GOALS
 from neucmds.problem.pairs import Pairs
@@ -51,8 +57,6 @@ MOST = 20_000
 # Iterations of a fit that is to tell which landmarks are near; and of many landmarks of a graph
 # twice as many: nodes are placed hardly better after more.
 BRIEF = 30
-# Landmarks or rows that are many.
-MANY = 10_000
 
 
 def least_landmarks(k: int) -> int:
@@ -186,7 +190,7 @@ def fit_nodes(fit: LandmarkFit, options: Options) -> LandmarkFit:
     fit = _start_others(fit, others, far[others], global_squares)
     i, j = np.nonzero(np.isfinite(squares))
     pairs = _join_pairs(fit.width, i, ids[i, j], squares[i, j])
-    many = fit.width > MANY
+    many = fit.width > MOST_PATHS
     if many and options.max_iter is None:
         options = replace(options, max_iter=2 * BRIEF)
     fit = _fit_from(fit, pairs, options, nodes.like)
