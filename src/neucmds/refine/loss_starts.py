@@ -29,6 +29,7 @@ from neucmds.form import Form
 from neucmds.problem.components import Size, total_of
 from neucmds.refine.descent import (
     FEW_OBJECTS,
+    START_ITERATIONS,
     Configuration,
     Descent,
     briefly,
@@ -278,6 +279,7 @@ def _squared_solver(
         values = filled(values, weights, completed)
     gram = DenseGram(values)
     spectrum = solve_for(gram, components, "refined")
+    descent = partial(descend, max_iter=START_ITERATIONS)
 
     def solve(signature: tuple[int, int] | None) -> Configuration:
         if signature is None and completed is not None:
@@ -289,9 +291,9 @@ def _squared_solver(
             generator = check_random_state(signature[1])
         if quick:
             start = eigenvector_start(spectrum, gram.diagonal(), wanted)
-            end = refine(gram, start)
+            end = refine(gram, start, descent)
         else:
-            end = best_refined(gram, spectrum, wanted)
+            end = best_refined(gram, spectrum, wanted, descent)
         start = Configuration(*canonical(end.coordinates, end.form))
         return _padded(start, wanted, generator)
 
