@@ -123,7 +123,7 @@ def test_one_way_edges_are_told_and_parts_are_named():
         [table, pd.DataFrame([("here", "there", 1.0)], columns=table.columns)]
     )
     with pytest.raises(
-        InputError, match=r"2 parts .* of 64, 2 nodes; .* 'here', 'there'"
+        InputError, match=r"2 parts .* of 64, 2 objects; .* 'here', 'there'"
     ):
         neuc_mds(island, 2, **GRAPH)
     with pytest.warns(NeucmdsWarning, match="112 edges count as 1"):

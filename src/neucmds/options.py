@@ -19,7 +19,7 @@ from neucmds.problem.containers import as_real
 from neucmds.problem.dense import Dense
 from neucmds.problem.metrics import Metric
 from neucmds.problem.pairs import Pairs
-from neucmds.problem.validation import refuse_range
+from neucmds.problem.validation import is_count, refuse_range
 from neucmds.refine.descent import (
     MAX_ITER,
     Configuration,
@@ -49,13 +49,6 @@ def _is_number(value: Any) -> bool:
         value, bool
     )
     return plain and bool(np.isfinite(value))
-
-
-def _is_count(value: Any) -> bool:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(
-        value, bool
-    )
-    return whole and value >= 1
 
 
 def _is_flag(value: Any) -> bool:
@@ -88,8 +81,9 @@ PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: isinstance(value, dict),
         "must be a dict, or None",
     ),
-    "squared": (_is_flag, "must be True or False"),
-    "symmetrize": (_is_flag, "must be True or False"),
+    **dict.fromkeys(
+        ("squared", "symmetrize"), (_is_flag, "must be True or False")
+    ),
     "missing": (
         lambda value: value in ("error", "ignore"),
         "is unknown; pass 'error' or 'ignore'",
@@ -98,11 +92,9 @@ PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: _is_number(value) and 0 <= value < 1,
         "must be a number from 0 to 1",
     ),
-    "max_iter": (_is_count, "must be a whole number of at least 1"),
-    "n_init": (_is_count, "must be a whole number of at least 1"),
-    "n_pairs": (
-        _is_count,
-        "must be a whole number of at least 1; about 32 per coordinate are good",
+    **dict.fromkeys(
+        ("max_iter", "n_init", "n_pairs"),
+        (is_count, "must be a whole number of at least 1"),
     ),
     "callback": (callable, "must be a function, or None"),
 }

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.backend.arrays import Array, is_dask, is_numpy, to_numpy
+from neucmds.backend.arrays import is_dask, is_numpy, to_numpy
 from neucmds.errors import InputError
 from neucmds.options import (
     PRECOMPUTED,
     SHORTEST_PATH,
     TABLE,
-    Callback,
     Options,
     check_support,
     kind_of,
@@ -94,7 +93,14 @@ def read_dense(D: Any, options: Options, labels: Any = None) -> Dense:
         copy = False
     elif options.metric != PRECOMPUTED:
         bound = Metric.of(options.metric, symmetrize=symmetrize)
-        D = _between_rows(D, k, bound, squared, not complete, options.callback)
+        if is_dask(D):
+            D = to_numpy(D)
+        if complete:
+            D = feature_operator(
+                D, k, bound, squared=squared, callback=options.callback
+            )
+        else:  # pairs may be gaps
+            D = bound.fitted_to(D, squared).among()
         symmetrize = False
     gram = None
     if complete:
@@ -150,24 +156,6 @@ def prepare_some(
     if metric != PRECOMPUTED:
         return prepare(data[rows], 1, metric=metric, **reading)
     return prepare(data[np.ix_(rows, rows)], 1, **reading)
-
-
-def _between_rows(
-    features: Array,
-    n_components: NComponents,
-    metric: Metric,
-    squared: bool,
-    stored: bool,
-    callback: Callback | None,
-) -> Any:
-    """D between feature rows: behind its operator, or stored where pairs may be gaps."""
-    if is_dask(features):
-        features = to_numpy(features)
-    if stored:
-        return metric.fitted_to(features, squared).among()
-    return feature_operator(
-        features, n_components, metric, squared=squared, callback=callback
-    )
 
 
 def dense_gram(prepared: Dense, what: str) -> DenseGram:

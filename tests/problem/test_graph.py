@@ -64,7 +64,7 @@ def listed(lengths, i, j, n):
     [
         (
             listed(np.ones(4), [0, 1, 3, 5], [1, 2, 4, 6], 7),
-            "3 parts .* of 3, 2, 2 nodes",
+            "3 parts .* of 3, 2, 2 objects",
         ),
         (
             listed([1.0, 1.5], [0, 1], [1, 0], 2),

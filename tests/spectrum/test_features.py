@@ -42,11 +42,6 @@ def sq_poincare(x, y):
     return np.arccosh(1 + 2 * gap / (inside[0][:, None] * inside[1])) ** 2
 
 
-def lifted(x):
-    inside = 1 - np.sum(x**2, axis=1, keepdims=True)
-    return np.hstack([2 / inside - 1, 2 * x / inside])
-
-
 def sq_balls(x, y):
     return (
         np.maximum(0, cdist(x[:, :-1], y[:, :-1]) - x[:, -1:] - y[:, -1]) ** 2
@@ -72,17 +67,6 @@ CASES = {
     ),
     "balls": (ROUND, "balls", {}, sq_balls),
     "poincare": (BALL, "hyperbolic", {}, sq_poincare),
-    "hyperboloid": (
-        lifted(BALL),
-        "hyperbolic",
-        {"model": "hyperboloid"},
-        lambda x, y: (
-            np.arccosh(
-                np.maximum(1, x[:, :1] * y[:, 0] - x[:, 1:] @ y[:, 1:].T)
-            )
-            ** 2
-        ),
-    ),
 }
 pytestmark = pytest.mark.filterwarnings(
     "ignore::neucmds.FewerComponentsWarning"
@@ -209,7 +193,6 @@ def test_unknown_metrics_are_refused_with_the_known_ones():
             {},
             "points of the Poincaré ball have norm below 1",
         ),
-        (POINTS, "hyperbolic", {"model": "disc"}, "model='disc' must be"),
         (-np.abs(POINTS), "balls", {}, "is negative"),
         (POINTS[:, :1], "balls", {}, "radii"),
         (

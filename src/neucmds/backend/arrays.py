@@ -106,6 +106,16 @@ def sparse_in_memory(matrix: Any) -> tuple[Any, Array | None]:
     return matrix, None
 
 
+def taken(array: Array, rows: Array) -> Array:
+    """Return some rows of an array, by their numbers."""
+    return namespace(array).take(array, index_like(rows, array), axis=0)
+
+
+def index_like(ids: Array, array: Array) -> Array:
+    """Return numbers as an array of the library and on the device of another."""
+    return asarray_like(ids, array, dtype=namespace(array).int64)
+
+
 def asarray_like(value: object, like: Array, dtype: Any = None) -> Array:
     """Turn a value into an array of the library and on the device of `like`."""
     if dtype is None:

@@ -79,9 +79,7 @@ def from_selection(
     info = Info(
         eigenvalues=values[order],
         residuals=spectrum.residuals[kept][order],
-        sq_norm=gram.sq_norm,
-        total_sum_of_squares=gram.total_sum_of_squares,
-        trace=gram.trace,
+        **_sums(problem),
         positive_trace=positive_trace,
         converged=spectrum.converged,
         solver=spectrum.solver,

@@ -17,9 +17,11 @@ from neucmds.alignment import Alignment, align, columns_by_sign
 from neucmds.backend.arrays import (
     Array,
     asarray_like,
+    index_like,
     is_array,
     namespace,
     row_blocks,
+    taken,
     to_numpy,
 )
 from neucmds.backend.files import atomic_file
@@ -285,7 +287,9 @@ class Embedding:
         """
         row_ids = self._indices(rows)
         col_ids = self._indices(cols)
-        d_hat = self.form.sq(self._taken(row_ids), self._taken(col_ids))
+        d_hat = self.form.sq(
+            taken(self.coordinates, row_ids), taken(self.coordinates, col_ids)
+        )
         xp = namespace(d_hat)
         same = asarray_like(
             row_ids[:, None] == col_ids[None, :], d_hat, dtype=xp.bool
@@ -341,8 +345,8 @@ class Embedding:
             ) from problem
         parts = [self.signs[:0]]
         for block in row_blocks(left.size, max(1, 2 * self.k)):
-            x = self._taken(left.ravel()[block])
-            y = self._taken(right.ravel()[block])
+            x = taken(self.coordinates, left.ravel()[block])
+            y = taken(self.coordinates, right.ravel()[block])
             parts.append(self.form.paired_sq(x, y))
         xp = namespace(self.coordinates)
         distances = self._scaled(xp.concat(parts), squared)
@@ -423,10 +427,10 @@ class Embedding:
             raise InputError(
                 f"{option('k', k)} neighbours are asked for among {most} other objects."
             )
-        ids, sq = nearest(self.form, points, self._taken(allowed), int(k), own)
-        indices = asarray_like(
-            allowed[to_numpy(ids)], points, dtype=namespace(points).int64
+        ids, sq = nearest(
+            self.form, points, taken(self.coordinates, allowed), int(k), own
         )
+        indices = index_like(allowed[to_numpy(ids)], points)
         return indices, self._scaled(sq, squared)
 
     def append(
@@ -476,7 +480,7 @@ class Embedding:
         labels = None
         if self.labels is not None:
             labels = as_labels([self.labels[i] for i in ids], ids.size)
-        x = self._taken(ids)
+        x = taken(self.coordinates, ids)
         return replace(
             self, coordinates=x, labels=labels, landmarks=None, placement=None
         )
@@ -721,12 +725,6 @@ class Embedding:
         if not np.isfinite(to_numpy(array)).all():
             raise InputError(f"{name} hold NaN or infinity; drop these rows.")
         return array
-
-    def _taken(self, ids: npt.NDArray[Any]) -> Array:
-        """Coordinates of some objects."""
-        xp = namespace(self.coordinates)
-        ids = asarray_like(ids, self.coordinates, dtype=xp.int64)
-        return xp.take(self.coordinates, ids, axis=0)
 
     def _indices(self, which: Any) -> npt.NDArray[Any]:
         """Numbers of the objects that a slice, a mask, names or numbers choose; None: all."""

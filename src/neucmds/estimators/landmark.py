@@ -19,6 +19,7 @@ from neucmds.backend.arrays import (
     namespace,
     on_cpu,
     sparse_in_memory,
+    taken,
     to_numpy,
 )
 from neucmds.backend.progress import ProgressBar
@@ -289,9 +290,7 @@ class LandmarkNeucMDS(SignedTransformer):
             return self.landmark_result_.transform(
                 joined_paths(X, self._lengths)
             )
-        xp = namespace(self._coordinates)
-        nodes = asarray_like(self._nodes(X), self._coordinates, xp.int64)
-        return xp.take(self._coordinates, nodes, axis=0)
+        return taken(self._coordinates, self._nodes(X))
 
     def landmarks_to_ask(self, coarse: Any) -> Any:
         """Return the landmark columns to compute for new objects in two levels.
@@ -329,15 +328,7 @@ class LandmarkNeucMDS(SignedTransformer):
     @property
     def result_(self) -> Embedding:
         """Embedding of all fitted objects."""
-        x = self.embedding_
-        if is_dask(x):
-            x = to_numpy(x)
-        return replace(
-            self.landmark_result_,
-            coordinates=x,
-            labels=self._names,
-            landmarks=self.landmarks_,
-        )
+        return self._fitted.embedding_at(self.embedding_, self._names)
 
     @property
     def _model(self) -> Embedding:

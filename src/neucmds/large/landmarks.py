@@ -11,12 +11,18 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds.backend.arrays import Array, is_dask, namespace, to_numpy
+from neucmds.backend.arrays import (
+    Array,
+    index_like,
+    is_dask,
+    namespace,
+    to_numpy,
+)
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.large.choice import Indices, choose_landmarks
 from neucmds.large.dense import embed_landmarks
-from neucmds.large.placing import LandmarkFit, NodePaths, index_like, take
+from neucmds.large.placing import LandmarkFit, NodePaths, take
 from neucmds.large.two_levels import (
     GLOBAL,
     NEAR,
@@ -29,7 +35,7 @@ from neucmds.large.two_levels import (
 from neucmds.options import PRECOMPUTED, SHORTEST_PATH, Options, notify
 from neucmds.place.recipe import PLACEMENTS
 from neucmds.problem.containers import as_real, to_square, unwrap
-from neucmds.problem.dense import Dense, as_squares
+from neucmds.problem.dense import as_squares
 from neucmds.problem.graph import (
     as_graph,
     nearest_landmarks,
@@ -38,7 +44,6 @@ from neucmds.problem.graph import (
 from neucmds.problem.metrics import Metric, refuse_undefined
 from neucmds.problem.validation import as_labels, working_dtype
 from neucmds.refine.descent import TOL, Configuration
-from neucmds.spectrum.operators.gram import Gram
 
 
 def fit_landmarks(
@@ -218,16 +223,11 @@ def embed_by_landmarks(
     ):
         count = wanted
         options = replace(options, landmarks="random")
-    if metric == PRECOMPUTED:
-        if isinstance(data, (Gram, Dense)):
-            raise InputError(
-                f"{option('landmarks')} takes D itself, not an operator of it."
-            )
-        if not is_dask(data):
-            data, names = unwrap(data)
-            labels = names if labels is None else labels
-            if data.ndim == 1:
-                data = to_square(data, working_dtype(data))
+    if metric == PRECOMPUTED and not is_dask(data):
+        data, names = unwrap(data)
+        labels = names if labels is None else labels
+        if data.ndim == 1:
+            data = to_square(data, working_dtype(data))
     if metric != SHORTEST_PATH and not is_dask(data):
         data = as_real(data, "features")
         data = namespace(data).astype(data, working_dtype(data), copy=False)
@@ -240,12 +240,7 @@ def embed_by_landmarks(
     rows = data
     if fit.nodes is not None:
         rows = np.arange(n)
-    x = fit.place_all(rows, fitted=True)
-    if is_dask(x):
-        x = to_numpy(x)
-    return replace(
-        fit.embedding, coordinates=x, labels=labels, landmarks=fit.landmarks
-    )
+    return fit.embedding_at(fit.place_all(rows, fitted=True), labels)
 
 
 def metric_on(metric: Metric, X: Any, ids: Indices, squared: bool) -> Metric:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from typing import Any
@@ -26,6 +26,7 @@ from neucmds.backend.arrays import (
     asarray_like,
     empty_like,
     free_memory,
+    index_like,
     is_dask,
     is_numpy,
     k_smallest,
@@ -43,6 +44,7 @@ from neucmds.place.new_rows import sq_rows
 from neucmds.place.recipe import Recipe
 from neucmds.place.rules import Placement
 from neucmds.problem.metrics import Metric, refuse_undefined
+from neucmds.problem.names import Labels
 
 Indices = npt.NDArray[np.intp]
 Lengths = npt.NDArray[np.float32]
@@ -201,6 +203,17 @@ class LandmarkFit:
             # Metrics but squared ones are not negative.
             loss=embedding.loss if embedding.squared else "squared",
             first=int(objects[0]),
+        )
+
+    def embedding_at(self, x: Array, labels: Labels) -> Embedding:
+        """Return the embedding of all objects, at the coordinates where they were placed."""
+        if is_dask(x):
+            x = to_numpy(x)
+        return replace(
+            self.embedding,
+            coordinates=x,
+            labels=labels,
+            landmarks=self.landmarks,
         )
 
     # Placing
@@ -479,10 +492,5 @@ def take(X: Any, rows: Any, columns: Any = slice(None)) -> Any:
     xp = namespace(X)
     for axis, which in enumerate((rows, columns)):
         if not isinstance(which, slice):
-            X = xp.take(X, asarray_like(which, X, dtype=xp.int64), axis=axis)
+            X = xp.take(X, index_like(which, X), axis=axis)
     return X
-
-
-def index_like(ids: Indices, array: Array) -> Array:
-    """Return numbers as an array of the library and on the device of another."""
-    return asarray_like(ids, array, dtype=namespace(array).int64)

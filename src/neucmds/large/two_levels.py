@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from neucmds.backend.arrays import (
     Array,
     asarray_like,
+    index_like,
     is_dask,
     namespace,
     on_cpu,
@@ -214,7 +215,7 @@ def _start_others(
     x = np.zeros((fit.width, embedding.k))
     x[fit.sources] = to_numpy(embedding.coordinates)
     rule = LossPlacement(x, embedding.form.in_numpy(), rule.loss)
-    own = asarray_like(far, squares, namespace(squares).int64)
+    own = index_like(far, squares)
     x[others] = to_numpy(rule.place(squares, own=own))
     return replace(
         fit, embedding=replace(embedding, coordinates=x, placement=rule)

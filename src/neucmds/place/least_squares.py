@@ -16,6 +16,7 @@ from neucmds.backend.arrays import (
     Array,
     asarray_like,
     device,
+    index_like,
     namespace,
     stacked_cholesky,
     stacked_eigh,
@@ -139,7 +140,7 @@ def least_squares(
     d = new.sq_dissimilarity
     signs = new.form.signs
     xp = namespace(d)
-    rows = asarray_like(np.arange(w.shape[0]), w, dtype=xp.int64)
+    rows = index_like(np.arange(w.shape[0]), w)
     # Relative to the object of the largest weight, which then adds nothing to the sums: the weights
     # of all others may be 1e-20 of it.
     first = xp.argmax(w, axis=1)
@@ -328,7 +329,7 @@ def secular_minimum(
 def _lifted(z: Array, missing: Array, m: Array) -> Array:
     """Lengthen z along the extreme m until Σmz² has grown by `missing`."""
     xp = namespace(z)
-    columns = asarray_like(np.arange(z.shape[1]), z, dtype=xp.int64)
+    columns = index_like(np.arange(z.shape[1]), z)
     for sign, extreme in (
         (1.0, xp.argmax(m, axis=1)),
         (-1.0, xp.argmin(m, axis=1)),

@@ -14,6 +14,7 @@ from neucmds.backend.arrays import (
     Array,
     asarray_like,
     eps,
+    index_like,
     is_numpy,
     k_smallest,
     namespace,
@@ -86,14 +87,12 @@ def nearest(
 
     if not queries.shape[0]:
         empty = np.empty((0, k))
-        return asarray_like(empty, points, xp.int64), asarray_like(
-            empty, points
-        )
+        return index_like(empty, points), asarray_like(empty, points)
     ids, sq = zip(
         *map_blocks(find, points, int(queries.shape[0]), n), strict=True
     )
     return (
-        asarray_like(np.concatenate(ids), points, dtype=xp.int64),
+        index_like(np.concatenate(ids), points),
         asarray_like(np.concatenate(sq), points),
     )
 
@@ -113,7 +112,7 @@ def roughly_nearest(
     for rows in row_blocks(len(nearest_ids), int(points.shape[0])):
         ranks = sq_ranks(queries[rows, :], points, signs)
         each = xp.arange(ranks.shape[0])[:, None]
-        ranks[each, asarray_like(known[rows], ranks, xp.int64)] = xp.inf
+        ranks[each, index_like(known[rows], ranks)] = xp.inf
         nearest_ids[rows] = to_numpy(k_smallest(ranks, count)[1])
     return nearest_ids
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from neucmds.backend.arrays import (
     Array,
-    asarray_like,
     device,
+    index_like,
     namespace,
     solve_definite,
     stacked_cholesky,
@@ -39,7 +39,7 @@ def descended(
     if start is not None:
         starts.append(start)
     values = xp.stack([loss_values(new, loss, x) for x in starts])
-    each = asarray_like(np.arange(d.shape[0]), d, dtype=xp.int64)
+    each = index_like(np.arange(d.shape[0]), d)
     best = (xp.argmin(values, axis=0), each)
     return descend(new, loss, xp.stack(starts)[best])
 
@@ -127,7 +127,7 @@ def descend(new: NewObjects, loss: PairLoss, x: Array) -> Array:
     gradient, hessian = newton_model(new, loss, x)
     hessian = _upwards(hessian)
     damping = xp.full_like(value, 1e-3)
-    left = asarray_like(np.arange(value.shape[0]), value, dtype=xp.int64)
+    left = index_like(np.arange(value.shape[0]), value)
     for _ in range(MAX_ITER):
         step, promised = _newton_step(
             gradient[left], hessian[left], damping[left] + TOL

@@ -21,11 +21,8 @@ from neucmds.problem.validation import as_labels, working_dtype
 
 def unwrap(data: Any) -> tuple[Array, Sequence[object] | None]:
     """Take the array and the labels out of whatever holds them."""
-    if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
-        return _unmasked(data), None
     if arrays.is_numpy(data):
-        # Subclasses (memory maps, np.matrix) become plain views: a memory map pays for each slice.
-        return np.asarray(data), None
+        return _plain(data), None
     if isinstance(data, (str, os.PathLike)):
         # Read, not mapped: squared in place it takes the memory of D once, not twice.
         return read_table(data)
@@ -67,8 +64,8 @@ def as_real(data: Any, what: str) -> Array:
         )
     if hasattr(data, "tocoo"):
         raise InputError(f"{what} are a sparse array; pass its toarray().")
-    if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
-        data = _unmasked(data)
+    if np.ma.is_masked(data):
+        data = _plain(data)
     if not arrays.is_array(data) or data.dtype == object:
         try:
             data = np.asarray(data)
@@ -98,13 +95,13 @@ def refuse_sparse_tensor(data: Array, what: str) -> None:
         )
 
 
-def _unmasked(data: Any) -> np.ndarray[Any, Any]:
-    """Return an array with NaN for masked entries."""
-    if data.dtype.kind == "f":
-        dtype = data.dtype
-    else:
-        dtype = np.dtype(np.float64)
-    return np.where(np.ma.getmaskarray(data), np.nan, data.data).astype(dtype)
+def _plain(data: Any) -> np.ndarray[Any, Any]:
+    """Return a plain view of memory maps, which pay for each slice; NaN for masked entries."""
+    if not np.ma.is_masked(data):
+        return np.asarray(data)
+    if data.dtype.kind != "f":
+        data = data.astype(np.float64)
+    return np.asarray(data.filled(np.nan))
 
 
 def to_square(array: Array, dtype: Any) -> Array:
@@ -204,8 +201,7 @@ def _spread(condensed: Array, dtype: Any) -> Array:
     n = (1 + math.isqrt(1 + 8 * length)) // 2
     if n * (n - 1) // 2 != length or length == 0:
         raise InputError(
-            f"D is a vector of {length} entries, which is n(n-1)/2 for no n: {n} objects have "
-            f"{n * (n - 1) // 2}, {n + 1} have {n * (n + 1) // 2}; pass all pairs once."
+            f"D is a vector of {length} entries, which is n(n-1)/2 for no n; pass all pairs once."
         )
     xp = arrays.namespace(condensed)
     if arrays.is_numpy(condensed):

@@ -27,14 +27,9 @@ from neucmds.problem.names import Labels, agreed, order_of
 Floats = npt.NDArray[np.float64]
 Table = tuple[npt.NDArray[Any], Labels]
 
-KINDS = {
-    **dict.fromkeys(
-        (".csv", ".tsv", ".txt", ".lsmat", ".phy", ".phylip", ".dist"), "text"
-    ),
-    ".npy": "npy",
-    ".npz": "npz",
-    ".qza": "qza",
-}
+KINDS = dict.fromkeys(
+    [".csv", ".tsv", ".txt", ".lsmat", ".phy", ".phylip", ".dist"], "text"
+) | {".npy": "npy", ".npz": "npz", ".qza": "qza"}
 # Of numbers and of metadata alike.
 MISSING = [
     "",
@@ -49,8 +44,9 @@ MISSING = [
     "NULL",
     "null",
     "None",
+    "none",
+    "?",
 ]
-MISSING += ["none", "?"]
 # The first line of a PHYLIP file, the number of objects.
 COUNT = re.compile(r"\s*[0-9]{1,9}\s*")
 

@@ -23,8 +23,8 @@ from sklearn.neighbors import VALID_METRICS
 from neucmds.backend import arrays
 from neucmds.backend.arrays import (
     Array,
-    asarray_like,
     in_place,
+    index_like,
     is_numpy,
     namespace,
     to_numpy,
@@ -176,14 +176,9 @@ class Metric:
         for name, value in self.params.items():
             if name != ARGUMENTS.get(self.metric):
                 raise InputError(f"{self.name} does not take {name!r}.")
-            if name == "model":
-                right = value in ("poincare", "hyperboloid")
-            else:
-                right = isinstance(value, Real) and 0 < float(value) < math.inf
-            if not right:
+            if not isinstance(value, Real) or not 0 < float(value) < math.inf:
                 raise InputError(
-                    f"{option(name, value)} must be a positive number, or as model poincare or "
-                    "hyperboloid."
+                    f"{option(name, value)} must be a positive number."
                 )
 
     def prepare(self, features: Array) -> Array:
@@ -301,8 +296,8 @@ class Metric:
             rows = np.arange(len(sizes[block])).repeat(sizes[block])
             columns = np.concatenate(ids[block])
             chosen = (
-                asarray_like(rows, new, xp.int64),
-                asarray_like(columns, new, xp.int64),
+                index_like(rows, new),
+                index_like(columns, new),
             )
             parts.append(self.squares(ready[block, :], self.points)[chosen])
         return xp.concat(parts)
@@ -319,7 +314,7 @@ class Metric:
             return made
         # ‖x‖² + ‖x‖² − 2x·x is zero but for rounding, whose root is not small.
         xp = namespace(made)
-        own = asarray_like(np.arange(made.shape[0]), made, dtype=xp.int64)
+        own = index_like(np.arange(made.shape[0]), made)
         return xp.where(
             own[:, None] == own[None, :], xp.zeros_like(made), made
         )
@@ -334,10 +329,7 @@ class Metric:
         count = min(n // 3, CHECKED_PAIRS)
         i = np.unique(np.linspace(0, n - 2, count).astype(int))
         j = (i + n // 2) % n
-        first, second = (
-            asarray_like(ends, self.points, namespace(self.points).int64)
-            for ends in (i, j)
-        )
+        first, second = (index_like(ends, self.points) for ends in (i, j))
         there, back, own = (
             to_numpy(self.paired(self.points, self.points, *ends))
             for ends in ((first, second), (second, first), (first, first))
@@ -417,23 +409,15 @@ def _ball_rows(features: Array, metric: Metric) -> Array:
     return xp.concat([_normed_rows(features[:, :-1], metric), radii], axis=1)
 
 
-def _lifted_rows(features: Array, metric: Metric) -> Array:
-    """Lift to the hyperboloid x₀² − ‖x‖² = 1, where cosh of the distance is x₀y₀ − x·y.
-
-    Of points given on it, only x, all columns but the first, is read.
-    """
+def _lifted_rows(features: Array, _: Metric) -> Array:
+    """Lift to the hyperboloid x₀² − ‖x‖² = 1, where cosh of the distance is x₀y₀ − x·y."""
     xp = namespace(features)
-    if metric.params.get("model") == "hyperboloid":
-        x = features[:, 1:]
-        time = xp.sqrt(1.0 + xp.sum(x * x, axis=1, keepdims=True))
-        return xp.concat([time, x], axis=1)
     sq = xp.sum(features * features, axis=1, keepdims=True)
     if float(xp.max(sq)) >= 1:
         worst = int(xp.argmax(sq))
         raise InputError(
             f"row {worst} has norm {math.sqrt(float(xp.max(sq))):.6g}; points of the "
-            "Poincaré ball have norm below 1; pass "
-            f"{option('model', 'hyperboloid')} if they are on it."
+            "Poincaré ball have norm below 1."
         )
     return xp.concat([1.0 + sq, 2.0 * features], axis=1) / (1.0 - sq)
 
@@ -517,7 +501,7 @@ PREPARED: dict[str, Callable[[Array, Metric], Array]] = {
     "rbf": _normed_rows,
 }
 # The only argument of a metric.
-ARGUMENTS = {"euclidean": "power", "hyperbolic": "model", "rbf": "gamma"}
+ARGUMENTS = {"euclidean": "power", "rbf": "gamma"}
 
 
 def _hamming(x: Array, y: Array) -> Array:

@@ -11,7 +11,13 @@ import numpy.typing as npt
 from sklearn.neighbors import VALID_METRICS, NearestNeighbors
 from sklearn.utils import check_random_state
 
-from neucmds.backend.arrays import Array, asarray_like, is_numpy, namespace
+from neucmds.backend.arrays import (
+    Array,
+    index_like,
+    is_numpy,
+    namespace,
+    taken,
+)
 from neucmds.errors import InputError
 from neucmds.problem.files import one_line
 from neucmds.problem.metrics import Metric
@@ -56,10 +62,10 @@ def nearest_rows(
             return np.nonzero(known)[0], ids[known], lengths[known]
         if objects is None:
             objects = np.arange(n)
-        rows = asarray_like(objects, features, dtype=xp.int64)
         lengths, ids = index.kneighbors(
-            xp.take(features, rows, axis=0), min(count + 1, n)
+            taken(features, objects), min(count + 1, n)
         )
+        rows = index_like(objects, features)
         rows = xp.reshape(xp.broadcast_to(rows[:, None], ids.shape), (-1,))
         lengths = xp.astype(xp.reshape(lengths, (-1,)), xp.float64, copy=False)
         return (

@@ -14,8 +14,9 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from neucmds.errors import InputError, NeucmdsWarning, OverfitWarning, option
-from neucmds.problem.files import one_line, read_columns
-from neucmds.problem.names import Labels, examples
+from neucmds.problem.containers import as_real
+from neucmds.problem.files import read_columns
+from neucmds.problem.names import Labels, counts, examples
 from neucmds.problem.validation import refuse_range
 
 Floats = npt.NDArray[np.float64]
@@ -162,8 +163,8 @@ def check_pairs(pairs: Pairs, k: int) -> None:
     alone = np.flatnonzero(degrees == 0)
     if alone.size:
         raise InputError(
-            f"{_counted(alone.size, 'object')} in no pair: {_named(alone, pairs.labels)} (of "
-            f"{pairs.n}); drop them, or add pairs."
+            f"{alone.size} of {pairs.n} objects are in no pair: {_named(alone, pairs.labels)}; "
+            "drop them, or add pairs."
         )
     # A sample pairs every object with every landmark: of 16 million pairs, 2.6 s are saved.
     if not pairs.sampled:
@@ -177,17 +178,11 @@ def check_pairs(pairs: Pairs, k: int) -> None:
             "they are edges of a graph."
         )
     few = np.flatnonzero(degrees < k)
-    if few.size:
+    if few.size or mean < min(4 * k, pairs.n - 1):
         warnings.warn(
-            f"{_counted(few.size, 'object')} in fewer than k = {k} pairs, which do not determine "
-            f"the coordinates: {_named(few, pairs.labels)}; add pairs, or do not rely on D̂ there.",
-            OverfitWarning,
-            stacklevel=2,
-        )
-    elif mean < min(4 * k, pairs.n - 1):
-        warnings.warn(
-            f"{mean:.3g} pairs per object on average determine k = {k} coordinates poorly; about "
-            f"10k = {10 * k} are good, {2 * k} the minimum.",
+            f"{mean:.3g} pairs per object on average determine k = {k} coordinates poorly, "
+            f"{few.size} objects are in fewer than k ({_named(few, pairs.labels)}); about 10k are "
+            "good: add pairs, or lower k.",
             OverfitWarning,
             stacklevel=2,
         )
@@ -205,14 +200,10 @@ def refuse_parts(
         return
     sizes = np.bincount(part)
     others = np.flatnonzero(part != np.argmax(sizes))
-    if connection == "strong":
-        back = " both ways"
-    else:
-        back = ""
+    back = " both ways" if connection == "strong" else ""
     raise InputError(
         f"the {what}s form {count} parts that no {what} connects{back}, of "
-        f"{examples(np.sort(sizes)[::-1].tolist())} "
-        f"{'objects' if what == 'pair' else 'nodes'}; outside the largest: "
+        f"{examples(np.sort(sizes)[::-1].tolist())} objects; outside the largest: "
         f"{_named(others, labels)}; keep one part, or add {what}s."
     )
 
@@ -240,13 +231,13 @@ def edges_of(frame: Any, weight: str | None) -> tuple[Any, Labels]:
             f"{option('metric_params')} must be one of {examples(titles[2:])}, or "
             "None for edges of length 1."
         )
-    names = [weight, "length"]
+    lengths = np.ones(len(frame))
+    names = [name for name in (weight, "length") if name in titles[2:]]
     if len(titles) == 3:
         names.append(titles[2])
-    chosen = None
-    if weight is not None:
-        chosen = next((name for name in names if name in titles[2:]), None)
-    if chosen is None and weight is not None:
+    if weight is not None and names:
+        lengths = as_real(frame[names[0]], f"lengths in column {names[0]!r}")
+    elif weight is not None:
         warnings.warn(
             f"{len(frame)} edges count as 1: the table has no column {weight!r} or 'length'.",
             NeucmdsWarning,
@@ -259,25 +250,15 @@ def edges_of(frame: Any, weight: str | None) -> tuple[Any, Labels]:
             f"{int(unnamed.sum())} of {len(frame)} edges lack a node, the first in row "
             f"{int(np.argmax(unnamed))}; drop or repair them."
         )
-    left, right = (nodes.iloc[:, at].to_numpy() for at in (0, 1))
-    try:
-        return _edges(
-            left,
-            right,
-            np.ones(len(frame)) if chosen is None else frame[chosen],
-        )
-    except (ValueError, TypeError) as error:
-        raise InputError(
-            f"column {chosen!r} must hold lengths ({one_line(error)})."
-        ) from error
+    return _edges(
+        nodes.iloc[:, 0].to_numpy(), nodes.iloc[:, 1].to_numpy(), lengths
+    )
 
 
 def _edges(left: Any, right: Any, length: Any) -> tuple[Any, Labels]:
-    n, numbers, names = _numbered(left, right)
+    n, ends, names = _numbered(left, right)
     values = np.asarray(length, dtype=np.float64)
-    return sparse.coo_array(
-        (values, (numbers[0], numbers[1])), shape=(n, n)
-    ), names
+    return sparse.coo_array((values, tuple(ends)), shape=(n, n)), names
 
 
 def _warn_of_edges(pairs: Pairs) -> None:
@@ -307,17 +288,10 @@ def _numbered(
         both = both.astype(np.int64)
     if both.dtype.kind == "O":
         both = both.astype(str)
-    names, numbers = np.unique(both, return_inverse=True)
+    nodes, numbers = np.unique(both, return_inverse=True)
     numbers = numbers.reshape(both.shape).astype(np.int64)
-    counted = both.dtype.kind in "iu" and np.array_equal(
-        names, np.arange(names.size)
-    )
-    # Labels that only count the objects say nothing.
-    if counted:
-        labels = None
-    else:
-        labels = tuple(str(name) for name in names.tolist())
-    return int(names.size), numbers, labels
+    names = tuple(map(str, nodes.tolist()))
+    return len(names), numbers, None if counts(names) else names
 
 
 def _refuse_values(i: Ints, j: Ints, values: Floats, squared: bool) -> None:
@@ -347,12 +321,6 @@ def _refuse_values(i: Ints, j: Ints, values: Floats, squared: bool) -> None:
             f"the dissimilarity of an object and itself is {values[largest]:.4g} at "
             f"({i[largest]}, {j[largest]}); set it to 0, or convert similarities."
         )
-
-
-def _counted(count: int, noun: str) -> str:
-    if count == 1:
-        return f"1 {noun} is"
-    return f"{count} {noun}s are"
 
 
 def _named(ids: Ints, labels: Labels) -> str:

@@ -19,8 +19,9 @@ from sklearn.utils.random import sample_without_replacement
 
 from neucmds.backend.arrays import (
     Array,
-    asarray_like,
+    index_like,
     namespace,
+    taken,
     to_numpy,
 )
 from neucmds.problem.metrics import Metric, refuse_undefined
@@ -215,21 +216,17 @@ def feature_pairs(
     sampling = Sampling.of(n, n_pairs, loss, rng)
     landmarks = np.sort(sampling.drawn[:n_landmarks])
     metric = Metric.of(metric).estimated(features)
-    to_landmarks = metric.fitted_to(_taken(features, landmarks)).between(
+    to_landmarks = metric.fitted_to(taken(features, landmarks)).between(
         features
     )
     refuse_undefined(to_landmarks, metric.name, range(n), landmarks)
     far = []
     for objects, partners in sampling.members():
-        space = metric.fitted_to(_taken(features, partners))
-        block = space.between(_taken(features, objects))
+        space = metric.fitted_to(taken(features, partners))
+        block = space.between(taken(features, objects))
         xp = namespace(block)
-        i = asarray_like(
-            np.repeat(objects, partners.size), block, dtype=xp.int64
-        )
-        j = asarray_like(
-            np.tile(partners, objects.size), block, dtype=xp.int64
-        )
+        i = index_like(np.repeat(objects, partners.size), block)
+        j = index_like(np.tile(partners, objects.size), block)
         far.append(
             (i, j, xp.astype(xp.reshape(block, (-1,)), xp.float64, copy=False))
         )
@@ -323,14 +320,6 @@ def _pair_of(n: int, number: Ints) -> tuple[Ints, Ints]:
     return i, number - first[i] + i + 1
 
 
-def _taken(features: Array, rows: Ints) -> Array:
-    """Return some rows."""
-    xp = namespace(features)
-    return xp.take(
-        features, asarray_like(rows, features, dtype=xp.int64), axis=0
-    )
-
-
 def _checked_rows(
     features: Array, metric: Metric, rng: np.random.RandomState
 ) -> Iterator[Check]:
@@ -339,7 +328,7 @@ def _checked_rows(
     objects = rng.permutation(n)[:CHECKED]
     others = _others(n, objects, PARTNERS, rng)
     ids = np.concatenate([objects[:, None], others], axis=1)
-    blocks = _taken(features, ids.ravel()).reshape((*ids.shape, d))
+    blocks = taken(features, ids.ravel()).reshape((*ids.shape, d))
     for center, partners, block in zip(
         objects.tolist(), others, blocks, strict=True
     ):

@@ -32,10 +32,6 @@ def as_labels(
     """Check that there is one unique label per object, and turn them into text."""
     if labels is None:
         return None
-    if not isinstance(labels, Iterable):
-        raise InputError(
-            f"{option('labels', labels)} must be a sequence, one label per object."
-        )
     names = tuple(str(label) for label in labels)
     if len(names) != n:
         raise InputError(
@@ -245,13 +241,18 @@ def _refuse_diagonal(
     )
 
 
+def is_count(value: Any) -> bool:
+    """Tell whether a value is a whole number of at least 1."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(
+        value, bool
+    )
+    return whole and value >= 1
+
+
 def check_count(**counts: Any) -> None:
     """Raise unless every count is a whole number of at least 1."""
     for name, count in counts.items():
-        whole = isinstance(count, (int, np.integer)) and not isinstance(
-            count, bool
-        )
-        if not whole or count < 1:
+        if not is_count(count):
             raise InputError(
                 f"{option(name, count)} must be a whole number of at least 1."
             )

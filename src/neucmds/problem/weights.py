@@ -10,6 +10,7 @@ from scipy import sparse
 from neucmds.backend.arrays import (
     Array,
     asarray_like,
+    index_like,
     is_numpy,
     namespace,
     to_numpy,
@@ -51,7 +52,7 @@ def as_weighted(
         w = xp.ones_like(d)
     else:
         w = _checked(weights, d)
-    ids = asarray_like(np.arange(n), d, dtype=xp.int64)
+    ids = index_like(np.arange(n), d)
     w = xp.where(gaps | (ids[:, None] == ids[None, :]), xp.zeros_like(w), w)
     if not bool(xp.all(xp.any(w > 0, axis=1))):
         refuse_parts_of(w, labels)

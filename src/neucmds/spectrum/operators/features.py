@@ -32,7 +32,7 @@ class FeatureGram(Gram):
         Of any array library; products are computed there, in float32 for float32 features.
     metric : str or callable, default="euclidean"
         "angular" (radians), "balls" (centres, and radii as the last column), "cosine",
-        "euclidean" (``power=1``), "hyperbolic" (``model="poincare"`` or ``"hyperboloid"``), "rbf"
+        "euclidean" (``power=1``), "hyperbolic" (in the Poincaré ball), "rbf"
         (``gamma=1/d``: distance in the kernel's feature space), "braycurtis", "chebyshev",
         "cityblock", "hamming", "jaccard". For NumPy also every name that
         `sklearn.metrics.pairwise_distances` knows. Or a symmetric function of two rows of NumPy
