@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
+from scipy.stats import f_oneway
 
 from neucmds.backend.arrays import to_numpy
 from neucmds.ecology.corrections import centered_gram
@@ -119,25 +120,24 @@ def dispersion(
     sq_d = sq_d[np.ix_(rows, rows)]
     parts = [member == group for group in range(levels.size)]
     sq_distances = centers[center](sq_d, parts)
-    rounding = 1e-12 * float(np.abs(sq_d).max())
-    negative = int(np.sum(sq_distances < -rounding))
+    largest_sq = float(np.abs(sq_d).max())
+    negative = int(np.sum(sq_distances < -1e-12 * largest_sq))
     if negative:
         message = f"{negative} negative squared distances to a center were set to zero."
         warnings.warn(NeucmdsWarning(message), stacklevel=2)
     to_center = np.sqrt(np.maximum(sq_distances, 0.0))
     means = np.array([to_center[part].mean() for part in parts])
     residuals = to_center - means[member]
-    largest = math.sqrt(float(np.abs(sq_d).max()))
-    if np.abs(residuals).max() <= 1e-8 * largest:
+    if np.abs(residuals).max() <= 1e-8 * math.sqrt(largest_sq):
         raise InputError(
             f"in each of {levels.size} groups all objects are as far from its center, so that F "
             "does not exist; pass groups of at least three different objects."
         )
-    observed = _f_statistic(to_center - to_center.mean(), member)
     orders = permutation_orders(permutations, rows.size, seed_of(random_state))
-    permuted = np.array(
-        [_f_statistic(residuals[order], member) for order in orders]
-    )
+    samples = np.stack([to_center, *(residuals[order] for order in orders)])
+    tests = f_oneway(*(samples[:, part] for part in parts), axis=1)
+    observed = float(tests.statistic[0])
+    permuted = tests.statistic[1:]
     distances = np.full(n, math.nan)
     distances[rows] = to_center
     return Dispersion(
@@ -161,16 +161,6 @@ def _group_names(groups: Any, labels: Labels, n: int) -> npt.NDArray[np.str_]:
     column = match_rows(as_metadata(table), labels, n).iloc[:, 0]
     texts = column.astype(object).where(column.notna(), "")
     return np.array(texts, dtype=str)
-
-
-def _f_statistic(values: Floats, member: npt.NDArray[np.intp]) -> float:
-    """Return F of values whose mean is zero."""
-    sizes = np.bincount(member)
-    between = np.sum(np.bincount(member, values) ** 2 / sizes)
-    within = values @ values - between
-    between_freedom = sizes.size - 1
-    within_freedom = values.size - sizes.size
-    return float(between / between_freedom / (within / within_freedom))
 
 
 def _to_centroids(sq_d: Floats, parts: Parts) -> Floats:

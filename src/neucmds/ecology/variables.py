@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import orth
+from scipy.sparse import csr_array
 
 from neucmds.ecology.metadata import as_metadata, column_values, match_rows
 from neucmds.ecology.permutation import (
     Floats,
-    Order,
     coordinates_of,
     p_value,
     permutation_orders,
@@ -200,8 +200,7 @@ def species_scores(
         names = [embedding.axis_names[column] for column in columns]
     table = match_rows(as_metadata(abundances), labels, len(coordinates))
     weights = as_real(table.astype(object), "abundances")
-    good = np.isfinite(weights) & (weights >= 0)
-    bad = int(np.sum(~good))
+    bad = np.sum(~np.isfinite(weights) | (weights < 0))
     if bad:
         raise InputError(
             f"{bad} abundances are negative, missing or infinite; use 0 where nothing was found."
@@ -229,14 +228,8 @@ def _fit_vector(
     basis = orth(points, rcond=1e-10)
     slope = np.linalg.pinv(points, rcond=1e-10) @ values
     direction = slope / (np.linalg.norm(slope) or 1.0)
-    total = float(values @ values)
-
-    def r2(order: Order | slice) -> float:
-        image = basis.T @ values[order]
-        return float(image @ image) / total
-
-    observed, p = _tested(r2, permutations, n, seed)
-    return VariableFit(name, "vector", observed, p, n, direction)
+    r2, p = _tested(basis, values, permutations, seed)
+    return VariableFit(name, "vector", r2, p, n, direction)
 
 
 def _fit_factor(
@@ -248,48 +241,37 @@ def _fit_factor(
 ) -> VariableFit:
     """Compare the centroids of classes."""
     cells = np.array(column, dtype=object)
-    known = np.array([value is not None for value in column], dtype=bool)
-    n = int(known.sum())
+    known = [value is not None for value in column]
+    n = sum(known)
     levels, classes = np.unique(cells[known], return_inverse=True)
-    sizes = np.bincount(classes)[:, None]
-    centered = _centered(x[known])
-    total = float(np.sum(centered * centered)) or 1.0
-
-    def r2(order: Order | slice) -> float:
-        sums = _class_sums(centered[order], classes)
-        return float(np.sum(sums * sums / sizes)) / total
-
-    observed, p = _tested(r2, permutations, n, seed)
-    names = tuple(map(str, levels))
-    centroids = _class_sums(x[known], classes) / sizes
-    return VariableFit(
-        name, "factor", observed, p, n, levels=names, centroids=centroids
+    members: Any = csr_array(
+        (np.ones(n), classes, np.arange(n + 1)), shape=(n, levels.size)
     )
-
-
-def _class_sums(values: Floats, classes: Order) -> Floats:
-    """Add up the rows of each class."""
-    return np.stack(
-        [np.bincount(classes, column) for column in values.T], axis=1
+    sizes = np.bincount(classes)
+    basis = members / np.sqrt(sizes)
+    r2, p = _tested(basis, _centered(x[known]), permutations, seed)
+    names = tuple(map(str, levels))
+    centroids = members.T @ x[known] / sizes[:, None]
+    return VariableFit(
+        name, "factor", r2, p, n, levels=names, centroids=centroids
     )
 
 
 def _tested(
-    statistic: Callable[[Order | slice], float],
-    permutations: int,
-    n: int,
-    seed: int,
+    basis: Any, values: Floats, permutations: int, seed: int
 ) -> tuple[float, float]:
-    """Return a statistic, and the share of permutations that reach it."""
-    observed = statistic(slice(None))
-    orders = permutation_orders(permutations, n, seed)
-    return observed, p_value(observed, [statistic(order) for order in orders])
+    """Return the share of squares in an orthonormal basis, and that of permutations as large."""
+    total = float(np.sum(values**2)) or 1.0
+    orders = permutation_orders(permutations, len(values), seed)
+    shares = []
+    for order in (np.arange(len(values)), *orders):
+        image = basis.T @ values[order]
+        shares.append(float(np.sum(image**2)) / total)
+    return shares[0], p_value(shares[0], shares[1:])
 
 
 def _centered(values: npt.NDArray[Any]) -> Floats:
-    if not len(values):
-        return values
-    centered: Floats = values - values.mean(axis=0)
+    centered: Floats = values - values.sum(axis=0) / max(1, len(values))
     return centered
 
 

@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -101,7 +101,7 @@ class Comparison:
     requested: int
     methods: tuple[ComparedMethod, ...]
     spectrum_seconds: float
-    left_out: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str]
 
     def __getitem__(self, method: str) -> ComparedMethod:
         return next(row for row in self.methods if row.method == method)
@@ -230,24 +230,21 @@ def compare(
 def _left_out(problem: Dense, methods: Sequence[str]) -> dict[str, str]:
     """Tell which methods cannot be compared on a problem, and why."""
     n = problem.n
+    known = n * (n - 1)
+    if problem.weights is not None:
+        known = int(np.count_nonzero(to_numpy(problem.weights)))
     reasons = {}
     for method in methods:
-        most = n
+        most = FULL_UP_TO
         if method == "smacof":
             most = MOST_OBJECTS_OF_SMACOF
-        elif method not in ALL_METHODS:
-            most = FULL_UP_TO
-        if n > most:
-            reasons[method] = (
-                f"{n:,} objects take too long; at most {most:,} are compared."
-            )
-    if problem.weights is None:
-        return reasons
-    known = np.count_nonzero(to_numpy(problem.weights))
-    for method in methods:
         if known < n * (n - 1) and not method.startswith("refined"):
             reasons[method] = (
                 "It needs every pair, and some pairs have weight zero."
+            )
+        elif n > most and method not in ALL_METHODS:
+            reasons[method] = (
+                f"{n:,} objects take too long; at most {most:,} are compared."
             )
     return reasons
 
@@ -273,25 +270,28 @@ def _embedded(
         return fit(problem, Options(components, random_state=seed))
     if spectrum is not None and method in ALL_METHODS:
         return embed_spectrum(problem, spectrum, components, method)
-    gram = dense_gram(problem, method)
     k = total_of(components)
     if method == "smacof":
         return _smacof(problem, k, seed)
-    corrected = CORRECTIONS[method](gram.sq_dissimilarity, squared=True)
-    euclidean = replace(problem, gram=DenseGram(corrected.sq_dissimilarity))
+    euclidean = corrected(problem, method)
     classical = solve_for(euclidean.gram, k, "classical", random_state=0)
     embedding = embed_spectrum(euclidean, classical, k, "classical")
     return replace(embedding, method=method)
+
+
+def corrected(problem: Dense, correction: str) -> Dense:
+    """Add the constant that makes D Euclidean."""
+    sq_d = dense_gram(problem, correction).sq_dissimilarity
+    euclidean = CORRECTIONS[correction](sq_d, squared=True)
+    return replace(problem, gram=DenseGram(euclidean.sq_dissimilarity))
 
 
 def _smacof(problem: Dense, k: int, seed: Any) -> Embedding:
     """Run scikit-learn's SMACOF on √D."""
     from sklearn.manifold import smacof
 
-    d = to_numpy(dense_gram(problem, "smacof").sq_dissimilarity).astype(
-        np.float64
-    )
-    if float(d.min()) < 0 or not d.any():
+    sq_d = to_numpy(dense_gram(problem, "smacof").sq_dissimilarity)
+    if sq_d.min() < 0 or not sq_d.any():
         raise InputError(
             "SMACOF needs dissimilarities that are not negative, and not all zero."
         )
@@ -299,7 +299,7 @@ def _smacof(problem: Dense, k: int, seed: Any) -> Embedding:
         # Of new defaults, which are not used here.
         warnings.simplefilter("ignore", FutureWarning)
         coordinates, _ = smacof(
-            np.sqrt(d),
+            np.sqrt(sq_d, dtype=np.float64),
             n_components=k,
             n_init=SMACOF_STARTS,
             normalized_stress=False,

@@ -208,19 +208,13 @@ def diagnose(
         notify(callback, "predicting objects held out, to suggest k")
         scan = scan_dimensions(gram, check_random_state(random_state))
     notify(callback, "examining pairs and triples")
-    smallest, largest, negative_entries, zero_pairs, duplicates = _entries(
-        gram
-    )
+    entries = _entries(gram)
     triangles = None
-    if not negative_entries:
+    if not entries["negative_entries"]:
         triangles = _triangles(gram, check_random_state(random_state))
     return Diagnosis(
         n=gram.n,
-        smallest=smallest,
-        largest=largest,
-        negative_entries=negative_entries,
-        zero_pairs=zero_pairs,
-        duplicate_objects=duplicates,
+        **entries,
         complete=spectrum.complete,
         positive_eigenvalues=positive,
         negative_eigenvalues=negative,
@@ -293,22 +287,16 @@ def _negative_share(ends: Spectrum, unknown: int) -> float:
         centre = (ends.trace - float(lam.sum())) / unknown
         left_sq = ends.dropped_sq(np.arange(lam.size))
         variance = max(0.0, left_sq / unknown - centre**2)
-        radius = 2 * math.sqrt(variance)
-        negative += unknown * _negative_part_of_semicircle(centre, radius)
+        # Mean of max(−x, 0) of the law at Chebyshev points: in the angle its density is (2/π) sin².
+        angles = np.pi * (np.arange(1000) + 0.5) / 1000
+        x = centre + 2 * math.sqrt(variance) * np.cos(angles)
+        below_zero = 2 * np.sin(angles) ** 2 * np.maximum(-x, 0.0)
+        negative += unknown * float(below_zero.mean())
     total = ends.trace + 2 * negative
     return negative / (total or 1.0)
 
 
-def _negative_part_of_semicircle(centre: float, radius: float) -> float:
-    """Mean of max(−x, 0) of a semicircle law, by its quantiles at Chebyshev points."""
-    angles = np.pi * (np.arange(1000) + 0.5) / 1000
-    x = centre + radius * np.cos(angles)
-    # In the angle the law has the density (2/π) sin².
-    density = 2 * np.sin(angles) ** 2
-    return float(np.mean(density * np.maximum(-x, 0.0)))
-
-
-def _entries(gram: Gram) -> tuple[float, float, int, int, int]:
+def _entries(gram: Gram) -> dict[str, Any]:
     """Return the extremes of D, and count negative entries, zeros and objects with an earlier twin.
 
     Of the entries above the diagonal, block by block.
@@ -329,4 +317,10 @@ def _entries(gram: Gram) -> tuple[float, float, int, int, int]:
         negative += int((entries < 0).sum())
         zeros += int(zero.sum())
         has_twin |= zero.any(axis=0)
-    return low, high, negative, zeros, int(has_twin.sum())
+    return {
+        "smallest": low,
+        "largest": high,
+        "negative_entries": negative,
+        "zero_pairs": zeros,
+        "duplicate_objects": int(has_twin.sum()),
+    }

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy.spatial.distance import squareform
 
 from neucmds.backend.arrays import to_numpy
 from neucmds.ecology import PermutationTest
@@ -183,15 +184,12 @@ def _aligned(
         options, n_components=whole.signature, init=start, n_init=None
     )
     others = np.setdiff1d(np.arange(whole.n), ids)
-    with warnings.catch_warnings():
-        # Warnings about D were issued already.
-        warnings.simplefilter("ignore", NeucmdsWarning)
-        replicate = _fit_squares(sq_d[np.ix_(ids, ids)], options)
-        coordinates = np.empty((whole.n, replicate.k))
-        coordinates[ids] = to_numpy(replicate.coordinates)
-        if others.size:
-            placed = replicate.transform(sq_d[np.ix_(others, ids)])
-            coordinates[others] = to_numpy(placed)
+    replicate = _fit_squares(sq_d[np.ix_(ids, ids)], options)
+    coordinates = np.empty((whole.n, replicate.k))
+    coordinates[ids] = to_numpy(replicate.coordinates)
+    if others.size:
+        placed = replicate.transform(sq_d[np.ix_(others, ids)])
+        coordinates[others] = to_numpy(placed)
     moved = replace(replicate, coordinates=coordinates)
     alignment = procrustes(replace(whole, labels=None), moved, scaling=False)
     aligned = alignment.coordinates[:, : whole.k]
@@ -239,17 +237,13 @@ def stress_test(
     )
     fit_options = replace(fit_options, n_components=max(1, whole.k))
     rng = np.random.default_rng(fit_options.random_state)
-    upper = np.triu_indices(problem.n, 1)
+    pairs = squareform(sq_d, checks=False)
     permuted = []
     for step in range(permutations):
         if callback is not None:
             callback(step, permutations, "permutations")
-        shuffled = np.zeros_like(sq_d)
-        shuffled[upper] = rng.permutation(sq_d[upper])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NeucmdsWarning)
-            embedding = _fit_squares(shuffled + shuffled.T, fit_options)
-        permuted.append(embedding.normalized_stress)
+        shuffled = squareform(rng.permutation(pairs))
+        permuted.append(_fit_squares(shuffled, fit_options).normalized_stress)
     statistic = whole.normalized_stress
     p = p_value(-statistic, np.negative(permuted))
     return PermutationTest(statistic, p, np.array(permuted))
@@ -270,16 +264,17 @@ def _fitted(
         embedding.signature,
         embedding.method,
         loss=embedding.loss,
+        curvature=embedding.curvature,
         random_state=seed,
     )
-    if embedding.curvature:
-        fit_options = replace(fit_options, curvature=embedding.curvature)
     return fit_options, embedding
 
 
 def _fit_squares(sq_d: Floats, options: Options) -> Embedding:
-    """Fit squared dissimilarities."""
-    return fit(Dense(DenseGram(sq_d), squared=True), options)
+    """Fit squared dissimilarities; warnings about D were issued already."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NeucmdsWarning)
+        return fit(Dense(DenseGram(sq_d), squared=True), options)
 
 
 def _dense(

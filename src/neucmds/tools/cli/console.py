@@ -10,14 +10,8 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.markup import escape
+from rich.progress import Progress, TimeElapsedColumn
 from rich.table import Table
 
 from neucmds.options import Callback
@@ -108,23 +102,19 @@ def progress(first: str) -> Iterator[Callback]:
     """Show on standard error, if that is a terminal, what the library tells its callback."""
     console = plain_console(sys.stderr)
     bar = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
+        *Progress.get_default_columns(),
         TimeElapsedColumn(),
         console=console,
         transient=True,
         disable=not console.is_terminal,
     )
-    task = bar.add_task(visible(first), total=None)
+    task = bar.add_task(escape(visible(first)), total=None)
 
     def show(step: int, total: int | None, what: float | str) -> None:
         if not isinstance(what, str):
             what = f"refining: STRESS {what:.4g}"
-        bar.update(
-            task, completed=step, total=total, description=visible(what)
-        )
+        text = escape(visible(what))
+        bar.update(task, completed=step, total=total, description=text)
 
     with bar:
         yield show

@@ -6,23 +6,19 @@ import time
 from dataclasses import replace
 from typing import Annotated, Any
 
-import pandas as pd
 import typer
 
 from neucmds.ecology import envfit, species_scores
 from neucmds.ecology.metadata import column_values
-from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.explore.comparison import CORRECTIONS
+from neucmds.explore.comparison import corrected
 from neucmds.fit import neuc_mds
 from neucmds.options import SHORTEST_PATH
-from neucmds.prepared import dense_gram, prepare, refuse_weights
+from neucmds.prepared import prepare, refuse_weights
 from neucmds.problem.components import checked_size, total_of
-from neucmds.problem.dense import Dense
 from neucmds.problem.metrics import Metric
-from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.tools.cli import options as opt
-from neucmds.tools.cli.console import progress
+from neucmds.tools.cli.console import json_text, progress
 from neucmds.tools.cli.inputs import (
     as_array,
     parse_value,
@@ -113,11 +109,10 @@ def embed(
         )
     wanted = parse_value(components)
     with progress(f"reading {file}") as callback:
-        data, names, measure = read_data(
+        features, names, measure = read_data(
             file, metric, whole=landmarks is not None
         )
-        features = data
-        data = as_array(data)
+        data = as_array(features)
         reading: dict[str, Any] = {
             "metric": measure,
             "squared": squared,
@@ -137,7 +132,6 @@ def embed(
                 "--correction and --weights go without --landmarks and graphs; leave one out."
             )
         problem = None
-        n = 0
         if in_parts:
             n = data.shape[0]
         else:
@@ -176,7 +170,12 @@ def embed(
             result = Result.of_sample(embedding, data, seed, **reading)
         else:
             if correction != "none":
-                problem = _corrected(problem, correction)
+                refuse_weights(
+                    problem,
+                    f"--correction {correction}",
+                    "leave out --weights and --missing",
+                )
+                problem = corrected(problem, correction)
             embedding = neuc_mds(problem, **fitting)
             if correction != "none":
                 # New objects come without the constant, so they cannot be placed.
@@ -184,10 +183,16 @@ def embed(
             result = Result.of(embedding, problem, embedding)
         callback(0, None, "writing the result")
         record = result.record(file) | {"seconds": time.perf_counter() - start}
-        outputs.add_json("quality.json", record)
+        text = json_text(record)
+        outputs.files["quality.json"] = lambda file: file.write(text.encode())
         result.add_tables(outputs)
-        if isinstance(measure, Metric):
-            _add_species(outputs, embedding, features)
+        if (
+            isinstance(measure, Metric)
+            and features.columns.inferred_type == "string"
+            and (features >= 0).all(axis=None)
+        ):  # they have names and may be abundances
+            scores = species_scores(embedding, features)
+            outputs.add_csv("species.csv", scores.reset_index(names="species"))
         pairs = pairs or default_axes(embedding)
         fits: list[Any] = [None] * len(pairs)
         if arrows:
@@ -207,26 +212,3 @@ def embed(
         files = outputs.commit()
     shown = facts_table(f"{file}: {embedding.n:,} objects", facts(result))
     tell(files, record, as_json, shown, suggestion(result, wanted))
-
-
-def _corrected(problem: Dense, correction: opt.Correction) -> Dense:
-    """Add the constant that makes D Euclidean."""
-    refuse_weights(
-        problem,
-        f"--correction {correction}",
-        "leave out --weights and --missing",
-    )
-    gram = dense_gram(problem, "--correction")
-    euclidean = CORRECTIONS[correction](gram.sq_dissimilarity, squared=True)
-    return replace(problem, gram=DenseGram(euclidean.sq_dissimilarity))
-
-
-def _add_species(
-    outputs: Outputs, embedding: Embedding, features: pd.DataFrame
-) -> None:
-    """Plan the scores of species, if the features have names and may be abundances."""
-    if features.columns.inferred_type == "string" and (features >= 0).all(
-        axis=None
-    ):
-        scores = species_scores(embedding, features)
-        outputs.add_csv("species.csv", scores.reset_index(names="species"))

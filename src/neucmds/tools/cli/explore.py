@@ -27,9 +27,9 @@ from neucmds.tools.cli.tables import comparison_table, curve_table, facts_table
 from neucmds.tools.plots import plot_stress_curve
 from neucmds.tools.report.words import (
     diagnosis_facts,
+    negative_share,
     outlying,
     paradox,
-    percent,
 )
 
 CURVE_FILES = ("curve.csv", *(f"curve.{kind}" for kind in opt.PICTURES))
@@ -78,12 +78,9 @@ def diagnose(
 
 
 def _advice(diagnosis: Diagnosis) -> str:
-    share = percent(diagnosis.negative_share)
-    if not diagnosis.complete:
-        share = f"about {share}"
     text = (
-        f"Classical MDS drops the negative eigenvalues, {share} of the spectrum; 'neuc', 'neuc+', "
-        "'exact' and 'refined' keep those that lower the STRESS."
+        f"Classical MDS drops the negative eigenvalues, {negative_share(diagnosis)} of the "
+        "spectrum; 'neuc', 'neuc+', 'exact' and 'refined' keep those that lower the STRESS."
     )
     if diagnosis.euclidean:
         text = "D is Euclidean: classical MDS loses nothing."

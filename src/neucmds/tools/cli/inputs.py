@@ -72,8 +72,7 @@ def read_data(
         return features, names, Metric.of(name, params)
     if not whole:
         return file, None, name
-    values, names = read_square(file)
-    return values, names, name
+    return *read_square(file), name
 
 
 def read_weights(file: Path | None) -> Any:
@@ -98,9 +97,7 @@ def read_problem(
 ) -> Dense:
     """Read and validate D, or the data that it is computed from."""
     data, names, measure = read_data(file, metric)
-    return prepare(
-        as_array(data), n_components, labels=names, metric=measure, **reading
-    )
+    return prepare(data, n_components, labels=names, metric=measure, **reading)
 
 
 def _read_features(file: str) -> tuple[pd.DataFrame, Labels]:

@@ -14,7 +14,6 @@ from rich.table import Table
 from neucmds.backend.files import Writer, atomic_folder
 from neucmds.errors import InputError
 from neucmds.tools.cli.console import (
-    json_text,
     print_json,
     print_table,
     say,
@@ -71,12 +70,6 @@ class Outputs:
         """Plan a picture; its suffix is its format."""
         self.files[name] = lambda file: ax.figure.savefig(
             file, format=name.rpartition(".")[2]
-        )
-
-    def add_json(self, name: str, document: dict[str, Any]) -> None:
-        """Plan a JSON document."""
-        self.files[name] = lambda file: file.write(
-            json_text(document).encode()
         )
 
     def add_csv(self, name: str, table: pd.DataFrame) -> None:

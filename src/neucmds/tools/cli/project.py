@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -86,7 +85,10 @@ def project(
         with atomic_file(output, overwrite=force) as file:
             file.write(text.encode())
     if plot is not None:
-        ax = _drawn(embedding, coordinates, names)
+        both = replace(embedding, labels=None).append(coordinates)
+        groups = ["fitted"] * embedding.n + ["new"] * len(names)
+        texts = [""] * embedding.n + list(names)
+        ax: Any = plot_coordinates(both, groups, names=texts)
         with atomic_file(plot, overwrite=force) as file:
             ax.figure.savefig(file, format=plot.suffix[1:])
     if output is None:
@@ -111,14 +113,3 @@ def _fits(fitted: Embedding, new: Any, coordinates: Any) -> dict[str, Any]:
             "normalized_stress": missed / np.nansum(sq_new**2, axis=1),
             "r2": 1 - np.nanmean(residuals**2, axis=1) / np.nanvar(sq_new, 1),
         }
-
-
-def _drawn(
-    embedding: Embedding, coordinates: Any, names: Sequence[str]
-) -> Any:
-    """Draw fitted and new objects on the first two axes, and name the new ones."""
-    both = replace(embedding, labels=None).append(coordinates)
-    groups = ["fitted"] * embedding.n + ["new"] * len(names)
-    return plot_coordinates(
-        both, groups, names=[""] * embedding.n + list(names)
-    )

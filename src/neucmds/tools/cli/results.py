@@ -130,35 +130,20 @@ def add_envfit(
     outputs: Outputs, embedding: Embedding, fits: list[EnvFit]
 ) -> None:
     """Plan r² and p of variables, and centroids of classes, on each pair of axes."""
-    variables: list[dict[str, Any]] = []
-    classes: list[dict[str, Any]] = []
+    variables = []
+    classes = []
     for fit in fits:
-        names = [embedding.axis_names[axis - 1] for axis in fit.axes]
-        axes = dict(zip("xy", names, strict=True))
+        axes = [embedding.axis_names[axis - 1] for axis in fit.axes]
         for variable in fit.fits:
-            row: dict[str, Any] = axes | {"variable": variable.name}
-            variables.append(
-                row
-                | {
-                    "kind": variable.kind,
-                    "r2": variable.r2,
-                    "p": variable.p,
-                    "n": variable.n,
-                }
-                | _on_axes("cos", variable.direction)
-            )
+            cosines = variable.direction.tolist() or [None, None]
+            tested = (variable.r2, variable.p, variable.n)
+            row = [*axes, variable.name]
+            variables.append([*row, variable.kind, *cosines, *tested])
             for level, centroid in zip(
                 variable.levels, variable.centroids, strict=True
             ):
-                classes.append(
-                    row | {"class": level} | _on_axes("centroid", centroid)
-                )
+                classes.append([*row, level, *centroid])
     header = ["x", "y", "variable", "kind", "cos_x", "cos_y", "r2", "p", "n"]
     outputs.add_csv("envfit.csv", pd.DataFrame(variables, columns=header))
     header = ["x", "y", "variable", "class", "centroid_x", "centroid_y"]
     outputs.add_csv("centroids.csv", pd.DataFrame(classes, columns=header))
-
-
-def _on_axes(name: str, values: Any) -> dict[str, Any]:
-    """Return a column per axis that there is."""
-    return dict(zip((f"{name}_x", f"{name}_y"), values, strict=False))

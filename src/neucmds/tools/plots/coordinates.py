@@ -92,7 +92,11 @@ def plot_coordinates(
     # The second column of one axis alone is zero.
     padded = np.pad(to_numpy(embedding.coordinates), ((0, 0), (0, 2)))
     points = padded[:, np.array(pair) - 1]
-    _label_axes(ax, embedding, pair)
+    for axis, drawn in zip(pair, (ax.xaxis, ax.yaxis), strict=True):
+        if axis > embedding.k:
+            drawn.set_ticks([])
+        else:
+            drawn.set_label_text(axis_label(embedding, axis))
     notes = []
     groups = Colours()
     if color is None:
@@ -104,7 +108,9 @@ def plot_coordinates(
             notes.append(f"{missing:,} objects without a value in grey")
         _draw_colours(ax, points, groups, title)
     if ellipses:
-        _draw_ellipses(ax, points, groups)
+        groups.check_groups()
+        for group in range(len(groups.groups)):
+            _draw_ellipse(ax, points[groups.codes == group], look(group)[0])
     centroids: dict[str, Any] = {}
     if arrows is not None:
         _draw_arrows(ax, arrows, pair, points)
@@ -179,7 +185,8 @@ def axis_label(embedding: Embedding, axis: int) -> str:
     if to_numpy(embedding.signs)[axis - 1] < 0:
         label += ", negative"
     if "trace" in embedding.shares:
-        return f"{label} ({figures.percent(embedding.shares['trace'][axis - 1])} of the trace)"
+        share = f"{100 * embedding.shares['trace'][axis - 1]:.1f} %"
+        return f"{label} ({figures.with_minus(share)} of the trace)"
     lost = embedding.explained[axis - 1]
     if math.isnan(lost):
         return label
@@ -194,14 +201,6 @@ def two_axes(axes: Sequence[int], k: int) -> tuple[int, int]:
             f"{option('axes', pair)} must be two different axes, as in (1, 2)."
         )
     return pair[0], pair[1]
-
-
-def _label_axes(ax: Axes, embedding: Embedding, pair: tuple[int, int]) -> None:
-    for axis, drawn in zip(pair, (ax.xaxis, ax.yaxis), strict=True):
-        if axis > embedding.k:
-            drawn.set_ticks([])
-            continue
-        drawn.set_label_text(axis_label(embedding, axis))
 
 
 def _title(embedding: Embedding) -> str:
@@ -272,12 +271,6 @@ def _draw_colours(
         figure: Any = ax.figure
         width = legend.get_window_extent().width / figure.dpi
         figure.set_figwidth(figure.get_figwidth() + width)
-
-
-def _draw_ellipses(ax: Axes, points: Floats, colours: Colours) -> None:
-    colours.check_groups()
-    for group in range(len(colours.groups)):
-        _draw_ellipse(ax, points[colours.codes == group], look(group)[0])
 
 
 def _draw_ellipse(ax: Axes, points: Floats, colour: str) -> None:

@@ -125,8 +125,3 @@ def printable(text: str) -> str:
         c if c.isprintable() else c.encode("unicode_escape").decode()
         for c in text
     )
-
-
-def percent(share: float) -> str:
-    """Write a signed share in percent, with one digit behind the point."""
-    return with_minus(f"{100 * share:.1f} %")

@@ -77,7 +77,23 @@ def plot_shepard(
     )
     pairs = sampled_pairs(problem, embedding, max_pairs, random_state)
     ax = figures.axes_or_new(ax)
-    _scatter_pairs(ax, pairs)
+    negative = pairs.fitted < 0
+    for drawn, colour, name in (
+        (~negative, POSITIVE, "D̂ ≥ 0"),
+        (negative, NEGATIVE, "D̂ < 0"),
+    ):
+        count = int(drawn.sum())
+        ax.scatter(
+            pairs.given[drawn],
+            pairs.fitted[drawn],
+            color=colour,
+            s=10,
+            linewidths=0,
+            # Pairs of either kind stay visible among the others, also where they are few.
+            alpha=float(np.clip(1500 / max(count, 1), 0.12, 0.7)),
+            label=f"{name} ({count:,})",
+            rasterized=True,
+        )
     ends = [pairs.given.min(initial=0.0), pairs.given.max(initial=0.0)]
     ax.plot(ends, ends, color="black", linewidth=1.2, label="agreement")
     ax.axhline(0.0, color=GUIDE, linewidth=0.6, zorder=1)
@@ -148,7 +164,8 @@ def sampled_pairs(
     sq_given = problem.gram.entries(i, j)
     if problem.weights is not None:
         sq_given[to_numpy(problem.weights)[i, j] == 0] = np.nan
-    sq_fitted = sq_fitted_of(embedding, i, j)
+    d_hat = to_numpy(embedding.distance(i, j, squared=True))
+    sq_fitted = embedding.form.to_sq_distance(d_hat.astype(np.float64))
     known = np.isfinite(sq_given) & np.isfinite(sq_fitted)
     return SampledPairs(
         i[known],
@@ -160,35 +177,8 @@ def sampled_pairs(
     )
 
 
-def sq_fitted_of(embedding: Embedding, i: Numbers, j: Numbers) -> Floats:
-    """Return the fitted d² of pairs, negative where D̂ is."""
-    d_hat = to_numpy(embedding.distance(i, j, squared=True))
-    return np.asarray(embedding.form.to_sq_distance(d_hat), dtype=np.float64)
-
-
 def on_scale(sq_values: Any, squared: bool) -> Any:
     """Return d² as it is, or √d², and −√|d²| below zero."""
     if squared:
         return sq_values
     return np.sign(sq_values) * np.sqrt(np.abs(sq_values))
-
-
-def _scatter_pairs(ax: Axes, pairs: SampledPairs) -> None:
-    """Draw the pairs, those with a negative D̂ in a colour of their own."""
-    negative = pairs.fitted < 0
-    for drawn, colour, name in (
-        (~negative, POSITIVE, "D̂ ≥ 0"),
-        (negative, NEGATIVE, "D̂ < 0"),
-    ):
-        count = int(drawn.sum())
-        ax.scatter(
-            pairs.given[drawn],
-            pairs.fitted[drawn],
-            color=colour,
-            s=10,
-            linewidths=0,
-            # Pairs of either kind stay visible among the others, also where they are few.
-            alpha=float(np.clip(1500 / max(count, 1), 0.12, 0.7)),
-            label=f"{name} ({count:,})",
-            rasterized=True,
-        )

@@ -134,7 +134,9 @@ def plot_scree(
     for part, colour, label, chosen in _parts(lam, kept):
         drawn = part & (rank <= first)
         bars = ax.bar(rank[drawn], share[drawn], color=colour, label=label)
-        texts = [figures.percent(value / 100) for value in share[drawn]]
+        texts = [
+            figures.with_minus(f"{value:.1f} %") for value in share[drawn]
+        ]
         ax.bar_label(bars, texts, fontsize=8, padding=2)
         if kept is not None and not chosen:
             for bar in bars:

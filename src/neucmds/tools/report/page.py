@@ -18,7 +18,6 @@ from neucmds.backend.arrays import to_numpy
 from neucmds.ecology.metadata import column_values
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.explore import PairErrors
 from neucmds.explore.quality import NEIGHBORS
 from neucmds.problem.components import MOST_CHOSEN
 from neucmds.tools.plots.colours import (
@@ -154,7 +153,13 @@ def _payload(found: Findings, metadata: Any, color_by: str | None) -> Data:
             for name in ("left", "right", "given", "fitted")
         }
         document["tenths"] = _tenths(pairs)
-        document["worst"] = _worst(found.errors)
+        ids = found.errors.worst(NEIGHBORS)
+        document["worst"] = {
+            "ids": ids,
+            "errors": 100 * found.errors.of_object[ids],
+            "shares": found.errors.stress_share[ids],
+            "r2": found.errors.r2_of_object[ids],
+        }
     return document
 
 
@@ -261,16 +266,6 @@ def _curves(found: Findings) -> Data | None:
                 for rung in found.ladder
             ]
     return document
-
-
-def _worst(errors: PairErrors) -> Data:
-    ids = errors.worst(NEIGHBORS)
-    return {
-        "ids": ids,
-        "errors": 100 * errors.of_object[ids],
-        "shares": errors.stress_share[ids],
-        "r2": errors.r2_of_object[ids],
-    }
 
 
 def _stability(found: Findings) -> Data | None:

@@ -62,7 +62,7 @@ MEASURES: tuple[tuple[str, str, Callable[[float], str], bool], ...] = (
 
 def signature(pair: Sequence[int]) -> str:
     """Write numbers of positive and negative coordinates."""
-    return f"{pair[0]}+ {pair[1]}−"
+    return "{}+ {}−".format(*pair)
 
 
 def object_name(labels: Sequence[str] | None, i: int) -> str:
@@ -98,13 +98,10 @@ def marked(
     most: bool = False,
 ) -> tuple[list[str], set[int]]:
     """Write a column of numbers, and mark the best; those that read the same share the mark."""
-    known = sorted(value for value in values if not math.isnan(value))
+    known = [value for value in values if not math.isnan(value)]
+    pick = max if most else min
+    best = write(pick(known, default=math.inf))
     texts = [write(value) for value in values]
-    if not known:
-        return texts, set()
-    best = write(known[0])
-    if most:
-        best = write(known[-1])
     return texts, {i for i, text in enumerate(texts) if text == best}
 
 
@@ -149,7 +146,7 @@ def diagnosis_facts(
         ("duplicate objects", count(diagnosis.duplicate_objects)),
         ("Euclidean?", _euclidean(diagnosis)),
         ("eigenvalues of B", _eigenvalues(diagnosis)),
-        ("negative share (NEF)", _negative_share(diagnosis)),
+        ("negative share (NEF)", f"{negative_share(diagnosis)} of Σ|λ|"),
         ("triangle inequality", _triangles(diagnosis.triangles)),
         ("k for a plot", "2, with the distance loss"),
         ("suggested k", _suggestion(diagnosis)),
@@ -198,8 +195,9 @@ def _eigenvalues(diagnosis: Diagnosis) -> str:
     return f"{known}; the largest are {ends}"
 
 
-def _negative_share(diagnosis: Diagnosis) -> str:
-    share = f"{percent(diagnosis.negative_share)} of Σ|λ|"
+def negative_share(diagnosis: Diagnosis) -> str:
+    """Write the negative share of the spectrum, or what is known about it."""
+    share = percent(diagnosis.negative_share)
     if diagnosis.complete:
         return share
     return f"about {share}"
