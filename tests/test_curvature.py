@@ -149,13 +149,8 @@ def test_pictures_and_the_page_tell_it(hyperbolic, tmp_path):
     told = f"curvature −{-emb.curvature:.3g}"
     assert told in emb.plot().get_title(loc="left")
     assert told in emb.plot_shepard(D).get_title(loc="left")
-    for one, said in (
-        (emb, "hyperbolic, as trees and networks"),
-        (neuc_mds(D, 2), "0 / (mean d)²: flat"),
-    ):
-        assert said in one.report(
-            tmp_path / "a.html", overwrite=True
-        ).read_text("utf-8")
+    page = emb.report(tmp_path / "a.html").read_text("utf-8")
+    assert "hyperbolic, as trees and networks" in page
 
 
 def test_estimators_landmarks_and_sampled_pairs_take_it():
