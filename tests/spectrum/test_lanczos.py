@@ -70,6 +70,20 @@ def test_as_many_random_rows_are_injected_as_there_is_room_for(shape, most):
     np.testing.assert_allclose(rows.sum(axis=1), 0, atol=1e-12)
 
 
+def test_images_of_zeros_are_refilled(on_cpu):
+    basis = KrylovBasis(
+        np.empty((20, 40)), np.zeros_like, np.random.default_rng(0), 1e-14
+    )
+    basis.inject(4)
+    with np.errstate(invalid="ignore"):  # a GPU does not warn
+        for _ in range(3):
+            basis.expand()
+        basis.solve()
+    assert basis.width == 4
+    np.testing.assert_array_equal(basis.values, np.zeros(12))
+    np.testing.assert_array_equal(basis.residuals, np.zeros(12))
+
+
 def check_pairs(gram, basis, size=1.0):
     basis.solve()
     rows = basis.rows[: basis.size + basis.width]

@@ -6,6 +6,7 @@ library.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -20,33 +21,39 @@ from neucmds.errors import NeucmdsWarning
 # Blocks that fill an H200 several times over: 16 for each of its 132 multiprocessors.
 _BLOCKS = 2112
 _THREADS = 256
+# CUDA's limit on the second dimension of a grid.
+_MOST_GRID_ROWS = 65535
 
 _MIRRORED = """
 // Compares every entry with its mirror image: the lowest, the highest, the largest gap, any NaN.
 extern "C" __global__ void mirrored(const T* d, int n, T* low, T* high, T* gap, int* missing) {
-  __shared__ T tile[64][65];
+  __shared__ T tile[64][65];  // 65: no bank conflicts when read by columns
   T lo = d[0], hi = d[0], apart = 0;
   bool nan = false;
-  const int side = (n + 63) / 64, x = threadIdx.x % 64;
-  for (long long at = blockIdx.x; at < (long long)side * side; at += gridDim.x) {
-    const int top = (int)(at / side) * 64, left = (int)(at % side) * 64;
+  const int tiles_per_side = (n + 63) / 64;
+  const long long tiles = (long long)tiles_per_side * tiles_per_side;
+  const int x = threadIdx.x % 64;
+  for (long long at = blockIdx.x; at < tiles; at += gridDim.x) {
+    const int top = (int)(at / tiles_per_side) * 64, left = (int)(at % tiles_per_side) * 64;
+    // Tiles of the upper triangle alone: each is compared with its mirror image below.
     if (left < top) continue;
     for (int y = threadIdx.x / 64; y < 64; y += 4)
       if (top + y < n && left + x < n) tile[y][x] = d[(long long)(top + y) * n + left + x];
     __syncthreads();
     for (int y = threadIdx.x / 64; y < 64; y += 4)
       if (left + y < n && top + x < n) {
-        const T v = d[(long long)(left + y) * n + top + x], w = tile[x][y];
-        const T between = v < w ? w - v : v - w;
-        nan = nan || v != v || w != w;
+        const T below = d[(long long)(left + y) * n + top + x], above = tile[x][y];
+        const T between = below < above ? above - below : below - above;
+        nan = nan || below != below || above != above;
         apart = between > apart ? between : apart;
-        lo = v < lo ? v : lo;
-        lo = w < lo ? w : lo;
-        hi = v > hi ? v : hi;
-        hi = w > hi ? w : hi;
+        lo = below < lo ? below : lo;
+        lo = above < lo ? above : lo;
+        hi = below > hi ? below : hi;
+        hi = above > hi ? above : hi;
       }
     __syncthreads();
   }
+  // Three maxima, 256 entries each: -lowest, highest, gap.
   T* ends = &tile[0][0];
   ends[threadIdx.x] = -lo;
   ends[256 + threadIdx.x] = hi;
@@ -70,7 +77,7 @@ extern "C" __global__ void mirrored(const T* d, int n, T* low, T* high, T* gap, 
 _BETWEEN = """
 // Sums over the features of all pairs of rows, 64 x 64 pairs a block and 4 x 4 a thread.
 extern "C" __global__ void between(const T* x, const T* y, int m, int n, int d, T* out) {
-  __shared__ T xs[16][65], ys[16][65];
+  __shared__ T xs[16][65], ys[16][65];  // 65: no bank conflicts when written by columns
   const long long top = blockIdx.y * 64LL, left = blockIdx.x * 64LL;
   const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
   T s[4][4] = {}, t[4][4] = {};
@@ -87,14 +94,14 @@ extern "C" __global__ void between(const T* x, const T* y, int m, int n, int d, 
       for (int r = 0; r < 4; ++r)
         for (int c = 0; c < 4; ++c) {
           const T a = xs[f][ty + 16 * r], b = ys[f][tx + 16 * c];
-          STEP;
+          STEP;  // text from _METRICS
         }
     __syncthreads();
   }
   for (int r = 0; r < 4; ++r)
     for (int c = 0; c < 4; ++c) {
       const long long i = top + ty + 16 * r, j = left + tx + 16 * c;
-      if (i < m && j < n) out[i * n + j] = END;
+      if (i < m && j < n) out[i * n + j] = END;  // text from _METRICS
     }
 }
 """
@@ -140,15 +147,14 @@ extern "C" __global__ void row_sums(const T* d, int rows, int n, double* sums, d
 _ROUNDED = """
 // (d - left - right) * factor in double precision, stored in single.
 extern "C" __global__ void centered_single(
-    const T* d, int rows, int n, const double* left, const double* right, const double* factor,
+    const T* d, int rows, int n, const double* left, const double* right, double factor,
     float* out) {
-  const double f = factor[0];
   for (int i = blockIdx.y; i < rows; i += gridDim.y) {
     const T* from = d + (long long)i * n;
     float* to = out + (long long)i * n;
     const double own = left[i];
     for (int j = blockIdx.x * 256 + threadIdx.x; j < n; j += gridDim.x * 256)
-      to[j] = (float)(((double)from[j] - own - right[j]) * f);
+      to[j] = (float)(((double)from[j] - own - right[j]) * factor);
   }
 }
 """
@@ -211,7 +217,7 @@ def row_moments(block: Array) -> tuple[Array, Array]:
     rows, n = (int(size) for size in block.shape)
     sums = empty_like(block, (rows,), xp.float64)
     squares = empty_like(block, (rows,), xp.float64)
-    launch((min(rows, 65535), 1), block, rows, n, sums, squares)
+    launch((min(rows, _MOST_GRID_ROWS), 1), block, rows, n, sums, squares)
     return sums / n, xp.sum(squares)
 
 
@@ -226,12 +232,8 @@ def centered_single(
     if launch is None:
         return False
     rows, n = (int(size) for size in block.shape)
-    xp = namespace(block)
-    scalar = xp.full(
-        (1,), factor, dtype=xp.float64, device=compat.device(block)
-    )
-    grid = (min(64, -(-n // _THREADS)), min(rows, 65535))
-    launch(grid, block, rows, n, left, right, scalar, out)
+    grid = (min(64, math.ceil(n / _THREADS)), min(rows, _MOST_GRID_ROWS))
+    launch(grid, block, rows, n, left, right, factor, out)
     return True
 
 
@@ -239,16 +241,18 @@ def between(metric: str, x: Array, y: Array) -> Array | None:
     """Compute a metric that is a sum over features between all rows of x and all of y."""
     if metric not in _METRICS:
         return None
-    step, end = _METRICS[metric]
-    launch = _kernel(
-        _BETWEEN.replace("STEP", step).replace("END", end), "between", x, y
-    )
     m, d = (int(size) for size in x.shape)
     n = int(y.shape[0])
-    if launch is None or x.dtype != y.dtype or m > 64 * 65535:
+    grid = (math.ceil(n / 64), math.ceil(m / 64))
+    if x.dtype != y.dtype or grid[1] > _MOST_GRID_ROWS:
+        return None
+    step, end = _METRICS[metric]
+    source = _BETWEEN.replace("STEP", step).replace("END", end)
+    launch = _kernel(source, "between", x, y)
+    if launch is None:
         return None
     out = empty_like(x, (m, n))
-    launch((-(-n // 64), -(-m // 64)), x, y, m, n, d, out)
+    launch(grid, x, y, m, n, d, out)
     return out
 
 
@@ -262,7 +266,7 @@ def pair_changes(
     if launch is None or count >= 2**31:
         return None
     first, second = (empty_like(x, (count,)) for _ in range(2))
-    blocks = max(1, min(-(-count // _THREADS), 8 * _BLOCKS))
+    blocks = max(1, min(math.ceil(count / _THREADS), 8 * _BLOCKS))
     launch((blocks, 1), x, p, signs, k, i, j, count, first, second)
     return first, second
 
@@ -295,8 +299,9 @@ def _by_triton(device: int) -> Callable[[Array, Array], Array] | None:
             return None
         from neucmds.backend import triton_products
 
+        multiply = triton_products.narrow_product
         probe = torch.eye(256, device=f"cuda:{device}")
-        product = triton_products.narrow_product(probe, probe[:, :32])
+        product = multiply(probe, probe[:, :32])
         works = bool(torch.equal(product.float(), probe[:, :32]))
     except (
         Exception
@@ -306,7 +311,7 @@ def _by_triton(device: int) -> Callable[[Array, Array], Array] | None:
         message = "Triton does not work on this GPU: products with D take up to 1.6 times as long."
         warnings.warn(message, NeucmdsWarning, stacklevel=2)
         return None
-    return triton_products.narrow_product
+    return multiply
 
 
 def _kernel(
@@ -338,8 +343,11 @@ def _compiled(text: str, name: str) -> Any:
 
 
 def _argument(value: Any) -> Any:
+    """Return what CuPy passes as the kernel's int, double or pointer."""
     if isinstance(value, int):
         return np.int32(value)
+    if isinstance(value, float):
+        return np.float64(value)
     if compat.is_torch_array(value):
         return value.data_ptr()
     return value
@@ -367,7 +375,10 @@ def _cupy() -> Any:
 
 
 def _stream(cupy: Any, array: Array) -> Any:
-    """Return the context in which CuPy uses the stream of the array's library."""
+    """Return the context in which CuPy uses the stream of the array's library.
+
+    CuPy launches on its own current stream, which need not be that of Torch.
+    """
     if compat.is_cupy_array(array):
         return array.device
     import torch

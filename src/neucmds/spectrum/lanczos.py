@@ -31,13 +31,14 @@ from neucmds.spectrum.operators.single_precision import Multiply
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
-# Size of the weakest direction of a block, relative to the longest image, below which it is
-# orthogonalised again; and smallest eigenvalue of a Gram matrix with unit diagonal at which
-# Cholesky factors suffice.
+# A length: of the weakest direction of a block, relative to the longest image, below which it is
+# orthogonalised again.
 WEAK = 1e-4
+# An eigenvalue: the least of a Gram matrix with unit diagonal at which Cholesky factors suffice.
+_WELL_CONDITIONED = 1e-4
 # Largest deviation from orthonormality that one step of Newton–Schulz takes away.
 _NEARLY_ORTHONORMAL = 1e-8
-# Directions weaker than 3e-7 of the block are rounding in its Gram matrix (eps·b = 3.6e-15).
+# Least eigenvalue of a Gram matrix that is not rounding (eps·16 = 3.6e-15): a length of 3e-7.
 _INDEPENDENT = 1e-13
 
 
@@ -75,10 +76,11 @@ class KrylovBasis:
         self.size = 0
         self.width = 0
         # The first row that the next block is coupled with.
-        self.local = 0
+        self.coupled_from = 0
         self.n_products = 0
-        # The basis before each block that was not waited for, and the numbers that judge it.
-        self.queued: list[tuple[tuple[int, int, int], Array, Array]] = []
+        # Of each block that was not waited for: `coupled_from`, `size` and `width` before it; its
+        # factor; the inner products of its rows.
+        self.queued: list[tuple[int, int, int, Array, Array]] = []
         capacity = int(rows.shape[0])
         self.projected = empty_like(rows, (capacity, capacity))
         self.projected[:, :] = 0.0
@@ -116,11 +118,11 @@ class KrylovBasis:
         if on_cpu(self.rows) or not self.size:
             self._expand_with_care()
             return
-        before = (self.local, self.size, self.width)
+        coupled_from, size, width = self.coupled_from, self.size, self.width
         image = self._project()
         rows, factor, inner = orthonormal_ahead(image)
-        self.queued.append((before, factor, inner))
-        self.width = before[2]
+        self.queued.append((coupled_from, size, width, factor, inner))
+        self.width = width
         self.rows[self.size : self.size + self.width, :] = rows
 
     def _expand_with_care(self) -> None:
@@ -135,13 +137,17 @@ class KrylovBasis:
         rows, coupling, weakest = orthonormal_rows(
             image, self.precision * largest, inner
         )
-        weakest /= largest
-        while weakest < WEAK:
+        # An image of zeros has no directions, so no weak ones.
+        relative = weakest / largest if largest else np.inf
+        while relative < WEAK:
             # Scaling a weak direction up scales up its part in the basis and the constant vector.
             center_rows(rows)
             rows, _ = project_out(self.rows[: self.size, :], rows)
-            rows, turn, weakest = orthonormal_rows(rows, 0.1)
-            coupling = coupling @ turn
+            # The rows had length 1: one that lost nine tenths of it was in the basis.
+            rows, second_factor, relative = orthonormal_rows(
+                rows, negligible=0.1
+            )
+            coupling = coupling @ second_factor
         self.coupling = coupling
         self.width = int(rows.shape[0])
         self.rows[self.size : self.size + self.width, :] = rows
@@ -159,29 +165,32 @@ class KrylovBasis:
         self.queued = []
         if not queued:
             return
-        first = queued[0][0][1]
-        inside_sq = self._inside_sq(first)
+        _, first_row, *_ = queued[0]
+        inside_sq = self._inside_sq(first_row)
         xp = namespace(self.rows)
-        fetched = to_numpy(
-            xp.concat(
-                [xp.concat(numbers, axis=1) for _, *numbers in queued], axis=0
-            )
-        )
-        for block, (before, *_) in enumerate(queued):
-            _, start, width = before
-            part = slice(start - first, start - first + width)
+        # One transfer: [factor | inner] of the blocks below one another; all have one width.
+        judged = [
+            xp.concat([factor, inner], axis=1) for *_, factor, inner in queued
+        ]
+        fetched = to_numpy(xp.concat(judged, axis=0))
+        for block, (coupled_from, size, width, *_) in enumerate(queued):
+            part = slice(size - first_row, size - first_row + width)
             factor = fetched[part, :width]
-            error = np.max(np.abs(fetched[part, width:] - np.eye(width)))
+            inner = fetched[part, width:]
+            error = np.max(np.abs(inner - np.eye(width)))
             largest = np.sqrt(
                 np.max(np.sum(factor**2, axis=1) + inside_sq[part])
             )
-            # A bound on the inverse of the smallest singular value.
-            inverse = np.linalg.norm(np.linalg.inv(factor))
-            # Not of NaN.
-            if error < _NEARLY_ORTHONORMAL and WEAK * largest * inverse <= 1:
+            inverse = np.linalg.inv(factor)
+            # 1/‖inverse‖_F bounds the least singular value from below.
+            weakest = 1 / np.linalg.norm(inverse)
+            # False if any is NaN: Cholesky failed.
+            if error < _NEARLY_ORTHONORMAL and weakest >= WEAK * largest:
                 self.coupling = factor
                 continue
-            self.local, self.size, self.width = before
+            self.coupled_from = coupled_from
+            self.size = size
+            self.width = width
             for _ in queued[block:]:
                 self._expand_with_care()
             return
@@ -194,13 +203,14 @@ class KrylovBasis:
         image = contiguous(self.multiply(self.rows[old:new, :].T).T)
         # First the rows with couplings (the last two blocks; after a restart, all), then all: one
         # pass is not enough with a huge trace.
-        image, coupled = project_out(self.rows[self.local : new, :], image)
+        image, coupled = project_out(
+            self.rows[self.coupled_from : new, :], image
+        )
         image, coefficients = project_out(self.rows[:new, :], image)
-        again = coefficients[:, self.local :]
-        again += coupled
-        # The lower triangle alone: no more is read.
+        coefficients[:, self.coupled_from :] += coupled  # both passes
+        # eigh reads only the lower triangle.
         self.projected[old:new, :new] = coefficients
-        self.local = old
+        self.coupled_from = old
         self.size = new
         self.width = 0
         # Without this the basis drifts into the constant vector.
@@ -214,7 +224,8 @@ class KrylovBasis:
         m = self.size
         values, vectors = xp.linalg.eigh(self.projected[:m, :m])
         self.coefficients = xp.flip(vectors, axis=1)
-        # Only the last rows of the vectors are read.
+        # B takes only the last rows out of the basis, by `coupling` into the next block; for the
+        # residuals, only their coefficients are fetched.
         last = self.coefficients[m - self.coupling.shape[0] :, :]
         fetched = to_numpy(
             xp.concat([xp.flip(values, axis=0)[None, :], last], axis=0)
@@ -238,13 +249,13 @@ class KrylovBasis:
             self.rows[m : m + self.width, :], copy=True
         )
         self.rows[:kept, :] = self.vectors(which)
-        # The residual of every Ritz pair is in the next block.
         self.projected[:, :] = 0.0
         self.projected[:kept, :kept] = asarray_like(
             np.diag(self.values[which]), self.projected
         )
         self.coupling = self.remainder[which]
-        self.local = 0
+        # The residual of every Ritz pair is in the next block.
+        self.coupled_from = 0
         self.size = kept
         self.rows[kept : kept + self.width, :] = block
 
@@ -280,6 +291,7 @@ def orthonormal_rows(
     if inner is None:
         inner = to_numpy(inner_products(block, block))
     lengths = np.sqrt(np.diag(inner))
+    # An infinite length turns a negligible row into zeros, which _whitening drops.
     safe = np.where(lengths > negligible, lengths, np.inf)
     # Scaling the small matrix instead of the rows saves a pass over them.
     mix, factor = _whitening(inner / np.outer(safe, safe))
@@ -288,17 +300,21 @@ def orthonormal_rows(
     factor = lengths[:, None] * factor
     if not factor.shape[1]:
         return rows, factor, np.inf
+    # 1/‖inverse‖_F bounds the least singular value from below.
     weakest = 1 / float(np.linalg.norm(inverse))
     # The second pass makes the rows orthonormal to the last digit.
-    mix, turn = _whitening(to_numpy(inner_products(rows, rows)))
-    return combine_rows(rows, asarray_like(mix, rows)), factor @ turn, weakest
+    second_mix, second_factor = _whitening(
+        to_numpy(inner_products(rows, rows))
+    )
+    rows = combine_rows(rows, asarray_like(second_mix, rows))
+    return rows, factor @ second_factor, weakest
 
 
 def orthonormal_ahead(block: Array) -> tuple[Array, Array, Array]:
     """Make rows orthonormal as if they were well-conditioned, without waiting for a GPU.
 
-    Return them, the factor with ``block = factor @ rows``, NaN if the Gram matrix is not positive
-    definite, and the inner products before the second pass.
+    Return them, the factor, NaN if the Gram matrix is not positive definite, and the inner products
+    I + E before the second pass. ``block = factor @ rows`` holds to E/2, which `_settle` bounds.
     """
     xp = namespace(block)
     inner = inner_products(block, block)
@@ -308,22 +324,23 @@ def orthonormal_ahead(block: Array) -> tuple[Array, Array, Array]:
     )
     rows = (inverse / lengths[None, :]) @ block
     again = inner_products(rows, rows)
-    # Of I + E the inverse root is I − E/2 to E².
+    # With again = I + E: (I + E)^(−1/2) ≈ I − E/2 = 1.5 I − 0.5 again.
     corrected = 1.5 * rows
     subtract_combined_rows(corrected, 0.5 * again, rows)
     return corrected, lengths[:, None] * lower, again
 
 
 def _whitening(inner: Floats) -> tuple[Floats, Floats]:
-    """From the inner products of rows of about unit length: what makes them orthonormal, and back.
+    """Return mix and factor from the inner products of rows of about unit length.
 
-    ``mix @ rows`` are orthonormal, fewer where rows are dependent; ``rows = factor @ mix @ rows``.
+    ``mix @ rows`` is orthonormal, with fewer rows where they are dependent; `factor` undoes mix:
+    ``rows = factor @ mix @ rows``.
     """
     try:
         lower = np.asarray(np.linalg.cholesky(inner))
         mix = np.asarray(np.linalg.inv(lower))
-        # ‖L⁻¹‖²_F is no less than the inverse of the smallest eigenvalue.
-        if WEAK * np.sum(mix**2) < 1:
+        # 1/‖L⁻¹‖²_F bounds the least eigenvalue from below; a product, as there may be no rows.
+        if _WELL_CONDITIONED * np.sum(mix**2) < 1:
             return mix, lower
     except np.linalg.LinAlgError:
         pass  # not positive definite to rounding
