@@ -327,7 +327,7 @@ def test_float32_is_squared_in_float64_where_its_own_squares_would_be_lost(
         (np.zeros((1, 1)), "at least 2"),
         (np.zeros((0, 0)), "at least 2"),
         (np.zeros(0), "n(n-1)/2"),
-        (np.zeros(7), "4 objects have 6, 5 have 10"),
+        (np.zeros(7), "for no n; pass all pairs once"),
         ([[0, 1], [1]], "inhomogeneous shape"),
         ([[0, "x"], ["x", 0]], "not a real number"),
         ([[0, None], [None, 0]], "2 missing (NaN) entries"),
