@@ -288,7 +288,9 @@ class LandmarkNeucMDS(SignedTransformer):
         """Return where fitted nodes are, or place new ones by their edges to these."""
         if hasattr(X, "tocoo") and X.shape[1] == self.n_features_in_:
             return self.landmark_result_.transform(
-                joined_paths(X, self._lengths)
+                joined_paths(
+                    X, lambda nodes: np.sqrt(self._fitted.squares(nodes))
+                )
             )
         return taken(self._coordinates, self._nodes(X))
 
@@ -351,10 +353,6 @@ class LandmarkNeucMDS(SignedTransformer):
             return self._fitted, self._checked(X, reset=False)
         metric, rows = self._fitted.metric.taking(items)
         return replace(self._fitted, metric=metric), rows
-
-    def _lengths(self, nodes: Any) -> Any:
-        """Lengths of the paths of fitted nodes to the landmarks, NaN where none is known."""
-        return np.sqrt(self._fitted.squares(nodes))
 
     def _nodes(self, X: Any) -> Any:
         """Check numbers of nodes of the fitted graph."""

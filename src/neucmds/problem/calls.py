@@ -60,7 +60,13 @@ def call_pairs(
             for block in row_blocks(size, 1, -(-size // workers))
         )
         results = Parallel(n_jobs=workers)(parts)
-        values[done:stop] = _numbers(list(chain(*results)), name)
+        made = np.array(list(chain(*results)))
+        if made.ndim != 1 or made.dtype.kind not in "biuf":
+            raise InputError(
+                f"{name} returns {type(results[0][0]).__name__} for a pair; it must return one "
+                "number."
+            )
+        values[done:stop] = made
         pace = (time.perf_counter() - begun) / (stop - done)
         size = int(min(4 * size, max(1, 1 / pace)))
         done = stop
@@ -69,16 +75,6 @@ def call_pairs(
         if callback:
             callback(done, i.size, f"calls of {name}")
     return values
-
-
-def _numbers(values: list[Any], name: str) -> Floats:
-    """Refuse results that are not a number each."""
-    results = np.array(values)
-    if results.ndim != 1 or results.dtype.kind not in "biuf":
-        raise InputError(
-            f"{name} returns {type(values[0]).__name__} for a pair; it must return one number."
-        )
-    return results.astype(np.float64)
 
 
 def _call(

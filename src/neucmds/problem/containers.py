@@ -38,7 +38,11 @@ def unwrap(data: Any) -> tuple[Array, Sequence[object] | None]:
             values = as_real(
                 data.to_numpy(dtype=object, na_value=np.nan), "entries of D"
             )
-        return values, _frame_labels(data)
+        if len(data.index) != len(data.columns):
+            return values, None
+        rows = [str(label) for label in data.index]
+        columns = [str(label) for label in data.columns]
+        return values, agreed(rows, columns, "D")
     if hasattr(data, "tocsr"):
         raise InputError(
             "D is a sparse array, a list of pairs, which only neuc_mds and NeucMDS accept; pass a "
@@ -185,15 +189,6 @@ def as_objects(data: Any) -> list[Any] | None:
     if numbers:
         return None
     return list(data)
-
-
-def _frame_labels(frame: Any) -> Sequence[object] | None:
-    rows, cols = (
-        [str(label) for label in axis] for axis in (frame.index, frame.columns)
-    )
-    if len(rows) == len(cols):
-        return agreed(rows, cols, "D")
-    return None
 
 
 def _spread(condensed: Array, dtype: Any) -> Array:

@@ -210,6 +210,7 @@ class Metric:
     def dissimilarities(self, rows: Array, cols: Array) -> Array:
         """Dissimilarities between all rows and all cols, on the scale of the metric."""
         xp = namespace(rows)
+        made: Any
         if self.inner:
             return xp.sqrt(self.squares(rows, cols))
         if self.by_pairs and np.array_equal(rows, cols):
@@ -223,7 +224,10 @@ class Metric:
         elif is_numpy(rows):
             made = _pairwise(self.metric, self.params, rows, cols)
         else:
-            made = _summed(self.metric, rows, cols)
+            # In one kernel on a GPU, else by the array library.
+            made = between(self.metric, rows, cols)
+            if made is None:
+                made = SUM_METRICS[self.metric](rows, cols)
         due = (int(rows.shape[0]), int(cols.shape[0]))
         if tuple(made.shape) != due:
             raise InputError(
@@ -531,14 +535,6 @@ SUM_METRICS: dict[str, Callable[[Array, Array], Array]] = {
     "hamming": _hamming,
     "jaccard": _jaccard,
 }
-
-
-def _summed(metric: str, x: Array, y: Array) -> Array:
-    """Sum over features in one kernel on a GPU, else by the array library."""
-    made = between(metric, x, y)
-    if made is None:
-        return SUM_METRICS[metric](x, y)
-    return made
 
 
 def _pairwise(

@@ -24,6 +24,7 @@ from neucmds.backend.arrays import (
     asarray_like,
     centered,
     eps,
+    index_like,
     is_numpy,
     namespace,
 )
@@ -284,10 +285,7 @@ def _inverted(blocks: Array, pull: Array) -> Array:
 def moments(x: Array) -> Array:
     """Products of any two coordinates of every object, its coordinates, and one."""
     xp = namespace(x)
-    above, below = (
-        asarray_like(i, x, dtype=xp.int64)
-        for i in np.triu_indices(int(x.shape[1]))
-    )
+    above, below = (index_like(i, x) for i in np.triu_indices(int(x.shape[1])))
     outer = xp.take(x, above, axis=1) * xp.take(x, below, axis=1)
     return xp.concat([outer, x, xp.ones_like(x[:, :1])], axis=1)
 
@@ -303,7 +301,7 @@ def second_moments_about(x: Array, sums: Array) -> Array:
     total = sums[:, -1:]
     full = np.empty((k, k), dtype=np.int64)
     full[upper] = full.T[upper] = np.arange(size)
-    entries = asarray_like(full.ravel(), x, dtype=xp.int64)
+    entries = index_like(full.ravel(), x)
     # One product of n pairs of k × 2 matrices: half the time of sums of outer products.
     left = xp.stack([total * x - means, x], axis=2)
     blocks = left @ xp.stack([x, -means], axis=1)

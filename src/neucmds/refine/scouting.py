@@ -10,7 +10,12 @@ from typing import Literal
 import numpy as np
 from sklearn.utils import check_random_state
 
-from neucmds.backend.arrays import Array, asarray_like, namespace, row_blocks
+from neucmds.backend.arrays import (
+    Array,
+    index_like,
+    namespace,
+    row_blocks,
+)
 from neucmds.form import Form
 from neucmds.problem.components import AUTO, Size, total_of
 from neucmds.refine.descent import EXACT, TOL, Configuration, descend
@@ -59,7 +64,7 @@ def scout(
         drawn = np.sort(
             np.random.default_rng(seed).choice(n, SCOUTS, replace=False)
         )
-        ids = asarray_like(drawn, sq_dissimilarity, dtype=xp.int64)
+        ids = index_like(drawn, sq_dissimilarity)
         sq_dissimilarity = xp.take(
             xp.take(sq_dissimilarity, ids, axis=0), ids, axis=1
         )

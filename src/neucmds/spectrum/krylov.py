@@ -18,6 +18,7 @@ from neucmds.backend.arrays import (
     asarray_like,
     eps,
     namespace,
+    taken,
     to_numpy,
 )
 from neucmds.spectrum.lanczos import (
@@ -146,11 +147,7 @@ def _finished(
     below = below[: below.size * bool(np.all(real[top:]))]
     values = values[real]
     residuals = residuals[real]
-    rows = gram.xp.take(
-        rows,
-        asarray_like(np.flatnonzero(real), rows, dtype=gram.xp.int64),
-        axis=0,
-    )
+    rows = taken(rows, np.flatnonzero(real))
     top = int(np.sum(real[:top]))
     bottom = values.size - top
     further = np.r_[above, below]
@@ -237,9 +234,7 @@ def polish(
             break
         # The residual of a pair points along its error. Its image must be exact: float32 turns
         # null vectors into values of 1e-8.
-        steps = xp.take(
-            errors, asarray_like(bad, rows, dtype=xp.int64), axis=0
-        )
+        steps = taken(errors, bad)
         steps, _, _ = orthonormal_rows(steps, 0.0)
         steps = new_directions(rows, steps)
         images = xp.concat([images, gram.matmat(steps.T).T], axis=0)

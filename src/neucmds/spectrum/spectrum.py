@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     Array,
-    asarray_like,
     eps,
+    index_like,
     is_numpy,
     namespace,
     to_numpy,
@@ -106,7 +106,7 @@ class Spectrum:
         xp = namespace(self.vectors)
         return xp.take(
             self.vectors,
-            asarray_like(kept, self.vectors, dtype=xp.int64),
+            index_like(kept, self.vectors),
             axis=1,
         )
 

@@ -10,7 +10,7 @@ import numpy as np
 from neucmds.backend import arrays
 from neucmds.backend.arrays import (
     Array,
-    asarray_like,
+    index_like,
     is_numpy,
     namespace,
     on_cpu,
@@ -65,7 +65,7 @@ class DenseGram(Gram):
         d = self.sq_dissimilarity
         if is_numpy(d):
             return np.asarray(d[i, j], dtype=np.float64)
-        at = asarray_like(i * self.n + j, d, dtype=self.xp.int64)
+        at = index_like(i * self.n + j, d)
         return arrays.to_numpy(
             self.xp.take(self.xp.reshape(d, (-1,)), at)
         ).astype(np.float64)
