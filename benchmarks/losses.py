@@ -274,7 +274,7 @@ def fit_loss(loss: str) -> Callable[[np.ndarray, int], Fitted]:
             "iterations": len(found.info.history) - 1,
             "converged": found.info.converged,
             "relative_gradient": found.info.relative_gradient,
-            "floor": float(np.sqrt(found.placement.loss.floor)),
+            "floor": float(np.sqrt(found.placement.loss.sq_floor)),
         }
         return found.coordinates, found.signs, facts
 

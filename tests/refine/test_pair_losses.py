@@ -283,7 +283,7 @@ def test_it_never_rises_and_ends_at_rest_and_says_its_value(kind, loss, small):
     assert len(steps) <= {"squared": 42, "distance": 90, "relative": 82}[loss]
     assert values[1 - len(end.history) :] == end.history[1:]
     assert loss == "relative" or len(steps) == len(end.history) - 1
-    floor = np.sqrt(end.loss.floor)
+    floor = np.sqrt(end.loss.sq_floor)
     assert loss == "squared" or floor == pytest.approx(
         floor_of(Form(SIGNS), d, w), rel=1e-6
     )
@@ -340,7 +340,7 @@ def test_the_units_of_d_and_of_weights_do_not_matter(loss, kind, curvature):
         np.testing.assert_array_equal(
             there.coordinates, here.coordinates * 2.0**power
         )
-        assert there.loss.floor == here.loss.floor * 4.0**power
+        assert there.loss.sq_floor == here.loss.sq_floor * 4.0**power
         assert there.value == here.value * 4.0 ** (
             power * here.loss.degree + power // 2
         )

@@ -264,7 +264,7 @@ class Embedding:
         ):
             return math.nan
         return float(
-            self.form.to_distance(np.array([self.placement.loss.floor]))[0]
+            self.form.to_distance(np.array([self.placement.loss.sq_floor]))[0]
         )
 
     @property

@@ -44,7 +44,7 @@ def write(embedding: Embedding, file: BinaryIO) -> None:
     if rule is not None:
         parts.insert(0, rule)
     if isinstance(rule, LossPlacement):
-        header["loss_floor"] = float(rule.loss.floor)
+        header["loss_floor"] = float(rule.loss.sq_floor)
     values = {"signs": embedding.signs}
     for part in parts:
         for field in fields(part):

@@ -39,7 +39,7 @@ class NewObjects:
     Parameters
     ----------
     sq_dissimilarity : array of shape (m, n)
-        Finite.
+        g(d), which is d² where κ is zero; finite.
     counts : array of shape (m, n) or None
         How much each counts; None: all alike.
     x : array of shape (n, k) or (m, n, k)

@@ -56,7 +56,8 @@ from neucmds.refine.pairwise import (
 Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]
 
-# Pieces of the product with the pulls; each has n × k sums of its own, which are added up in turn.
+# The product with the pulls is cut into so many pieces, however many threads there are: each has
+# n × k sums of its own, added up in a fixed order, so that threads change no digit.
 PIECES = 4
 
 
@@ -88,8 +89,8 @@ def refine_pairs(
     check_defined(pairs.sq_dissimilarity, None, loss)
     like = start.coordinates if is_array(start.coordinates) else np.zeros(0)
     listed = ListedPairs.of(pairs, loss, start.form, like=like, floor=floor)
-    first = None if falling else listed.loss.floor
-    start = lowered(listed, start, descent, first)
+    if falling:
+        start = lowered(listed, start, descent)
     return minimize(listed, start, descent)
 
 
@@ -107,9 +108,9 @@ def pair_floor(form: Form, pairs: Pairs) -> float:
 class ListedPairs(SummedLoss):
     """A loss of listed pairs as a function of the coordinates, on any array library.
 
-    Objects i and j of m pairs, with weights u of at most about one. `starts`, `partners` and `pair`
-    have every pair in both orders, by rows: the start of each row, the other object, and the number
-    of the pair.
+    Objects i and j of m pairs, with weights u of at most about one. Every pair is also there in
+    both orders, as CSR of the symmetric matrix: `starts` = indptr, `partners` = indices, `pair` =
+    number of the pair.
     """
 
     i: Array
@@ -185,11 +186,8 @@ class ListedPairs(SummedLoss):
     def rounding(self) -> float:
         """The loss at which a fit is exact for all purposes."""
         exact = self.exact()
-        return (
-            EXACT
-            * 2
-            * self.loss.value(self.form, exact.d, exact.d * 0.0, exact.u)
-        )
+        d_hat = exact.d * 0.0  # all objects in one place
+        return EXACT * 2 * self.loss.value(self.form, exact.d, d_hat, exact.u)
 
     def at(self, x: Array) -> PairObjective:
         """Return value and gradient at some coordinates."""
@@ -200,7 +198,8 @@ class ListedPairs(SummedLoss):
         pull = namespace(residual).empty_like(residual)
 
         def walk(part: slice) -> float:
-            value, pull[part] = self._pulled(residual[part], part)
+            value, pulled = self._pulled(residual[part], part)
+            pull[part] = pulled
             return value
 
         value = 2 * sum(self.each(walk, self._runs))
@@ -214,11 +213,12 @@ class ListedPairs(SummedLoss):
         signs = self._narrow(self.signs)
         changes = pair_changes(narrow, narrow, signs, self.i, self.j)
         if changes is not None:
-            return changes[1] - self.d
+            _, d_hat = changes  # D₂ along p = x is D̂(x)
+            return d_hat - self.d
         out = namespace(x).empty_like(self.d)
 
-        def write(part: slice, forms: Array) -> None:
-            out[part] = forms[:, 0] - self.d[part]
+        def write(part: slice, d_hat: Array) -> None:
+            out[part] = d_hat[:, 0] - self.d[part]
 
         self._walk(narrow, signs[:, None], write)
         return out
@@ -235,14 +235,15 @@ class ListedPairs(SummedLoss):
             weights, bend = self._curved(residual[part], part)
             first = d1[part]
             second = d2[part]
-            bent = weights * first
-            c3 = 2 * dot(bent, second)
+            weighted_first = weights * first
+            # Without the bend: beyond second order the quartic of "distance" is approximate.
+            c3 = 2 * dot(weighted_first, second)
             c4 = dot(weights * second, second)
+            bent = weighted_first
             if bend is not None:
-                bent = bent * bend
-            return np.array(
-                [dot(bent, first) + 2 * dot(pull[part], second), c3, c4]
-            )
+                bent = weighted_first * bend
+            c2 = dot(bent, first) + 2 * dot(pull[part], second)
+            return np.array([c2, c3, c4])
 
         higher = 2 * np.sum(self.each(walk, self._runs), axis=0)
         quartic = np.array(
@@ -251,7 +252,7 @@ class ListedPairs(SummedLoss):
 
         def move(t: float) -> PairObjective:
             x = point.x + t * direction
-            if point.is_due:
+            if point.is_due_for_renewal:
                 # Rounding of updated residuals adds up.
                 return self.at(x)
             moved = namespace(d2).empty_like(d2)
@@ -270,7 +271,7 @@ class ListedPairs(SummedLoss):
         xp = namespace(x)
         weights, _ = self._curved(point.residual, slice(None))
         sizes = xp.abs(point.pull)
-        # Of no coordinate, x has no column to take the shape from.
+        # Not x[:, :1]: with k = 0 there is no such column.
         ones = xp.ones_like(xp.sum(x, axis=1))[:, None]
         if is_numpy(x):
             blocks = self._blocks_by_object(x, weights)
@@ -313,9 +314,9 @@ class ListedPairs(SummedLoss):
         d2 = xp.empty_like(self.d)
         # One table of rows twice as long: half the cache misses of two, and one square for both.
         table = self._narrow(xp.concat([x + p, p], axis=1))
-        form = asarray_like(np.zeros((2 * k, 2)), table)
-        form[:k, 0] = signs
-        form[k:, 1] = signs
+        sign_columns = asarray_like(np.zeros((2 * k, 2)), table)
+        sign_columns[:k, 0] = signs
+        sign_columns[k:, 1] = signs
 
         def write(part: slice, both: Array) -> None:
             d2[part] = both[:, 1]
@@ -324,20 +325,23 @@ class ListedPairs(SummedLoss):
             d1[part] -= residual[part]
             d1[part] -= self.d[part]
 
-        self._walk(table, form, write)
+        self._walk(table, sign_columns, write)
         return d1, d2
 
     def _walk(
-        self, table: Array, form: Array, write: Callable[[slice, Array], None]
+        self,
+        table: Array,
+        sign_columns: Array,
+        write: Callable[[slice, Array], None],
     ) -> None:
-        """Call `write` with (rows i − rows j of a table)² @ form for parts of the pairs."""
+        """Call `write` with (rows i − rows j of a table)² @ sign_columns for parts of the pairs."""
         xp = namespace(table)
 
         def walk(part: slice) -> None:
-            u = xp.take(table, self.i[part], axis=0)
-            u -= xp.take(table, self.j[part], axis=0)
-            u *= u
-            write(part, u @ form)
+            difference = xp.take(table, self.i[part], axis=0)
+            difference -= xp.take(table, self.j[part], axis=0)
+            difference *= difference
+            write(part, difference @ sign_columns)
 
         size = int(self.i.shape[0])
         block = CACHED_ELEMENTS if is_numpy(table) else DEVICE_ELEMENTS
@@ -375,7 +379,10 @@ class ListedPairs(SummedLoss):
 
     @cached_property
     def _weights(self) -> Array | None:
-        """Return u q′² where q is linear in D̂, and the loss along a line therefore a quartic."""
+        """Return u q′² where q is linear in D̂: the loss along a line is a quartic.
+
+        None for "distance", where q is not linear.
+        """
         if self.loss.name == "distance":
             return None
         xp = namespace(self.d)
@@ -394,12 +401,12 @@ class ListedPairs(SummedLoss):
             return sparse_times(self.starts, self.partners, both, columns)
 
         def walk(rows: slice) -> tuple[Floats, Floats]:
-            first = self._firsts[rows.start : rows.stop + 1]
-            part = slice(int(first[0]), int(first[-1]))
+            indptr = self._firsts[rows.start : rows.stop + 1]
+            part = slice(int(indptr[0]), int(indptr[-1]))
             # Pairs are the upper half; multiplying its transpose as well needs no copy.
             shape = (rows.stop - rows.start, len(columns))
             half = sparse.csr_array(
-                (values[part], self.j[part], first - first[0]), shape=shape
+                (values[part], self.j[part], indptr - indptr[0]), shape=shape
             )
             return half @ columns, half.T @ columns[rows]
 
@@ -415,7 +422,8 @@ class ListedPairs(SummedLoss):
     @cached_property
     def _firsts(self) -> Ints:
         """Where the pairs of every first object begin, in main memory."""
-        firsts = np.searchsorted(self.i, np.arange(self.starts.size))
+        n = self.starts.size - 1
+        firsts = np.searchsorted(self.i, np.arange(n + 1))  # i is sorted
         return firsts.astype(_index_type(np, self.i.size))
 
     def _blocks_by_object(self, x: Floats, weights: Floats) -> Floats:
@@ -427,13 +435,18 @@ class ListedPairs(SummedLoss):
         def walk(rows: slice) -> None:
             bounds = self.starts[rows.start : rows.stop + 1].tolist()
             stored = slice(bounds[0], bounds[-1])
-            u = narrow.take(self.partners[stored], axis=0)
-            u -= np.repeat(narrow[rows], np.diff(bounds), axis=0)
-            weighted = u * weights.take(self.pair[stored])[:, None]
+            difference = narrow.take(self.partners[stored], axis=0)
+            difference -= np.repeat(narrow[rows], np.diff(bounds), axis=0)
+            weights_of_rows = weights.take(self.pair[stored])
+            weighted_differences = difference * weights_of_rows[:, None]
             for row, (start, stop) in enumerate(pairwise(bounds), rows.start):
                 part = slice(start - bounds[0], stop - bounds[0])
                 # Two arrays: of one with itself NumPy calls syrk, twice as slow at this size.
-                np.dot(u[part].T, weighted[part], out=out[row])
+                np.dot(
+                    difference[part].T,
+                    weighted_differences[part],
+                    out=out[row],
+                )
 
         blocks = max(1, int(self.starts[-1]) * max(1, k) // CACHED_ELEMENTS)
         parallel_map(walk, _cut(self.starts, blocks))
@@ -444,6 +457,7 @@ class ListedPairs(SummedLoss):
         """Slices of all pairs of which some numbers each stay in the cache."""
         size = int(self.d.shape[0])
         if is_numpy(self.d):
+            # About eight numbers per pair: D, u, residual, pull, D₁, D₂ and temporaries.
             return list(row_blocks(size, 8, CACHED_ELEMENTS))
         return [slice(0, size)]
 
@@ -475,6 +489,8 @@ def _by_rows(n: int, i: Array, j: Array) -> tuple[Array, ...]:
     if is_numpy(i):
         number = np.arange(m, dtype=wide)
         ends: Any = np.concatenate([i, j]), np.concatenate([j, i])
+        # The data are numbers of pairs. No pair is there twice, so none are added up, and number 0
+        # stays stored.
         both: Any = sparse.csr_array(
             (np.concatenate([number, number]), ends), shape=(n, n)
         )

@@ -86,7 +86,7 @@ def refine_for_loss(
     Parameters
     ----------
     sq_dissimilarity : array of shape (n, n)
-        d².
+        d², not g(d) as in `Tiles.of`.
     components : Size
     loss, weights, floor
         As for `Tiles.of`.

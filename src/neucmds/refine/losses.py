@@ -9,7 +9,7 @@ Every loss is a sum of squares, Σ u q(D̂)², with u the user's weights:
 In a curved form D is g(d) instead of d², and errors still count in d:
 
     distance   q = g⁻¹(D̂) − d
-    relative   q = 2(D̂ − D)/(d·g′(d)), with d = max(d, f): to first order twice the relative error
+    relative   q = 2(D̂ − D)/(e·g′(e)), e = max(d, f): to first order twice the relative error
 """
 
 from __future__ import annotations
@@ -34,25 +34,29 @@ from neucmds.form import CORNER, Form
 
 LOSSES = ("squared", "distance", "relative")
 
-# The floor of d is half of this quantile of the positive d: hops are few whole numbers.
+# The floor of d is half of this quantile of the positive d: half, because hops are few whole
+# numbers, and the quantile is often the least of them.
 FLOOR_QUANTILE = 0.01
 EPS = float(np.finfo(np.float64).eps)
 
-# Residuals q of some pairs, slopes q′ = dq/dD̂, and 1 + q·q″/q′²: the second derivative of q²/2
-# over q′². None: one everywhere.
-Terms = tuple[Array, Array | None, Array | None]
+# Three arrays of some pairs; None means 1 everywhere:
+Terms = tuple[
+    Array,  # residuals q
+    Array | None,  # slopes q′ = dq/dD̂
+    Array | None,  # 1 + q·q″/q′², the second derivative of q²/2 over q′²
+]
 
 
 @dataclass(frozen=True)
 class PairLoss:
     """A loss by name, with its floor.
 
-    `floor` is g(f) of the floor f of d: smaller D count as this much. "distance" adds `smoothing`
-    to D and to D̂ before it takes roots.
+    `sq_floor` is g(f) of the floor f of d: smaller D count as this much. "distance" adds
+    `smoothing` to D and to D̂ before it takes roots.
     """
 
     name: str
-    floor: float = 0.0
+    sq_floor: float = 0.0
     smoothing: float = 0.0
 
     @property
@@ -69,75 +73,84 @@ class PairLoss:
         """
         if self.name == "distance":
             return replace(self, smoothing=least)
-        return replace(self, floor=max(self.floor, least))
+        return replace(self, sq_floor=max(self.sq_floor, least))
 
     def floored(self, floor: float, form: Form) -> PairLoss:
         """Return the same loss with a floor f of d."""
-        return replace(self, floor=float(form.to_sq(np.array([floor**2]))[0]))
+        sq_floor = form.to_sq(np.array([floor**2]))  # g(f) of f²
+        return replace(self, sq_floor=float(sq_floor[0]))
 
-    def of_pairs(self, form: Form, d: Array) -> Array:
+    def of_pairs(self, form: Form, sq: Array) -> Array:
         """Return the part of `terms` that depends on D alone: d of "distance", q′ of "relative"."""
         if self.name == "distance":
             if self.smoothing:
-                d = d + self.smoothing
-            return form.arc(namespace(d).sqrt(d))
-        return form.relative_slope(_at_least(d, self.floor))
+                sq = sq + self.smoothing
+            return form.arc(namespace(sq).sqrt(sq))
+        return form.relative_slope(_at_least(sq, self.sq_floor))
 
     def terms(
         self,
         form: Form,
-        d: Array,
-        d_hat: Array,
+        sq: Array,
+        sq_hat: Array,
         *,
         bend: bool = False,
-        known: Array | None = None,
+        precomputed: Array | None = None,
     ) -> Terms:
-        """Return q, its slope and, with `bend`, how it bends; `d_hat` is overwritten.
+        """Return q, its slope and, with `bend`, how it bends; `sq_hat` is overwritten.
 
-        D and D̂ are on the scale of g(d); `known` is `of_pairs` of D.
+        `sq` and `sq_hat` are D and D̂ on the scale of g(d); `precomputed` is `of_pairs` of D.
         """
         if self.name == "squared":
-            d_hat -= d
-            return d_hat, None, None
-        if known is None:
-            known = self.of_pairs(form, d)
+            sq_hat -= sq
+            return sq_hat, None, None
+        if precomputed is None:
+            precomputed = self.of_pairs(form, sq)
         if self.name == "distance":
-            return self._distance_terms(form, d, d_hat, bend, known)
-        d_hat -= d
-        d_hat *= known
-        return d_hat, known, None
+            return self._distance_terms(form, sq, sq_hat, bend, precomputed)
+        slope = precomputed
+        sq_hat -= sq
+        sq_hat *= slope
+        return sq_hat, slope, None
 
     def _distance_terms(
-        self, form: Form, d: Array, d_hat: Array, bend: bool, distance: Array
+        self,
+        form: Form,
+        sq: Array,
+        sq_hat: Array,
+        bend: bool,
+        distance: Array,
     ) -> Terms:
-        xp = namespace(d)
+        xp = namespace(sq)
         if self.smoothing:
-            d = d + self.smoothing
-            d_hat += self.smoothing
-        lowest = _at_least(d, self.floor)
-        lowest *= CORNER**2
-        square = form.away_from_antipodes(xp.maximum(d_hat, lowest))
-        root = xp.sqrt(square)
+            sq = sq + self.smoothing
+            sq_hat += self.smoothing
+        # below it √ continues as its tangent
+        lowest = _at_least(sq, self.sq_floor) * CORNER**2
+        clipped = form.away_from_antipodes(xp.maximum(sq_hat, lowest))
+        root = xp.sqrt(clipped)
         slope = form.distance_slope(root)
         off = form.arc(root) - distance
         bends = None
         if bend:
-            # Where the root is its tangent it does not bend.
-            bends = 1 - off * slope * form.bend(square)
-            bends = xp.where(d_hat == square, bends, xp.ones_like(root))
-        d_hat -= square
-        d_hat *= slope
-        d_hat += off
-        return d_hat, slope, bends
+            # q″ = −g″ q′³, so 1 + q·q″/q′² = 1 − q·q′·g″; a tangent does not bend.
+            bends = 1 - off * slope * form.bend(clipped)
+            unclipped = sq_hat == clipped
+            bends = xp.where(unclipped, bends, xp.ones_like(root))
+        # q = off + slope·(D̂ − clipped)
+        sq_hat -= clipped
+        sq_hat *= slope
+        sq_hat += off
+        return sq_hat, slope, bends
 
     def value(
-        self, form: Form, d: Array, d_hat: Array, u: Array | None = None
+        self, form: Form, sq: Array, sq_hat: Array, u: Array | None = None
     ) -> float:
-        """Return Σ u q² as it is defined, with no corner rounded; `d_hat` is written over."""
+        """Return Σ u q² as it is defined, with no corner rounded; `sq_hat` is written over."""
         if self.name == "distance":
-            q = form.to_distance(d_hat) - form.to_distance(d)
+            q = form.to_distance(sq_hat) - form.to_distance(sq)
         else:
-            q, _, _ = self.terms(form, d, d_hat)
+            q, _, _ = self.terms(form, sq, sq_hat)
         return float(namespace(q).sum(weighted(q * q, u)))
 
 
@@ -180,7 +193,8 @@ def check_defined(
     counted = sq_dissimilarity
     if weights is not None:
         counted = xp.where(weights > 0, counted, xp.zeros_like(counted))
-    count = int(xp.sum(xp.astype(counted < 0, xp.int64))) // len(counted.shape)
+    copies = counted.ndim  # a matrix has each pair twice, a list once
+    count = int(xp.sum(xp.astype(counted < 0, xp.int64))) // copies
     if count:
         raise InputError(
             f"{option('loss', loss)} needs D ≥ 0, and {count} pairs have D < 0, the lowest "
@@ -204,29 +218,30 @@ def combined_floor(
         return 1.0
     rank = int(FLOOR_QUANTILE * (values.size - 1))
     quantile = float(np.partition(values, rank)[rank])
-    # Rounding of far pairs exceeds nearer ones.
+    # A nearest pair closer than the rounding of the farthest is noise.
     median = max(
         float(np.median(nearest[np.isfinite(nearest)])), EPS * largest
     )
-    low, usual = form.to_distance(np.array([quantile, median])).tolist()
-    return float(min(low / 2, usual))
+    both = form.to_distance(np.array([quantile, median]))
+    quantile_d, median_d = both.tolist()
+    return float(min(quantile_d / 2, median_d))
 
 
-def floor_of(form: Form, link: Array, weights: Array | None = None) -> float:
-    """Return the floor of d of all pairs of positive weight, as `combined_floor`; link is g(d).
+def floor_of(form: Form, sq: Array, weights: Array | None = None) -> float:
+    """Return the floor of d of all pairs of positive weight, as `combined_floor`; `sq` is g(d).
 
-    That of many objects is of some of them, evenly spaced, with all others.
+    With many objects only every step-th row is used.
     """
-    xp = namespace(link)
-    step = ceil(int(link.shape[0]) ** 2 / BLOCK_ELEMENTS)
-    block = xp.astype(link[::step, :], xp.float32)
+    xp = namespace(sq)
+    step = ceil(int(sq.shape[0]) ** 2 / BLOCK_ELEMENTS)
+    block = xp.astype(sq[::step, :], xp.float32)
     counted = block > 0
     if weights is not None:
         counted = counted & (weights[::step, :] > 0)
     nearest = xp.min(
         xp.where(counted, block, xp.full_like(block, inf)), axis=1
     )
-    largest = min_and_max(link)[1]
+    largest = min_and_max(sq)[1]
     return combined_floor(
         form, to_numpy(block[counted]), to_numpy(nearest), largest
     )

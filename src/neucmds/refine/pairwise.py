@@ -152,10 +152,10 @@ def lowered(
     loss = summed.loss
     floor = first or 0.0
     if first is None and loss.name == "relative":
-        floor = FIRST_FLOOR * loss.floor
+        floor = FIRST_FLOOR * loss.sq_floor
     stage = partial(descent, max_iter=STAGE_ITERATIONS, tol=STAGE_TOL)
-    while floor > loss.floor:
-        higher = replace(summed, loss=replace(loss, floor=floor))
+    while floor > loss.sq_floor:
+        higher = replace(summed, loss=replace(loss, sq_floor=floor))
         start = minimize(higher, start, stage)
         floor /= FLOOR_STEP
     return start
@@ -192,7 +192,7 @@ class PairObjective:
     def loss(self) -> PairLoss:
         """The loss, with its floor in the units of the data."""
         loss = self.summed.loss
-        return replace(loss, floor=loss.floor * self.summed.scale)
+        return replace(loss, sq_floor=loss.sq_floor * self.summed.scale)
 
     @property
     def unit(self) -> float:
@@ -205,7 +205,7 @@ class PairObjective:
         return self.summed.rounding
 
     @property
-    def is_due(self) -> bool:
+    def is_due_for_renewal(self) -> bool:
         """Whether the next point has new blocks."""
         return self.age + 1 >= RENEWAL
 
@@ -237,7 +237,7 @@ class PairObjective:
             moved = move(t)
         if moved is None or not moved.value < self.value:
             return None
-        if self.is_due:
+        if self.is_due_for_renewal:
             return moved
         return replace(moved, carried=self.inverses, age=self.age + 1)
 

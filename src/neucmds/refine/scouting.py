@@ -142,7 +142,7 @@ def _relative_error(tiles: Tiles, end: Configuration) -> float:
     x = tiles.scaled(end.coordinates)
     share = namespace(d).ones_like(d)
     if tiles.loss.name == "relative":
-        floor = form.to_distance(np.array([tiles.loss.floor]))
+        floor = form.to_distance(np.array([tiles.loss.sq_floor]))
         share = 1 / namespace(d).clip(d, float(floor[0]), None)
     if tiles.weights is not None:
         share = share * tiles.weights

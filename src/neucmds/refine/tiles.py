@@ -75,7 +75,7 @@ class Tiles(SummedLoss):
         Parameters
         ----------
         sq_dissimilarity : array of shape (n, n), float32 or float64
-            D on the scale of g(d); finite where `weights` is zero, too.
+            g(d), not d² as in `refine_for_loss`; finite where `weights` is zero, too.
         loss : {"squared", "distance", "relative"}
         form : Form, optional
             Of any signs; flat by default.
@@ -265,32 +265,36 @@ class Tiles(SummedLoss):
     ) -> Callable[[Tile, Array, Array], Terms]:
         """Return the function that makes the terms of a tile of D and D̂."""
         loss = self.loss
-        known = self._known  # not in the walk, which uses the same threads
+        precomputed = (
+            self._precomputed
+        )  # not in the walk, which uses the same threads
 
         def terms(tile: Tile, d: Array, d_hat: Array) -> Terms:
-            if known is None:
+            if precomputed is None:
                 return loss.terms(self.form, d, d_hat, bend=bend)
             return loss.terms(
-                self.form, d, d_hat, bend=bend, known=known[tile]
+                self.form, d, d_hat, bend=bend, precomputed=precomputed[tile]
             )
 
         return terms
 
     @cached_property
-    def _known(self) -> Array | None:
+    def _precomputed(self) -> Array | None:
         """Terms of a curved loss that depend on D alone: they take a third of its time."""
         if self.form.is_flat or self.loss.name == "squared":
             return None
-        known = namespace(self.d).empty_like(self.d, dtype=self.precision)
+        precomputed = namespace(self.d).empty_like(
+            self.d, dtype=self.precision
+        )
         n = int(self.d.shape[0])
 
         def walk(rows: slice) -> None:
-            known[rows, :] = self.loss.of_pairs(
+            precomputed[rows, :] = self.loss.of_pairs(
                 self.form, self._narrow(self.d[rows, :])
             )
 
         self.each(walk, list(row_blocks(n, n)))
-        return known
+        return precomputed
 
     def _factors(self, x: Array) -> tuple[Array, Array]:
         """Return L and R with D̂ = L Rᵀ: norms ride along as two more columns."""
