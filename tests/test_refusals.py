@@ -411,6 +411,13 @@ def test_flags_of_numpy_and_numbers_are_flags():
         assert neuc_mds(D, 2, squared=value).squared is True
 
 
+def test_triangulation_is_refused_in_a_curved_form():
+    model = LandmarkNeucMDS(
+        2, 10, placement="linear", loss="relative", curvature=-0.5
+    )
+    refused(lambda: model.fit(D), "placement='least_squares'")
+
+
 # A sparse D
 
 

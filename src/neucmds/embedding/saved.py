@@ -34,10 +34,9 @@ SCALARS: dict[Any, type] = {
 def write(embedding: Embedding, file: BinaryIO) -> None:
     """Write everything to an open file, without pickle."""
     rule = embedding.placement
-    parts: list[Any] = [embedding, embedding.info]
-    header = {
+    parts: list[Any] = [embedding, embedding.info, embedding.form]
+    header: dict[str, Any] = {
         "format": FORMAT,
-        "kappa": embedding.kappa,
         "labels": embedding.labels,
         "placement": type(rule).__name__,
     }
@@ -45,7 +44,7 @@ def write(embedding: Embedding, file: BinaryIO) -> None:
         parts.insert(0, rule)
     if isinstance(rule, LossPlacement):
         header["loss_floor"] = float(rule.loss.sq_floor)
-    values = {"signs": embedding.signs}
+    values = {}
     for part in parts:
         for field in fields(part):
             value = getattr(part, field.name)
@@ -82,7 +81,9 @@ def read(kind: type[Embedding], path: Path) -> Embedding:
         if values["loss"] not in LOSSES:
             raise ValueError("its loss is unknown")
         values["info"] = Info(**info)
-        values["form"] = Form(arrays["signs"], float(header["kappa"]))
+        form = _fields(Form, header, arrays)
+        form["signs"] = arrays["signs"]
+        values["form"] = Form(**form)
         values["labels"] = labels
         values["landmarks"] = landmarks
         values["stress_terms"] = tuple(arrays["stress_terms"].tolist())

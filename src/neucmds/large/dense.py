@@ -9,6 +9,7 @@ from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import Array
 from neucmds.embedding import Embedding
+from neucmds.errors import InputError, option
 from neucmds.fitting import fit
 from neucmds.options import Options
 from neucmds.place.recipe import (
@@ -60,6 +61,11 @@ def embed_landmarks(
         # The landmarks are few, and chosen for all: what they need is what all need.
         wanted = embed(sq_dissimilarity, wanted, method).requested
     if placement == "linear":
+        if options.curvature:
+            raise InputError(
+                f"{option('placement', placement)} is for {option('curvature', 0)}; use "
+                f"{option('placement', 'least_squares')}."
+            )
         embedding = embed(sq_dissimilarity, wanted, method, options)
         return replace(
             embedding, placement=linear_rule(sq_dissimilarity, embedding)
