@@ -220,7 +220,7 @@ def noise_edge(
         return -rounding, rounding
     centre = (trace - float(known.sum())) / left
     variance = (frobenius_sq - float((known**2).sum())) / left - centre**2
-    radius = 2.0 * float(np.sqrt(max(variance, 0.0)))
+    radius = 2.0 * max(variance, 0.0) ** 0.5
     chance = radius * TRACY_WIDOM_99 / (2.0 * left ** (2.0 / 3.0))
     reach = radius + chance + rounding
     return centre - reach, centre + reach
@@ -305,4 +305,4 @@ def _beyond(
 
 def _rounding(n: int, frobenius_sq: float) -> float:
     """Eigenvalues of B below this count as zero."""
-    return float(n * np.finfo(np.float64).eps * np.sqrt(frobenius_sq))
+    return float(n * np.finfo(np.float64).eps * frobenius_sq**0.5)

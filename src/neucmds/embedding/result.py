@@ -252,9 +252,7 @@ class Embedding:
 
         Paper: eq:embeddingX.
         """
-        xp = namespace(self.coordinates)
-        x = xp.astype(self.coordinates, xp.complex128)
-        return x * xp.sqrt(xp.astype(self.signs, xp.complex128))
+        return to_numpy(self.coordinates) * np.sqrt(to_numpy(self.signs) + 0j)
 
     @property
     def floor(self) -> float:

@@ -274,7 +274,7 @@ def _embedded(
     if method == "smacof":
         return _smacof(problem, k, seed)
     euclidean = corrected(problem, method)
-    classical = solve_for(euclidean.gram, k, "classical", random_state=0)
+    classical = solve_for(euclidean.gram, k, "classical")
     embedding = embed_spectrum(euclidean, classical, k, "classical")
     return replace(embedding, method=method)
 
@@ -296,7 +296,7 @@ def _smacof(problem: Dense, k: int, seed: Any) -> Embedding:
             "SMACOF needs dissimilarities that are not negative, and not all zero."
         )
     with warnings.catch_warnings():
-        # Of new defaults, which are not used here.
+        # scikit-learn warns that defaults will change; each is passed here.
         warnings.simplefilter("ignore", FutureWarning)
         coordinates, _ = smacof(
             np.sqrt(sq_d, dtype=np.float64),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -243,9 +244,7 @@ def _refuse_diagonal(
 
 def is_count(value: Any) -> bool:
     """Tell whether a value is a whole number of at least 1."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(
-        value, bool
-    )
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
     return whole and value >= 1
 
 

@@ -71,7 +71,7 @@ def diagnose(
     print_table(facts_table(title, diagnosis_facts(diagnosis, squared)))
     if diagnosis.outliers.entries:
         say(
-            f"{outlying(diagnosis, squared, diagnosis.labels)}. One outlier can dominate the fit: "
+            f"{outlying(diagnosis, squared)}. One outlier can dominate the fit: "
             "correct it, or leave it blank and embed with --missing ignore."
         )
     say(_advice(diagnosis))

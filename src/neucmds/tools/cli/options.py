@@ -18,7 +18,6 @@ DEFAULTS: dict[str, Any] = {
 }
 N_COMPONENTS = str(DEFAULTS["n_components"])
 PICTURES = ("png", "svg", "pdf")
-Plots = Literal["png", "svg", "pdf", "none"]
 Correction = Literal["none", "lingoes", "cailliez"]
 
 File = Annotated[
@@ -155,5 +154,6 @@ Force = Annotated[
     bool, typer.Option("--force", help="Overwrite existing results.")
 ]
 PlotsAs = Annotated[
-    Plots, typer.Option("--plots", help="Format of the plots, or none.")
+    Literal["png", "svg", "pdf", "none"],
+    typer.Option("--plots", help="Format of the plots, or none."),
 ]

@@ -181,12 +181,15 @@ def plot_stress_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
         values = np.array(curves.normalized(method))
         # Rounding of a perfect fit: a log scale has no place for it.
         values[values < 1e-28] = np.nan
-        style: dict[str, Any] = {
-            "color": colour,
-            "marker": marker,
-            "markersize": 4.5,
-        }
-        ax.plot(curves.ks, values, linewidth=1.5, label=method, **style)
+        ax.plot(
+            curves.ks,
+            values,
+            color=colour,
+            marker=marker,
+            markersize=4.5,
+            linewidth=1.5,
+            label=method,
+        )
         if np.isfinite(values).any():
             ax.set_yscale("log")
     if len(curves.ks) > 1:
@@ -241,7 +244,7 @@ def _spectrum(D: Any, squared: bool, symmetrize: bool) -> Spectrum:
 def _parts(
     values: Floats, embedding: Embedding | None
 ) -> Iterator[tuple[Marks, str, str, bool]]:
-    """Yield who is positive and kept, positive and dropped, and so on: colour, label, whether kept.
+    """Yield (mask, colour, label, whether kept) for each sign, of those kept and of the others.
 
     Parts without members are left out.
     """

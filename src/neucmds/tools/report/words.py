@@ -154,10 +154,9 @@ def diagnosis_facts(
     ]
 
 
-def outlying(
-    diagnosis: Diagnosis, squared: bool, labels: Sequence[str] | None
-) -> str:
+def outlying(diagnosis: Diagnosis, squared: bool) -> str:
     """Name the first outlying entries of D."""
+    labels = diagnosis.labels
     entries = diagnosis.outliers.entries
     pairs = []
     for i, j, sq_value in entries[:LISTED]:
