@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal
 
+from neucmds.dense_fit import fit, warn_of_surprises
 from neucmds.embedding import Embedding
-from neucmds.fitting import fit, warn_of_surprises
 from neucmds.large.landmarks import embed_by_landmarks
 from neucmds.large.listed import embed_pairs
 from neucmds.large.sampled import embed_features, embed_graph
@@ -179,27 +179,9 @@ def neuc_mds(
     >>> neuc_mds(D, n_components=2).signature
     (1, 1)
     """
-    options = Options(
-        n_components=n_components,
-        method=method,
-        loss=loss,
-        floor=floor,
-        curvature=curvature,
-        metric=metric,
-        metric_params=metric_params,
-        landmarks=landmarks,
-        n_pairs=n_pairs,
-        squared=squared,
-        symmetrize=symmetrize,
-        weights=weights,
-        missing=missing,
-        random_state=random_state,
-        tol=tol,
-        max_iter=max_iter,
-        n_init=n_init,
-        init=init,
-        callback=callback,
-    )
+    parameters = dict(locals())
+    del parameters["data"]
+    options = Options(**parameters)
     embedding = embed(data, options)
     warn_of_surprises(embedding)
     return embedding

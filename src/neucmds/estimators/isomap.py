@@ -13,10 +13,10 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from neucmds.backend.arrays import Array, row_blocks
+from neucmds.dense_fit import warn_of_surprises
 from neucmds.errors import NeucmdsWarning, option
 from neucmds.estimators.transformer import SignedTransformer
 from neucmds.fit import embed
-from neucmds.fitting import warn_of_surprises
 from neucmds.options import SHORTEST_PATH
 from neucmds.problem.graph import (
     as_graph,

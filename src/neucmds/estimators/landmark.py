@@ -23,6 +23,7 @@ from neucmds.backend.arrays import (
     to_numpy,
 )
 from neucmds.backend.progress import ProgressBar
+from neucmds.dense_fit import warn_of_surprises
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.estimators.transformer import (
@@ -30,7 +31,6 @@ from neucmds.estimators.transformer import (
     in_one_line,
     is_other_library,
 )
-from neucmds.fitting import warn_of_surprises
 from neucmds.large.landmarks import fit_landmarks
 from neucmds.large.placing import LandmarkFit
 from neucmds.options import check_support

@@ -18,10 +18,10 @@ from neucmds.backend.arrays import (
     namespace,
     to_numpy,
 )
+from neucmds.dense_fit import warn_of_surprises
 from neucmds.errors import InputError
 from neucmds.estimators.transformer import SignedTransformer
 from neucmds.fit import embed
-from neucmds.fitting import warn_of_surprises
 from neucmds.problem.containers import (
     as_objects,
     refuse_networkx,

@@ -12,12 +12,12 @@ from typing import Any, Literal
 import numpy as np
 
 from neucmds.backend.arrays import to_numpy
+from neucmds.dense_fit import embed_spectrum, fit
 from neucmds.ecology import cailliez, lingoes
 from neucmds.embedding import Embedding
 from neucmds.embedding.build import from_descent
 from neucmds.errors import InputError, option
 from neucmds.explore.quality import FULL_UP_TO, Quality, measure
-from neucmds.fitting import embed_spectrum, fit
 from neucmds.form import Form
 from neucmds.options import ALL_METHODS, Callback, Options, as_seed, notify
 from neucmds.prepared import dense_gram, prepare

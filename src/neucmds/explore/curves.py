@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.backend.arrays import to_numpy
+from neucmds.dense_fit import embed_spectrum
 from neucmds.errors import InputError, option
 from neucmds.explore.quality import FULL_UP_TO
-from neucmds.fitting import embed_spectrum
 from neucmds.options import CLOSED_FORMS, Callback, check_parameters, notify
 from neucmds.prepared import prepare, refuse_weights
 from neucmds.problem.components import (

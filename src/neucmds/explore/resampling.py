@@ -12,12 +12,12 @@ import numpy.typing as npt
 from scipy.spatial.distance import squareform
 
 from neucmds.backend.arrays import to_numpy
+from neucmds.dense_fit import fit
 from neucmds.ecology import PermutationTest
 from neucmds.ecology.permutation import check_permutations, p_value
 from neucmds.embedding import Embedding, procrustes
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.fit import embed
-from neucmds.fitting import fit
 from neucmds.options import Callback, Options
 from neucmds.prepared import dense_gram, prepare, refuse_weights
 from neucmds.problem.components import N_COMPONENTS

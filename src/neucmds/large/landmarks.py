@@ -21,7 +21,7 @@ from neucmds.backend.arrays import (
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.large.choice import Indices, choose_landmarks
-from neucmds.large.dense import embed_landmarks
+from neucmds.large.landmark_fit import embed_landmarks
 from neucmds.large.placing import LandmarkFit, NodePaths, take
 from neucmds.large.two_levels import (
     GLOBAL,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from math import sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +17,11 @@ from neucmds.backend.arrays import (
     to_numpy,
 )
 from neucmds.backend.memory import require_memory
+from neucmds.dense_fit import scouted
 from neucmds.embedding import Embedding
 from neucmds.embedding.build import from_pairs
-from neucmds.fitting import scouted
 from neucmds.form import Form
-from neucmds.large.dense import embed_landmarks
+from neucmds.large.landmark_fit import embed_landmarks
 from neucmds.options import Options
 from neucmds.problem.components import Size, checked_size, total_of
 from neucmds.problem.graph import as_graph, shortest_path_rows
@@ -53,8 +52,9 @@ def embed_pairs(pairs: Pairs, options: Options) -> Embedding:
         scouts, squares = to_landmarks(min(pairs.n, SCOUTS))
         return (squares[scouts] + squares[scouts].T) / 2
 
-    components, curvature = scouted(among_scouts, pairs.n, components, options)
-    form = form_of_pairs(pairs, curvature)
+    components, form = scouted(
+        among_scouts, pairs.n, components, options, *distances_of(pairs)
+    )
     start = options.init
     if start is None and options.loss == "squared" and pairs.n <= FEW_OBJECTS:
         start = from_all_pairs(pairs, components)
@@ -114,7 +114,7 @@ def fit_pairs(
         refined,
         start.signs.size,
         squared=bool(options.squared),
-        mean_distance=_mean_distance(pairs),
+        mean_distance=distances_of(pairs)[0],
         checks=checks,
     )
 
@@ -160,19 +160,11 @@ def landmark_start(
     )
 
 
-def form_of_pairs(pairs: Pairs, curvature: float) -> Form:
-    """Return the form, without signs, of a curvature in units of 1/(mean d)² of the pairs."""
-    largest = sqrt(max(0.0, float(pairs.sq_dissimilarity.max())))
-    return Form.of(np.zeros(0), curvature, _mean_distance(pairs), largest)
-
-
-def _mean_distance(pairs: Pairs) -> float:
-    return float(
-        np.average(
-            np.sqrt(np.maximum(pairs.sq_dissimilarity, 0)),
-            weights=pairs.weights,
-        )
-    )
+def distances_of(pairs: Pairs) -> tuple[float, float]:
+    """Return the mean d of all pairs, weighted, and the largest."""
+    distances = np.sqrt(np.maximum(pairs.sq_dissimilarity, 0))
+    mean = np.average(distances, weights=pairs.weights)
+    return float(mean), float(distances.max())
 
 
 def require_pair_memory(

@@ -19,13 +19,13 @@ from neucmds.backend.arrays import (
     on_cpu,
     to_numpy,
 )
+from neucmds.dense_fit import scouted
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
-from neucmds.fitting import scouted
 from neucmds.large.landmarks import fit_landmarks, metric_on
 from neucmds.large.listed import (
+    distances_of,
     fit_pairs,
-    form_of_pairs,
     landmark_start,
     require_pair_memory,
 )
@@ -152,10 +152,9 @@ def _embed_sample(
     check_pairs(pairs, total_of(components))
     start = options.init
     if start is None:
-        components, curvature = scouted(
-            among_scouts, pairs.n, components, options
+        components, form = scouted(
+            among_scouts, pairs.n, components, options, *distances_of(pairs)
         )
-        form = form_of_pairs(pairs, curvature)
         squares = sample.to_landmarks**2
         start = landmark_start(
             sample.landmarks, squares, components, form, options, like

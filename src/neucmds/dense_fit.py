@@ -69,9 +69,10 @@ def fit(problem: Dense, options: Options) -> Embedding:
         )
     components = checked_size(options.n_components, gram.n)
     descent = options.descent()
-    is_free = problem.weights is not None or options.init is not None
-    # Where D is zero, so is every loss, without any coordinate.
-    if is_free or (options.loss != "squared" and gram.sq_norm > 0):
+    has_spectral_start = problem.weights is None and options.init is None
+    # Where D is zero, every loss is zero without any coordinate.
+    is_squared = options.loss == "squared" or gram.sq_norm == 0
+    if not (has_spectral_start and is_squared):
         notify(options.callback, f"embedding by {method}")
         return _descend(problem, components, options, descent)
     notify(options.callback, f"computing the spectrum of {gram.n:,} objects")
@@ -118,24 +119,29 @@ def _descend(
     start = options.init
     weights = problem.weights
     k = total_of(components)
-    if start is not None and int(start.coordinates.shape[0]) != problem.n:
-        raise InputError(
-            f"{option('init')} has coordinates of {int(start.coordinates.shape[0])} objects, but D "
-            f"has {problem.n}."
-        )
-    if weights is not None and start is None:
+    if start is not None:
+        n_started = int(start.coordinates.shape[0])
+        if n_started != problem.n:
+            raise InputError(
+                f"{option('init')} has coordinates of {n_started} objects, but D has {problem.n}."
+            )
+    elif weights is not None:
         refuse_parts_of(weights, problem.labels)
     if options.loss != "squared":
         return _descend_by_loss(problem, components, options, descent)
     if weights is None:
         return from_descent(problem, refine(problem.gram, start, descent), k)
-    d = dense_gram(problem, "weights").sq_dissimilarity
+    sq_dissimilarity = dense_gram(problem, "weights").sq_dissimilarity
     if start is not None:
-        end = minimize(Tiles.of(d, "squared", weights=weights), start, descent)
+        tiles = Tiles.of(sq_dissimilarity, "squared", weights=weights)
+        end = minimize(tiles, start, descent)
     else:
-        seed = options.random_state
         end = complete_and_refine(
-            d, weights, components, descent, random_state=seed
+            sq_dissimilarity,
+            weights,
+            components,
+            descent,
+            random_state=options.random_state,
         )
     return from_descent(problem, end, k, solver="weighted")
 
@@ -143,31 +149,38 @@ def _descend(
 def _descend_by_loss(
     problem: Dense, components: Size, options: Options, descent: Descent
 ) -> Embedding:
-    d = dense_gram(problem, option("loss", options.loss)).sq_dissimilarity
+    loss = option("loss", options.loss)
+    sq_dissimilarity = dense_gram(problem, loss).sq_dissimilarity
     weights = problem.weights
-    if is_numpy(d):
-        # A scaled copy of D, and tiles of it.
+    if is_numpy(sq_dissimilarity):
+        # D, a scaled copy of it, and tiles of this, in float64.
         require_memory(
-            24 * problem.n**2,
-            f"{option('loss', options.loss)} of {problem.n} objects",
+            3 * 8 * problem.n**2,
+            f"{loss} of {problem.n} objects",
             f"use {option('loss', 'squared')}, or LandmarkNeucMDS, which takes any loss",
         )
-    components, curvature = scouted(
-        lambda: d, problem.n, components, options, weights
-    )
-    unit = mean_distance(d, weights)
-    largest = sqrt(min_and_max(d)[1])
+    mean = mean_distance(sq_dissimilarity, weights)
+    largest = sqrt(min_and_max(sq_dissimilarity)[1])
     if options.floor is not None and options.floor > largest:
         raise InputError(
             f"{option('floor', options.floor)} is above all dissimilarities, the largest of which "
             f"is {largest:.4g}; lower it."
         )
+    components, form = scouted(
+        lambda: sq_dissimilarity,
+        problem.n,
+        components,
+        options,
+        mean,
+        largest,
+        weights,
+    )
     notify(
         options.callback,
         f"comparing starts and signatures by the {options.loss} loss",
     )
     end = refine_for_loss(
-        d,
+        sq_dissimilarity,
         components,
         options.loss,
         descent,
@@ -175,48 +188,66 @@ def _descend_by_loss(
         weights=weights,
         n_init=options.n_init,
         floor=options.floor,
-        form=Form.of(np.zeros(0), curvature, unit, largest),
+        form=form,
         random_state=options.random_state,
     )
     return from_descent(
-        problem, end, total_of(components), solver="loss", mean_distance=unit
+        problem, end, total_of(components), solver="loss", mean_distance=mean
     )
 
 
 def scouted(
-    squares: Callable[[], Array] | None,
+    sample_squares: Callable[[], Array] | None,
     n: int,
     components: Size,
     options: Options,
+    mean_distance: float,
+    largest_distance: float,
     weights: Array | None = None,
-) -> tuple[Size, float]:
-    """Choose curvature and signature, if free, by short descents on `squares()`, some of D.
+) -> tuple[Size, Form]:
+    """Choose curvature and signature, if free, by short descents on D among some objects.
 
-    The fit itself chooses the signature of few objects.
+    Return the size, with its signature if that was chosen, and the form, without signs yet. The
+    fit itself chooses the signature of few objects.
+
+    Parameters
+    ----------
+    sample_squares : callable or None
+        Returns D among the objects to try on; None: a curvature that is given stays.
+    n, components, options
+        Of the fit.
+    mean_distance, largest_distance : float
+        Of d: the unit of curvature, and what bounds it.
+    weights : array, optional
+        Of D as `sample_squares` returns it.
     """
     curvature = options.curvature
-    is_free = (
-        options.n_init is None
+    signature_is_sought = (
+        n > FEW_OBJECTS
+        and options.loss != "squared"
+        and options.n_init is None
         and options.init is None
         and isinstance(components, int)
     )
-    is_sought = n > FEW_OBJECTS and is_free and options.loss != "squared"
-    if squares is None or not (is_sought or curvature == AUTO):
-        return components, float(curvature)
-    if curvature == AUTO:
-        notify(options.callback, "looking for the curvature")
-    signature, chosen = scout(
-        squares(),
-        components,
-        options.loss,
-        curvature=curvature,
-        weights=weights,
-        floor=options.floor,
-        seed=int(check_random_state(options.random_state).randint(2**31)),
+    is_sought = signature_is_sought or curvature == AUTO
+    if sample_squares is not None and is_sought:
+        if curvature == AUTO:
+            notify(options.callback, "looking for the curvature")
+        signature, curvature = scout(
+            sample_squares(),
+            components,
+            options.loss,
+            curvature=curvature,
+            weights=weights,
+            floor=options.floor,
+            seed=int(check_random_state(options.random_state).randint(2**31)),
+        )
+        if signature_is_sought:
+            components = signature
+    form = Form.of(
+        np.zeros(0), float(curvature), mean_distance, largest_distance
     )
-    if is_sought:
-        components = signature
-    return components, chosen
+    return components, form
 
 
 def _fit_goal(problem: Dense, options: Options) -> Embedding:
@@ -268,15 +299,15 @@ def _fit_goal(problem: Dense, options: Options) -> Embedding:
 def warn_of_surprises(embedding: Embedding) -> None:
     """Warn where a fit did not converge, overfits, or has fewer coordinates than requested."""
     info = embedding.info
-    # Two frames up: the caller of `neuc_mds`.
+    # With `stacklevel=3` a warning points to the caller of `neuc_mds`.
     if not info.converged:
-        text = f"the {info.solver} solver did not converge (largest residual "
-        text += (
+        text = (
+            f"the {info.solver} solver did not converge (largest residual "
             f"{max(info.residuals, default=0.0):.2g}); raise {option('tol')}."
         )
         if info.history:
-            text = "the fit stopped before it converged (relative gradient "
-            text += (
+            text = (
+                "the fit stopped before it converged (relative gradient "
                 f"{info.relative_gradient:.2g}); raise {option('max_iter')}."
             )
         warnings.warn(text, ConvergenceWarning, stacklevel=3)
@@ -285,9 +316,11 @@ def warn_of_surprises(embedding: Embedding) -> None:
         and embedding.loss_value > OVERFIT * info.history[-1]
     ):
         times = embedding.loss_value / info.history[-1]
-        text = f"the loss of held-out pairs is {times:.2g} times that of fitted ones, and the "
-        text += f"estimated R² of all pairs is {embedding.r2:.2f}; raise {option('n_pairs')}, or "
-        text += f"lower {option('n_components')}."
+        text = (
+            f"the loss of held-out pairs is {times:.2g} times that of fitted ones, and the "
+            f"estimated R² of all pairs is {embedding.r2:.2f}; raise {option('n_pairs')}, or "
+            f"lower {option('n_components')}."
+        )
         warnings.warn(text, OverfitWarning, stacklevel=3)
     if embedding.k == embedding.requested:
         return

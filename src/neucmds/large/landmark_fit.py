@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import Array
+from neucmds.dense_fit import fit
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
-from neucmds.fitting import fit
 from neucmds.options import Options
 from neucmds.place.recipe import (
     Recipe,
