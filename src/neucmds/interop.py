@@ -32,9 +32,10 @@ def to_frame(embedding: Embedding) -> Any:
     ['axis1', 'axis2_neg']
     """
     pandas = require_pandas("to_frame")
-    coordinates = to_numpy(embedding.coordinates)
     return pandas.DataFrame(
-        coordinates, embedding.labels, embedding.axis_names
+        to_numpy(embedding.coordinates),
+        embedding.labels,
+        embedding.axis_names,
     )
 
 

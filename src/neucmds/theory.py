@@ -49,24 +49,16 @@ class NoiseSplit:
     band: tuple[float, float]
 
 
-def _root(r: float) -> float:
-    return float(np.sqrt(max(r * (1 - r / 4), 0.0)))
-
-
-def _tail(r: float) -> float:
+def _tail_share(r: float) -> float:
     """Share of a semicircle's mass within r of its upper end, ends at ±2. Paper: cmdschooser."""
-    x = 1 - r / 2
-    return 0.5 - (float(np.arcsin(x)) + x * _root(r)) / np.pi
+    angle = np.arcsin(1 - r / 2)
+    return float(0.5 - (angle + np.sin(2 * angle) / 2) / np.pi)
 
 
-def _below(r: float) -> float:
+def _second_moment(r: float) -> float:
     """Second moment of a semicircle up to 2 − r. Paper: cmdserror."""
-    x = 1 - r / 2
-    return (
-        0.5
-        + (float(np.arcsin(x)) + x * (1 - 2 * r + r * r / 2) * _root(r))
-        / np.pi
-    )
+    angle = np.arcsin(1 - r / 2)
+    return float(0.5 + (angle - np.sin(4 * angle) / 4) / np.pi)
 
 
 def _cut(c: float, share: float) -> float:
@@ -75,7 +67,9 @@ def _cut(c: float, share: float) -> float:
         raise InputError(
             f"c is {c}; pass the share of eigenvalues kept, k/n, between 0 and 1."
         )
-    return float(brentq(lambda r: _tail(r) - share, 0.0, 2.0, xtol=1e-15))
+    return float(
+        brentq(lambda r: _tail_share(r) - share, 0.0, 2.0, xtol=1e-15)
+    )
 
 
 def classical_cut(c: float) -> float:
@@ -150,7 +144,7 @@ def classical_error(c: float, n: int) -> float:
     """
     r = classical_cut(c)
     slope = 16.0 / (9.0 * np.pi**2) * (r * (1 - r / 4)) ** 3
-    return float(_below(r) + slope * n)
+    return float(_second_moment(r) + slope * n)
 
 
 def neuc_error(c: float) -> float:
@@ -173,7 +167,7 @@ def neuc_error(c: float) -> float:
     >>> round(neuc_error(0.5), 4)
     0.1063
     """
-    return float(2.0 * _below(neuc_cut(c)) - 1.0)
+    return float(2.0 * _second_moment(neuc_cut(c)) - 1.0)
 
 
 def noise_edge(
@@ -215,13 +209,13 @@ def noise_edge(
     """
     known = np.asarray(outliers, dtype=np.float64)
     rounding = _rounding(n, frobenius_sq)
-    left = n - 1 - known.size
-    if left <= 0:
+    n_noise = n - 1 - known.size
+    if n_noise <= 0:
         return -rounding, rounding
-    centre = (trace - float(known.sum())) / left
-    variance = (frobenius_sq - float((known**2).sum())) / left - centre**2
-    radius = 2.0 * max(variance, 0.0) ** 0.5
-    chance = radius * TRACY_WIDOM_99 / (2.0 * left ** (2.0 / 3.0))
+    centre = (trace - float(known.sum())) / n_noise
+    mean_square = (frobenius_sq - float((known**2).sum())) / n_noise
+    radius = 2.0 * max(mean_square - centre**2, 0.0) ** 0.5
+    chance = radius * TRACY_WIDOM_99 / (2.0 * n_noise ** (2.0 / 3.0))
     reach = radius + chance + rounding
     return centre - reach, centre + reach
 

@@ -47,16 +47,15 @@ def random_simplex(
     rng = check_random_state(random_state)
     n_positive = dim // 10
     n_negative = dim - n_positive - 1
-    # errata E11: the square root of 1, and 0.05 in place of 0.5
+    # Errata E11: with a square root, and 0.05, where the paper prints none, and 0.5.
     high_positive = np.sqrt(1.0 / n_positive)
     high_negative = np.sqrt(0.05 / n_negative)
     points = np.empty((n, dim))
     points[:, :n_positive] = rng.uniform(0.0, high_positive, (n, n_positive))
     points[:, n_positive:-1] = rng.uniform(0.0, high_negative, (n, n_negative))
     points[:, -1] = 0.3 * np.arange(1, n + 1) / n
-    points -= points.mean(
-        axis=0
-    )  # leaves D as it is, keeps the cancellation below small
+    # D stays, and the difference below loses fewer digits.
+    points -= points.mean(axis=0)
     signed = points.copy()
     signed[:, n_positive:] *= -1
     products = signed @ points.T
@@ -96,8 +95,8 @@ def euclidean_ball(
     _check_sizes(n, dim, 1)
     rng = check_random_state(random_state)
     centres = rng.uniform(0.0, 100.0, (n, dim))
-    big = rng.uniform(size=n) < 0.1
-    radii = _ball_radii(centres, big, rng.uniform(0.0, 5.0, n))
+    is_big = rng.uniform(size=n) < 0.1
+    radii = _ball_radii(centres, is_big, rng.uniform(0.0, 5.0, n))
 
     gaps = cdist(centres, centres) - np.add.outer(radii, radii)
     return np.square(np.maximum(gaps, 0.0))
@@ -111,17 +110,16 @@ def _check_sizes(n: int, dim: int, least: int) -> None:
 
 
 def _ball_radii(
-    centres: Floats, big: npt.NDArray[np.bool_], small_radii: Floats
+    centres: Floats, is_big: npt.NDArray[np.bool_], small_radii: Floats
 ) -> Floats:
     """Radii in the order of the balls; a ball not yet reached counts as its centre."""
     radii = np.zeros(len(centres))
-    for i, is_big in enumerate(big):
-        if is_big:
+    for i in range(len(centres)):
+        if is_big[i]:
             gaps = cdist(centres[i : i + 1], centres)[0] - radii
             gaps[i] = np.inf
-            radii[i] = 0.8 * max(
-                gaps.min(), 0.0
-            )  # a centre inside another ball: a point
+            # A centre inside another ball has a negative gap: its ball is a point.
+            radii[i] = 0.8 * max(gaps.min(), 0.0)
         else:
             radii[i] = small_radii[i]
     return radii

@@ -11,7 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds.alignment import align, columns_by_sign
+from neucmds.alignment import (
+    align,
+    centered_columns,
+    columns_by_sign,
+    common_signs,
+)
 from neucmds.backend.arrays import to_numpy
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
@@ -75,7 +80,9 @@ def protest(
     x, x_signs, x_names = coordinates_of(a)
     y, y_signs, y_names = coordinates_of(b)
     rows, cols = common_objects(x_names, len(x), y_names, len(y))
-    (x, y), signs, _ = columns_by_sign(x[rows], x_signs, y[cols], y_signs)
+    signs = common_signs(x_signs, y_signs)
+    x = centered_columns(x[rows], columns_by_sign(x_signs, signs))
+    y = centered_columns(y[cols], columns_by_sign(y_signs, signs))
     norm = float(np.linalg.norm(x) * np.linalg.norm(y)) or 1.0
 
     def correlation(order: Order | slice) -> float:

@@ -67,31 +67,32 @@ def from_selection(
     form = Form(np.sign(weights))
     terms = stress_terms(spectrum, gram.diagonal(), selection)
     rounding = gram_rounding(spectrum, selection)
-    values = spectrum.values[kept]
-    columns = asarray_like(values, x)
-    sizes = values
+    eigenvalues = spectrum.values[kept]
+    # Those that the coordinates have; "exact" mixes eigenvectors, and has a matrix instead.
+    new_eigenvalues = eigenvalues
     if selection.core.ndim == 1:
-        sizes = selection.core
-    order = np.argsort(-np.abs(sizes), kind="stable")
+        new_eigenvalues = selection.core
+    order = np.argsort(-np.abs(new_eigenvalues), kind="stable")
+    lambdas = asarray_like(eigenvalues, x)
+    # xᵀBx of each coordinate
+    quadratic = lambdas @ directions**2
     positive_trace = math.nan
     if spectrum.complete:
         positive_trace = float(spectrum.values[spectrum.values > 0].sum())
     info = Info(
-        eigenvalues=values[order],
+        eigenvalues=eigenvalues[order],
         residuals=spectrum.residuals[kept][order],
         **_sums(problem),
         positive_trace=positive_trace,
         converged=spectrum.converged,
         solver=spectrum.solver,
         stress_error=stress_rounding(gram, x, terms, rounding),
-        stress_rises=stress_rises(
-            gram, x, form.signs, columns @ directions**2
-        ),
+        stress_rises=stress_rises(gram, x, form.signs, quadratic),
     )
-    back = spectrum.take(kept) @ (directions / columns[:, None])
+    projector = spectrum.take(kept) @ (directions / lambdas[:, None])
     placement = LinearPlacement(
         gram.xp.astype(gram.row_means, gram.dtype, copy=False),
-        gram.xp.astype(back, gram.dtype, copy=False),
+        gram.xp.astype(projector, gram.dtype, copy=False),
     )
     return _embedding(
         x,
@@ -192,13 +193,13 @@ def _sums(problem: Dense) -> dict[str, Any]:
             "trace": gram.trace,
         }
     xp = gram.xp
-    d = gram.rows(slice(None))
-    sum_of_squares = float(xp.sum(weights * d))
+    sq = gram.rows(slice(None))
+    sum_of_squares = float(xp.sum(weights * sq))
     mean = sum_of_squares / float(xp.sum(weights))
     return {
         "sum_of_squares": sum_of_squares,
-        "sq_norm": float(xp.sum(weights * d**2)),
-        "total_sum_of_squares": float(xp.sum(weights * (d - mean) ** 2)),
+        "sq_norm": float(xp.sum(weights * sq**2)),
+        "total_sum_of_squares": float(xp.sum(weights * (sq - mean) ** 2)),
         "trace": 0.5 * (gram.n - 1) * mean,
     }
 
@@ -220,37 +221,41 @@ def from_pairs(
     x, form = canonical(to_numpy(end.coordinates), end.form)
     n = pairs.n
     center = float(np.average(pairs.sq_dissimilarity, weights=pairs.weights))
-    fitted, by_object = _sums_of_pairs(
-        pairs, x, form, end.loss, center, checks
-    )
-    count = int(by_object[:, 0].sum())
-    means = by_object.sum(axis=0) / max(1, count)
-    totals = fitted + (n * (n - 1) - fitted[0]) * means
-    weight, shift, squares, stress, cost = totals[:5].tolist()
-    shift /= weight
-    total = squares - weight * shift**2
-    sq_norm = total + weight * (center + shift) ** 2
-    # Of the mean of each sum over the pairs of all objects drawn; R² = 1 − STRESS / Σ(D − mean)².
-    off = by_object - np.outer(by_object[:, 0], means)
-    off_total = off[:, 2] - 2 * shift * off[:, 1]
+    fitted, held_out = _sums_of_pairs(pairs, x, form, end.loss, center, checks)
+    n_held_out = int(held_out[:, 0].sum())
+    means = held_out.sum(axis=0) / max(1, n_held_out)
+    n_others = n * (n - 1) - fitted[0]
+    totals = fitted + n_others * means
+    weight, offset, sq_offset, stress, loss_value = totals[:5].tolist()
+    mean_offset = offset / weight
+    mean = center + mean_offset
+    total = sq_offset - weight * mean_offset**2
+    sq_norm = total + weight * mean**2
+    # How far the sums of each object drawn are from the mean pair's, as often as it has pairs.
+    deviations = held_out - np.outer(held_out[:, 0], means)
+    _, offset_deviation, sq_deviation, stress_deviation = deviations.T[:4]
+    total_deviation = sq_deviation - 2 * mean_offset * offset_deviation
+    # R² = 1 − STRESS / total: the differential of this quotient.
     with np.errstate(all="ignore"):
-        off_r2 = (off[:, 3] - np.divide(stress, total) * off_total) / total
-    scale = (weight - fitted[0]) / max(1, count)
-    scale *= math.sqrt(len(off) / max(1, len(off) - 1))
+        share = np.divide(stress, total)
+        r2_deviation = (stress_deviation - share * total_deviation) / total
+    n_objects = len(deviations)
+    scale = n_others / max(1, n_held_out)
+    scale *= math.sqrt(n_objects / max(1, n_objects - 1))
     info = Info(
-        sum_of_squares=weight * (center + shift),
+        sum_of_squares=weight * mean,
         sq_norm=sq_norm,
         total_sum_of_squares=total,
-        trace=0.5 * (n - 1) * (center + shift),
+        trace=0.5 * (n - 1) * mean,
         converged=end.converged,
         solver="sampled pairs" if pairs.sampled else "pairs",
         history=end.history,
         relative_gradient=end.relative_gradient,
         stress_error=32 * eps(np.float64) * sq_norm,
         stress_rises=totals[5:],
-        stress_standard_error=scale * float(np.linalg.norm(off[:, 3])),
-        r2_standard_error=scale * float(np.linalg.norm(off_r2)),
-        held_out_pairs=count,
+        stress_standard_error=scale * float(np.linalg.norm(stress_deviation)),
+        r2_standard_error=scale * float(np.linalg.norm(r2_deviation)),
+        held_out_pairs=n_held_out,
     )
     return _embedding(
         x,
@@ -258,7 +263,7 @@ def from_pairs(
         np.float64,
         end.loss,
         stress_terms=(stress, 0.0, 0.0),
-        loss_value=cost,
+        loss_value=loss_value,
         mean_distance=mean_distance,
         info=info,
         method="refined",
@@ -276,26 +281,27 @@ def _sums_of_pairs(
     center: float,
     checks: Iterable[Check] | None,
 ) -> tuple[Floats, Floats]:
-    """Return sums over the fitted pairs in both orders, and over others for each object drawn.
+    """Return sums over the fitted pairs in both orders, and over the held-out pairs per object.
 
-    Σw, Σw(D − center), Σw(D − center)², Σw(D̂ − D)², the loss, and the rises of the STRESS. Weights
-    of a sample are those of the fit alone.
+    The columns: Σw, Σw(D − center), Σw(D − center)², STRESS, loss, and the rises of the STRESS.
+    The weights of a sample serve its fit alone; here its pairs count alike.
     """
     weights = pairs.weights
     if checks is not None:
         weights = np.ones(pairs.size)
 
-    def sums(i: Any, j: Any, d: Floats, w: Floats) -> Floats:
-        residual, without = form.paired_residuals(x[i], x[j], d)
-        d_hat = form.paired_sq(x[i], x[j])
-        cost = loss.value(form, form.to_sq(d), d_hat, w)
-        off = d - center
+    def sums(i: Any, j: Any, sq_dissimilarity: Floats, w: Floats) -> Floats:
+        residual, without = form.paired_residuals(x[i], x[j], sq_dissimilarity)
+        sq_hat = form.paired_sq(x[i], x[j])
+        loss_value = loss.value(form, form.to_sq(sq_dissimilarity), sq_hat, w)
+        offset = sq_dissimilarity - center
+        stress = w @ residual**2
         rises = w @ (without**2 - residual[:, None] ** 2)
         return np.array(
-            [w.sum(), w @ off, w @ off**2, w @ residual**2, cost, *rises]
+            [w.sum(), w @ offset, w @ offset**2, stress, loss_value, *rises]
         )
 
-    def of_block(block: slice) -> Floats:
+    def sums_of_block(block: slice) -> Floats:
         return sums(
             pairs.i[block],
             pairs.j[block],
@@ -304,16 +310,19 @@ def _sums_of_pairs(
         )
 
     blocks = row_blocks(pairs.size, 4 * x.shape[1])
-    fitted = 2 * np.sum(parallel_map(of_block, blocks), axis=0)
-    keys = pairs.i.astype(np.int64) * pairs.n + pairs.j
-    drawn = []
-    for first, others, lengths in checks or ():
-        key = np.minimum(first, others) * pairs.n + np.maximum(first, others)
-        nearest = np.minimum(np.searchsorted(keys, key), keys.size - 1)
-        unseen = keys[nearest] != key
-        d = lengths[unseen] ** 2
-        drawn.append(sums(first, others[unseen], d, np.ones(d.size)))
-    return fitted, np.reshape(drawn, (-1, fitted.size))
+    fitted = 2 * np.sum(parallel_map(sums_of_block, blocks), axis=0)
+    fitted_keys = pairs.i.astype(np.int64) * pairs.n + pairs.j
+    held_out = []
+    for first, others, dissimilarity in checks or ():
+        low = np.minimum(first, others)
+        keys = low * pairs.n + np.maximum(first, others)
+        nearest = np.searchsorted(fitted_keys, keys)
+        nearest = np.minimum(nearest, fitted_keys.size - 1)
+        unseen = fitted_keys[nearest] != keys
+        sq_dissimilarity = dissimilarity[unseen] ** 2
+        ones = np.ones_like(sq_dissimilarity)
+        held_out.append(sums(first, others[unseen], sq_dissimilarity, ones))
+    return fitted, np.reshape(held_out, (-1, fitted.size))
 
 
 def _embedding(

@@ -26,8 +26,8 @@ class InnerProduct:
     >>> emb = neuc_mds([[0, 1, 4], [1, 0, 3], [4, 3, 0]], 1)
     >>> index = emb.to_inner_product()
     >>> scores = index.queries(emb.coordinates) @ index.vectors.T
-    >>> d_hat = index.sq_dissimilarities(scores, emb.coordinates)
-    >>> np.allclose(d_hat, emb.dissimilarities(squared=True))
+    >>> sq = index.sq_dissimilarities(scores, emb.coordinates)
+    >>> np.allclose(sq, emb.dissimilarities(squared=True))
     True
     """
 
@@ -38,8 +38,8 @@ class InnerProduct:
         self.signs = signs
         self.unit = unit
         # Shift and scale of Σ s x²: neither changes a rank. Unscaled sums dwarf the coordinates,
-        # and graph indexes then find few neighbours; a third of the size of the coordinates gave
-        # the highest recall.
+        # and graph indexes then find few neighbours; sums spread by a third of an object's usual
+        # length gave the highest recall.
         self._shift = 0.0
         self._scale = 1.0
         self._longest = 1.0
@@ -49,8 +49,8 @@ class InnerProduct:
             self._shift = float(xp.mean(norms))
             spread = float(xp.std(norms))
             if spread:
-                size = float(xp.mean(_lengths(coordinates) ** 2)) ** 0.5
-                self._scale = size / (3 * spread)
+                length = float(xp.mean(_lengths(coordinates) ** 2)) ** 0.5
+                self._scale = length / (3 * spread)
             lengths = _lengths(self._plain_vectors(coordinates))
             self._longest = float(xp.max(lengths)) or 1.0
 
@@ -71,8 +71,9 @@ class InnerProduct:
         if not self.unit:
             return vectors
         xp = namespace(vectors)
-        rest = xp.clip(self._longest**2 - _lengths(vectors) ** 2, min=0.0)
-        return _with_last(vectors, xp.sqrt(rest)) / self._longest
+        # The last number makes all vectors as long as the longest.
+        sq_last = xp.clip(self._longest**2 - _lengths(vectors) ** 2, min=0.0)
+        return _with_last(vectors, xp.sqrt(sq_last)) / self._longest
 
     def queries(self, coordinates: Array) -> Array:
         """Query vectors (2 s∘q, −1) of objects at these coordinates, as long as `vectors`."""

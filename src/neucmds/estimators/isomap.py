@@ -117,8 +117,8 @@ class NeucIsomap(SignedTransformer):
         """Find the neighbours of every object, and join them to a graph."""
         if callable(self.metric):
             metric = Metric.of(self.metric, self.metric_params)
-            fitted = metric.fitted_to(X, squared=True)
-            fitted.refuse_function("average it over both")
+            metric = metric.fitted_to(X, squared=True)
+            metric.refuse_function("average it over both")
         neighbors = NearestNeighbors(
             n_neighbors=self.n_neighbors,
             metric=self.metric,
@@ -155,14 +155,13 @@ class NeucIsomap(SignedTransformer):
         return np.concatenate(list(self._paths(X))) ** 2
 
     def _paths(self, X: Any) -> Iterator[Any]:
-        """Lengths of paths from new objects to all fitted ones, some objects at a time."""
+        """Lengths of paths from new objects to all fitted ones, a block of objects at a time."""
         new = self._validated(X, reset=False)
-        near = self._neighbors.kneighbors_graph(new, mode="distance")
-        width = self._neighbors.n_neighbors * self.graph_.shape[0]
-        for block in row_blocks(near.shape[0], width, PATHS_AT_ONCE):
-            yield joined_paths(
-                near[block], partial(shortest_path_rows, self.graph_)
-            )
+        edges = self._neighbors.kneighbors_graph(new, mode="distance")
+        n_paths = self._neighbors.n_neighbors * self.graph_.shape[0]
+        paths_from = partial(shortest_path_rows, self.graph_)
+        for block in row_blocks(edges.shape[0], n_paths, PATHS_AT_ONCE):
+            yield joined_paths(edges[block], paths_from)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -171,7 +171,7 @@ class LandmarkNeucMDS(SignedTransformer):
     ) -> LandmarkNeucMDS:
         with self._fitting() as callback:
             metric = self._bound_metric()
-            items = as_objects(X) if callable(self.metric) else None
+            objects = as_objects(X) if callable(self.metric) else None
             like = None
             self._names = row_names(X)
             columns = None
@@ -182,16 +182,14 @@ class LandmarkNeucMDS(SignedTransformer):
                 )
                 rows: Any = graph
                 self.n_features_in_ = int(graph.shape[0])
-            elif items is not None:
-                rows, metric = metric.numbered(items)
+            elif objects is not None:
+                rows, metric = metric.numbered(objects)
             else:
                 rows = self._checked(X)
             if self._precomputed:
                 columns = getattr(self, "feature_names_in_", None)
             options = self._options(
-                metric=metric,
-                metric_params=None,
-                callback=callback,
+                metric=metric, metric_params=None, callback=callback
             )
             check_support(options, "landmarks")
             fitted = fit_landmarks(
@@ -210,22 +208,28 @@ class LandmarkNeucMDS(SignedTransformer):
             self.landmarks_ = fitted.landmarks
             self.landmark_result_: Embedding = fitted.embedding
             self.recipe_: Recipe | None = fitted.recipe
-            self._coordinates = self._placed(fitted, rows, X, out, fitted=True)
+            self._coordinates = self._placed(
+                fitted, rows, X, out, landmarks_stay=True
+            )
         warn_of_surprises(self.landmark_result_)
         return self
 
     def _placed(
         self,
-        fit: LandmarkFit,
+        landmark_fit: LandmarkFit,
         rows: Any,
         X: Any,
         out: str | PathLike[str] | None,
-        fitted: bool = False,
+        landmarks_stay: bool = False,
     ) -> Array:
         """Place rows, and return their coordinates in the library of X."""
         callback = ProgressBar() if self.verbose else None
-        placed = fit.place_all(
-            rows, out, fitted=fitted, n_jobs=self.n_jobs, callback=callback
+        placed = landmark_fit.place_all(
+            rows,
+            out,
+            fitted=landmarks_stay,
+            n_jobs=self.n_jobs,
+            callback=callback,
         )
         if out is None and is_other_library(X):
             return asarray_like(placed, X)
@@ -280,18 +284,17 @@ class LandmarkNeucMDS(SignedTransformer):
                     "out is not for nodes of a graph; leave it out."
                 )
             return self._place_nodes(X)
-        fit, rows = self._taking(X)
+        landmark_fit, rows = self._fit_and_rows(X)
         with self._calling():
-            return self._placed(fit, rows, X, out)
+            return self._placed(landmark_fit, rows, X, out)
 
     def _place_nodes(self, X: Any) -> Array:
         """Return where fitted nodes are, or place new ones by their edges to these."""
         if hasattr(X, "tocoo") and X.shape[1] == self.n_features_in_:
-            return self.landmark_result_.transform(
-                joined_paths(
-                    X, lambda nodes: np.sqrt(self._fitted.squares(nodes))
-                )
+            paths = joined_paths(
+                X, lambda nodes: np.sqrt(self._fitted.squares(nodes))
             )
+            return self.landmark_result_.transform(paths)
         return taken(self._coordinates, self._nodes(X))
 
     def landmarks_to_ask(self, coarse: Any) -> Any:
@@ -319,8 +322,8 @@ class LandmarkNeucMDS(SignedTransformer):
         if isinstance(coarse, (int, np.integer)):
             return self._fitted.global_landmarks(np.arange(coarse))
         x = to_numpy(as_real(coarse, "coarse")).astype(np.float64)
-        known = np.zeros((len(x), 0), np.intp)
-        return self._fitted.near_landmarks(x, known, self._fitted.n_near)
+        none_known = np.zeros((len(x), 0), np.intp)
+        return self._fitted.near_landmarks(x, none_known, self._fitted.n_near)
 
     @property
     def embedding_(self) -> Array:
@@ -338,28 +341,28 @@ class LandmarkNeucMDS(SignedTransformer):
 
     def _measured(self, X: Any) -> Any:
         """Squared dissimilarities of new objects to the landmarks, as NumPy float64."""
-        fit, rows = self._taking(X)
+        landmark_fit, rows = self._fit_and_rows(X)
         if is_dask(rows):
             rows = to_numpy(rows)
         with self._calling():
-            return to_numpy(fit.squares(rows)).astype(np.float64)
+            return to_numpy(landmark_fit.squares(rows)).astype(np.float64)
 
-    def _taking(self, X: Any) -> tuple[LandmarkFit, Any]:
-        """Return what places objects, and the rows that stand for them."""
+    def _fit_and_rows(self, X: Any) -> tuple[LandmarkFit, Any]:
+        """Return the fit that places objects, and a row for each: objects are numbered."""
         if self._of_graph:
             return self._fitted, self._nodes(X)
-        items = as_objects(X) if callable(self.metric) else None
-        if items is None or self._fitted.metric is None:
+        objects = as_objects(X) if callable(self.metric) else None
+        if objects is None or self._fitted.metric is None:
             return self._fitted, self._checked(X, reset=False)
-        metric, rows = self._fitted.metric.taking(items)
+        metric, rows = self._fitted.metric.taking(objects)
         return replace(self._fitted, metric=metric), rows
 
     def _nodes(self, X: Any) -> Any:
         """Check numbers of nodes of the fitted graph."""
         n = self.n_features_in_
         nodes = np.asarray(X)
-        whole = nodes.ndim == 1 and np.issubdtype(nodes.dtype, np.integer)
-        if not whole or nodes.min(initial=0) < 0 or nodes.max(initial=0) >= n:
+        numbers = nodes.ndim == 1 and np.issubdtype(nodes.dtype, np.integer)
+        if not numbers or not np.isin(nodes, np.arange(n)).all():
             raise InputError(
                 f"pass numbers of nodes from 0 to {n - 1}, or lengths of the edges of new nodes to "
                 f"these as a sparse array (m, {n})."
@@ -386,12 +389,14 @@ class LandmarkNeucMDS(SignedTransformer):
             from neucmds.backend.dask_arrays import check_rows
 
             X = check_rows(X)
-        to_landmarks = self._precomputed and not reset
-        if not to_landmarks or getattr(X, "shape", ())[1:] != (
-            self._fitted.width,
+        shape = getattr(X, "shape", ())
+        if (
+            reset
+            or not self._precomputed
+            or shape[1:] != (self._fitted.width,)
         ):
             return self._validated(X, reset)
-        # Later arrivals need no dissimilarities but those to the landmarks.
+        # New objects need dissimilarities to the landmarks alone.
         X = ordered_by_name(
             X,
             self.landmark_result_.labels,

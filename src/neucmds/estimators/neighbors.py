@@ -81,13 +81,12 @@ class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         )
         n = graph.shape[0]
         k = self.n_neighbors
-        values = np.insert(graph.data.reshape(n, k), 0, 0.0, axis=1)
+        distances = graph.data.reshape(n, k)
+        distances = np.insert(distances, 0, 0.0, axis=1)
         columns = graph.indices.reshape(n, k)
         columns = np.insert(columns, 0, np.arange(n), axis=1)
-        starts = np.arange(0, values.size + 1, k + 1)
-        return csr_matrix(
-            (values.ravel(), columns.ravel(), starts), shape=(n, n)
-        )
+        starts = np.arange(0, distances.size + 1, k + 1)
+        return csr_matrix((distances.ravel(), columns.ravel(), starts), (n, n))
 
     def transform(self, X: Any) -> Any:
         """Graph from new objects to the fitted ones.

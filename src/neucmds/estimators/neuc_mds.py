@@ -132,7 +132,7 @@ class NeucMDS(SignedTransformer):
                 self.n_features_in_ = int(data.shape[0])
             else:
                 data = self._checked(X)
-            self._space = self._space_of(data)
+            self._fitted_metric = self._metric_of(data)
             if self._has_names(X) or isinstance(data, list):
                 data = X
             options = self._options(
@@ -145,7 +145,7 @@ class NeucMDS(SignedTransformer):
         warn_of_surprises(self.result_)
         return self
 
-    def _space_of(self, features: Any) -> Any:
+    def _metric_of(self, features: Any) -> Any:
         """Return the metric fitted to the objects; None where X holds dissimilarities."""
         metric = self._bound_metric()
         if not isinstance(metric, Metric):
@@ -179,7 +179,7 @@ class NeucMDS(SignedTransformer):
         """
         check_is_fitted(self)
         weights = rows_ordered_as(weights, X, "rows of weights")
-        if self._space is None and self.result_.labels is None:
+        if self._fitted_metric is None and self.result_.labels is None:
             names = getattr(self, "feature_names_in_", None)
             weights = ordered_by_name(
                 weights, names, "columns of weights", rows=False
@@ -193,16 +193,16 @@ class NeucMDS(SignedTransformer):
 
     def _measured(self, X: Any) -> Any:
         """Squared dissimilarities of new objects to the fitted ones, as NumPy float64."""
-        measured = to_numpy(self._to_fitted(X)).astype(np.float64)
-        # Not `self.squared`: lengths of paths never are.
+        rows = to_numpy(self._to_fitted(X)).astype(np.float64)
+        # `self.squared` may be true of a graph, too, whose path lengths are never squared.
         if self.result_.squared:
-            return measured
-        return measured**2
+            return rows
+        return rows**2
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
         refuse_networkx(X, "X")
-        if callable(self.metric) and (items := as_objects(X)) is not None:
-            return items
+        if callable(self.metric) and (objects := as_objects(X)) is not None:
+            return objects
         if is_array(X) and not is_numpy(X):
             # scikit-learn would move it to NumPy; it is checked where it is.
             refuse_sparse_tensor(X, "X")
@@ -238,16 +238,16 @@ class NeucMDS(SignedTransformer):
 
     def _to_fitted(self, X: Any) -> Any:
         """Return dissimilarities of new objects to the fitted ones."""
-        space = self._space
-        X = self._checked(X, reset=False)
-        if space is None:
-            return X
-        if is_dask(X):
-            X = to_numpy(X)
-        if isinstance(X, list):
-            space, X = space.taking(X)
+        metric = self._fitted_metric
+        rows = self._checked(X, reset=False)
+        if metric is None:
+            return rows
+        if is_dask(rows):
+            rows = to_numpy(rows)
+        if isinstance(rows, list):
+            metric, rows = metric.taking(rows)
         with self._calling():
-            return space.between(X)
+            return metric.between(rows)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -183,16 +183,13 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         # A matrix, not an array: what scikit-learn's estimators take in every release.
         if not symmetric:
             starts = np.arange(0, m * k + 1, k)
-            return csr_matrix(
-                (values, columns, starts), shape=(m, self.result_.n)
-            )
+            return csr_matrix((values, columns, starts), (m, self.result_.n))
         rows = np.arange(m).repeat(k)
         # An entry of D̂ ≤ 0 is an explicit zero, which `maximum` of both orders would drop.
         keys = np.concatenate([rows * m + columns, columns * m + rows])
         keys, first = np.unique(keys, return_index=True)
-        return csr_matrix(
-            (np.tile(values, 2)[first], (keys // m, keys % m)), shape=(m, m)
-        )
+        values = np.tile(values, 2)[first]
+        return csr_matrix((values, (keys // m, keys % m)), (m, m))
 
     def score(self, X: Any, y: Any = None) -> float:
         """R² of the dissimilarities between new and fitted objects: higher is better.
@@ -213,15 +210,14 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         model = self._model
         sq_dissimilarity = self._measured(X)
-        missed = model.form.residuals(
+        residuals = model.form.residuals(
             self._array_of_placed(X), model.coordinates, sq_dissimilarity
         )
-        total = np.nansum(
-            (sq_dissimilarity - np.nanmean(sq_dissimilarity)) ** 2
-        )
+        deviations = sq_dissimilarity - np.nanmean(sq_dissimilarity)
+        total = np.nansum(deviations**2)
         if not total:
             return 0.0
-        return 1.0 - float(np.nansum(to_numpy(missed) ** 2) / total)
+        return 1.0 - float(np.nansum(to_numpy(residuals) ** 2) / total)
 
     def _array_of_placed(self, X: Any) -> Array:
         """Place new objects, as an array even where `set_output` asks for another container."""
@@ -232,8 +228,8 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @contextmanager
     def _fitting(self) -> Iterator[Callback | None]:
-        """Yield the callback of each step; a fit that ends early leaves the last one in place."""
-        before = self.__dict__.copy()
+        """Yield the callback of each step; a fit that fails leaves the fit before it."""
+        earlier_fit = self.__dict__.copy()
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
         check_parameters(self.get_params(deep=False))
@@ -243,7 +239,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             with self._calling(callback):
                 yield callback
         except BaseException:
-            self.__dict__ = before
+            self.__dict__ = earlier_fit
             raise
         finally:
             bar.close()
@@ -281,14 +277,12 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _options(self, **others: Any) -> Options:
         """Return the parameters that `neuc_mds` has as well, and others, as its options."""
-        names = [
-            field.name
+        values = {
+            field.name: getattr(self, field.name)
             for field in fields(Options)
             if hasattr(self, field.name)
-        ]
-        return Options(
-            **({name: getattr(self, name) for name in names} | others)
-        )
+        }
+        return Options(**(values | others))
 
     def _bound_metric(self) -> Any:
         """Return the metric with its arguments, if X holds features or objects."""
@@ -303,7 +297,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _validated(self, X: Any, reset: bool, gaps: bool = False) -> Any:
         """Check rows as scikit-learn does; with `gaps` entries may be NaN.
 
-        Of arrays of other libraries only the number of columns is checked here.
+        An array of another library has only its number of columns checked here.
         """
         with in_one_line(pairs=self._precomputed and hasattr(self, "missing")):
             return validate_data(
@@ -342,15 +336,14 @@ def in_one_line(pairs: bool = False) -> Iterator[None]:
         text = str(problem)
         lines = text.splitlines()
         if "contains NaN" in text:
-            text = "Input X contains NaN; drop or repair these rows."
+            advice = "drop or repair these rows"
             if pairs:
-                text = (
-                    f"{text[:-1]}, or fit with {option('missing', 'ignore')}."
-                )
-        elif not text.startswith(
-            "The feature names"
-        ):  # `check_estimator` expects these lines
-            text = f"X cannot be used: {' '.join(lines[:1] + lines[1:][-1:]).rstrip('.')}."
+                advice += f", or fit with {option('missing', 'ignore')}"
+            text = f"Input X contains NaN; {advice}."
+        # `check_estimator` expects the lines about names as they are.
+        elif not text.startswith("The feature names"):
+            reason = " ".join(dict.fromkeys([lines[0], lines[-1]]))
+            text = f"X cannot be used: {reason.rstrip('.')}."
         raise InputError(text) from problem
 
 

@@ -41,36 +41,34 @@ def order_of(
     others: bool = False,
     advice: str = "name them alike, or pass an array in the order of the objects",
 ) -> list[int]:
-    """Return the place of each object's label among `names`, each of which must occur once.
+    """Return the number of each object's label among `names`, each of which must occur once.
 
     Names without an object are refused, or left out with `others`. `what` says in the plural what
     has these names, for messages.
     """
-    at: dict[str, int] = {}
-    wanted = set(labels)
-    texts = [str(name) for name in names]
-    if texts == list(labels):
-        return list(range(len(texts)))
-    for i, name in enumerate(texts):
-        if at.setdefault(name, i) != i and name in wanted:
+    numbers: dict[str, int] = {}
+    known = set(labels)
+    for i, name in enumerate(map(str, names)):
+        first = numbers.setdefault(name, i)
+        if first != i and name in known:
             raise InputError(
-                f"{what} have the name {name!r} twice (rows {at[name] + 1} and {i + 1}); name them "
+                f"{what} have the name {name!r} twice (rows {first + 1} and {i + 1}); name them "
                 "apart, or keep one."
             )
-    lost = [label for label in labels if label not in at]
-    strange = [name for name in at if name not in wanted]
-    if not lost and (others or not strange):
-        return [at[label] for label in labels]
-    said = []
-    if lost:
-        said.append(
-            f"{len(lost)} of {len(labels)} objects are not among them ({examples(lost)})"
+    absent = [label for label in labels if label not in numbers]
+    unknown = [name for name in numbers if name not in known]
+    if not absent and (others or not unknown):
+        return [numbers[label] for label in labels]
+    differences = []
+    if absent:
+        differences.append(
+            f"{len(absent)} of {len(labels)} objects are not among them ({examples(absent)})"
         )
-    if strange:
-        said.append(
-            f"{len(strange)} of them name no object ({examples(strange)})"
+    if unknown:
+        differences.append(
+            f"{len(unknown)} of them name no object ({examples(unknown)})"
         )
-    difference = ", and ".join(said)
+    difference = ", and ".join(differences)
     raise InputError(
         f"{what} and the objects have different names: {difference}; {advice}."
     )
@@ -87,9 +85,9 @@ def common_objects(
                 "them; give both names."
             )
         return np.arange(n_a), np.arange(n_b)
-    at = {name: i for i, name in enumerate(b)}
+    numbers = {name: j for j, name in enumerate(b)}
     pairs = np.array(
-        [(i, at[name]) for i, name in enumerate(a) if name in at],
+        [(i, numbers[name]) for i, name in enumerate(a) if name in numbers],
         dtype=np.intp,
     )
     if len(pairs) < 2:
@@ -121,17 +119,15 @@ def is_frame(data: Any) -> bool:
 
 def row_names(data: Any) -> tuple[str, ...] | None:
     """Names of the rows of a table, if they are text and all different; a list of texts is one."""
-    if isinstance(data, (list, tuple)):
-        named_by = data
-    else:
-        named_by = ()
-    names = tuple(data.index if hasattr(data, "iloc") else named_by)
-    named = all(isinstance(name, str) for name in names) and len(
-        set(names)
-    ) == len(names)
-    if names and named:
-        return names
-    return None
+    names: Any = ()
+    if hasattr(data, "iloc"):
+        names = data.index
+    elif isinstance(data, (list, tuple)):
+        names = data
+    texts = tuple(name for name in names if isinstance(name, str))
+    if not texts or len(set(texts)) < len(names):
+        return None
+    return texts
 
 
 def counts(names: Iterable[object], start: int = 0) -> bool:
@@ -185,10 +181,9 @@ def pairs_ordered_as(data: Any, other: Any, what: str, *, square: bool) -> Any:
     """
     if not (is_frame(data) and is_frame(other)):
         return data
+    sides = [other.index]
     if square:
-        sides = [other.index, other.columns]
-    else:
-        sides = [other.index]
+        sides.append(other.columns)
     named = [
         [str(name) for name in side] for side in sides if not counts(side)
     ]
