@@ -41,6 +41,7 @@ from neucmds import Embedding, datasets, neuc_mds
 from neucmds.form import Form
 from neucmds.place.least_squares import NewObjects
 from neucmds.place.newton import descend
+from neucmds.refine.pairwise import moments
 from neucmds.refine.losses import LOSSES, PairLoss, floor_of
 
 RECORD = RECORDS / "placement.json"
@@ -355,7 +356,7 @@ def least_possible(model: Embedding, delta: np.ndarray) -> list[np.ndarray]:
     if rule.loss.name == "relative":
         return [rule.place(delta)]
     rng = np.random.default_rng(0)
-    new = NewObjects.sharing(delta, None, rule.coordinates, rule.form)
+    new = NewObjects(delta, None, rule.coordinates, rule.form, moments(rule.coordinates))
     places = [rule.place(delta)]
     for _ in range(MORE_STARTS):
         begin = x[rng.integers(0, x.shape[0], delta.shape[0])]

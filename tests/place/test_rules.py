@@ -16,6 +16,7 @@ from neucmds.form import Form
 from neucmds.place import newton
 from neucmds.place.least_squares import NewObjects, secular_minimum
 from neucmds.place.rules import LinearPlacement, LossPlacement
+from neucmds.refine.pairwise import moments
 from neucmds.refine.losses import PairLoss
 
 
@@ -315,7 +316,9 @@ def test_no_descent_from_where_an_object_is_placed_gets_lower(loss, hidden):
 def test_a_model_has_the_gradient_and_the_curvature_of_the_loss(loss):
     rule, delta = case(loss, m=4)
     counts = np.arange(1.0, 61) * np.ones((4, 1))
-    new = NewObjects.sharing(delta, counts, rule.coordinates, rule.form)
+    new = NewObjects(
+        delta, counts, rule.coordinates, rule.form, moments(rule.coordinates)
+    )
     x, way, h = (
         3 + rule.place(delta),
         np.random.default_rng(2).normal(size=(4, 5)),
@@ -387,5 +390,5 @@ def test_objects_with_landmarks_of_their_own_are_placed_as_if_others_were_not_kn
     few = np.take_along_axis(delta, own, axis=1)
     np.put_along_axis(rows, own, few, axis=1)
     np.testing.assert_allclose(
-        rule.place(few, own=own), rule.place(rows), atol=1e-6
+        rule.place(few, partners=own), rule.place(rows), atol=1e-6
     )

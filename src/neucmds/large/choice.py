@@ -12,9 +12,9 @@ from neucmds.errors import InputError, option
 
 Indices = npt.NDArray[np.intp]
 
-# More landmarks cost L² memory and L³ time once; a thousand embed in a second.
+# Embedding L landmarks takes memory of L² and time of L³: a second for a thousand.
 DEFAULT_LANDMARKS = 1000
-# Objects that "maxmin" looks at, per landmark: each costs as many dissimilarities as placing it.
+# Objects that "maxmin" chooses among, per landmark. Each is compared with all landmarks.
 CANDIDATES = 10
 
 
@@ -26,7 +26,7 @@ def choose_landmarks(
     rng: np.random.RandomState,
     comparing: Callable[[Indices], Callable[[int], npt.NDArray[Any]]],
 ) -> Indices:
-    """Return the numbers of the landmarks: as named, drawn, or spread out.
+    """Return the row numbers of the landmarks: as given, drawn, or spread out.
 
     Parameters
     ----------
@@ -38,10 +38,10 @@ def choose_landmarks(
         Number of coordinates.
     rng : RandomState
     comparing : callable
-        Of some objects: the function that returns the dissimilarities of all these to one of them.
+        ``comparing(objects)(i)`` are the dissimilarities of these objects to the i-th of them.
     """
     if not isinstance(landmarks, str) or landmarks not in ("random", "maxmin"):
-        return named(landmarks, n, k)
+        return _checked_rows(landmarks, n, k)
     count = landmark_count(n_landmarks, n, k)
     if landmarks == "random":
         return random_sample(n, count, rng)
@@ -54,7 +54,7 @@ def choose_landmarks(
 
 
 def landmark_count(n_landmarks: int | float | None, n: int, k: int) -> int:
-    """Turn a user's `n_landmarks` into a number: None is max(1000, 4k), a float is a share of n."""
+    """Return the number of landmarks: without one, max(1000, 4k); a float is a share of n."""
     if n_landmarks is None:
         count = min(n, max(DEFAULT_LANDMARKS, 4 * k))
     elif isinstance(n_landmarks, float) and 0 < n_landmarks <= 1:
@@ -83,8 +83,8 @@ def _check_count(count: int, k: int) -> None:
         )
 
 
-def named(landmarks: Any, n: int, k: int) -> Indices:
-    """Check indices given by a user: whole numbers, within range, each once, enough."""
+def _checked_rows(landmarks: Any, n: int, k: int) -> Indices:
+    """Check row numbers given by a user: whole, within range, each once, enough."""
     ids = np.asarray(landmarks)
     if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
         raise InputError(
@@ -96,10 +96,10 @@ def named(landmarks: Any, n: int, k: int) -> Indices:
             f"landmarks hold row {outside[0]}, but there are {n} objects."
         )
     ids = np.where(ids < 0, ids + n, ids).astype(np.intp)
-    values, counts = np.unique(ids, return_counts=True)
+    rows, counts = np.unique(ids, return_counts=True)
     if np.any(counts > 1):
         raise InputError(
-            f"landmarks hold row {values[counts > 1][0]} twice; name each one once."
+            f"landmarks hold row {rows[counts > 1][0]} twice; name each one once."
         )
     _check_count(ids.size, k)
     return ids
@@ -109,8 +109,9 @@ def random_sample(n: int, count: int, rng: np.random.RandomState) -> Indices:
     """Draw `count` of `n` objects without replacement, in ascending order."""
     if 20 * count >= n:
         return np.sort(rng.permutation(n)[:count]).astype(np.intp)
+    # Few of many: drawing again what was drawn twice is faster than a permutation of all.
     ids: set[int] = set()
-    while len(ids) < count:  # faster than a permutation of many objects
+    while len(ids) < count:
         ids.update(int(i) for i in rng.randint(n, size=count - len(ids)))
     return np.sort(np.fromiter(ids, dtype=np.intp))
 
@@ -121,17 +122,21 @@ def maxmin(
     dissimilarities_to: Callable[[int], npt.NDArray[Any]],
     rng: np.random.RandomState,
 ) -> Indices:
-    """Choose objects, each the farthest from those before it, the first at random.
+    """Choose objects, the first at random, each other one farthest from those chosen before it.
 
-    `dissimilarities_to` returns the dissimilarities (n,) of all objects to one of them.
+    `dissimilarities_to(i)` are the dissimilarities (n,) of all objects to object i.
     """
     chosen = []
-    nearest = np.full(n, np.inf)
+    to_nearest_chosen = np.full(n, np.inf)
     farthest = int(rng.randint(n))
     for _ in range(count):
         chosen.append(farthest)
-        np.minimum(nearest, dissimilarities_to(farthest), out=nearest)
-        # Not the same object twice, though a copy of it if there is nothing else.
-        nearest[farthest] = -np.inf
-        farthest = int(np.argmax(nearest))
+        np.minimum(
+            to_nearest_chosen,
+            dissimilarities_to(farthest),
+            out=to_nearest_chosen,
+        )
+        # No object is chosen twice, not even where all others are its copies, at distance 0.
+        to_nearest_chosen[farthest] = -np.inf
+        farthest = int(np.argmax(to_nearest_chosen))
     return np.asarray(chosen, dtype=np.intp)

@@ -27,38 +27,40 @@ from neucmds.spectrum.operators.dense import DenseGram
 def embed_landmarks(
     sq_dissimilarity: Array, options: Options, placement: str = "auto"
 ) -> tuple[Embedding, Recipe | None]:
-    """Embed landmarks; return them with the rule that places others, and how it was made.
+    """Embed landmarks, with the rule that places other objects; return also the rule's recipe.
 
     Parameters
     ----------
     sq_dissimilarity : ndarray of shape (L, L)
         Squared dissimilarities among the landmarks.
     options : Options
-        The callback does not hear of the folds, which `random_state` draws.
+        `random_state` also draws the folds of landmarks held out; the callback is told of the
+        embedding of all landmarks alone.
     placement : {"auto", "least_squares", "linear"}
-        "auto" chooses the ridge, the offsets and, of "neuc" and "refined", one of two signatures
-        on landmarks held out, and holds negative coordinates of the relative loss by the noise of
-        each object; "least_squares" has none of these; "linear" is plain triangulation.
+        "auto" chooses on landmarks held out: the ridge, whether offsets are subtracted, and for
+        "neuc" and "refined" the signature. With the relative loss, which has none of these, it
+        shrinks negative coordinates by the noise of each object. "least_squares" has no ridge, no
+        offsets and no shrinkage; "linear" is plain triangulation.
     """
     method = options.method
-    quiet = replace(options, init=None, callback=None)
+    fold_options = replace(options, init=None, callback=None)
 
     def embed(
-        part: Array,
+        sq_among: Array,
         n_components: NComponents,
         method: str,
-        asked: Options = quiet,
+        options: Options = fold_options,
     ) -> Embedding:
-        gram = DenseGram(np.ascontiguousarray(part))
+        gram = DenseGram(np.ascontiguousarray(sq_among))
         return fit(
             Dense(gram, squared=options.squared),
-            replace(asked, n_components=n_components, method=method),
+            replace(options, n_components=n_components, method=method),
         )
 
     wanted = options.n_components
     checked_size(wanted, sq_dissimilarity.shape[0])
     if isinstance(wanted, GOALS):
-        # The landmarks are few, and chosen for all: what they need is what all need.
+        # As many coordinates as the landmarks need, for all objects.
         wanted = embed(sq_dissimilarity, wanted, method).requested
     if placement == "linear":
         if options.curvature:
@@ -83,5 +85,5 @@ def embed_landmarks(
         rng = check_random_state(options.random_state)
         recipe = cross_validated(sq_dissimilarity, wanted, method, rng, embed)
     embedding = embed(sq_dissimilarity, recipe.n_components, method, options)
-    learnt = least_squares_rule(sq_dissimilarity, embedding, recipe)
-    return replace(embedding, placement=learnt), recipe
+    rule = least_squares_rule(sq_dissimilarity, embedding, recipe)
+    return replace(embedding, placement=rule), recipe

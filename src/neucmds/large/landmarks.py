@@ -24,8 +24,8 @@ from neucmds.large.choice import Indices, choose_landmarks
 from neucmds.large.landmark_fit import embed_landmarks
 from neucmds.large.placing import LandmarkFit, NodePaths, take
 from neucmds.large.two_levels import (
-    GLOBAL,
-    NEAR,
+    GLOBAL_PER_COORDINATE,
+    NEAR_PER_COORDINATE,
     check_two_levels,
     default_count,
     draw_global,
@@ -79,76 +79,78 @@ def fit_landmarks(
         )
     rng = check_random_state(options.random_state)
     options = replace(options, random_state=rng)
-    tol = options.tol
     of_graph = options.metric == SHORTEST_PATH
     if of_graph:
         X = as_graph(X)
     n = int(X.shape[0])
     k = _least_components(options.n_components)
     metric = _bound_metric(options)
-    near = 0
-    if n_near is None or n_near != 0:
+    if n_near != 0:
         check_two_levels(X, options, n_near, placement)
-        near = NEAR * k if n_near is None else n_near
+        if n_near is None:
+            n_near = NEAR_PER_COORDINATE * k
         if n_landmarks is None:
             n_landmarks = default_count(n, k, options)
-    ids = _chosen_landmarks(X, options, metric, n_landmarks, k)
-    sources = np.arange(ids.size)
-    options = replace(options, init=_start_among(options.init, ids, n))
-    if near:
-        sources = draw_global(n, ids.size, near, k, options)
-        options = replace(
-            options,
-            tol=TOL,
-            init=_start_among(options.init, sources, ids.size),
-        )
-    names = _landmark_names(X, columns, ids)
+    landmarks = _chosen_landmarks(X, options, metric, n_landmarks, k)
+    n_landmarks = landmarks.size
+    options = replace(options, init=_start_among(options.init, landmarks, n))
+    sources = np.arange(n_landmarks)
+    if n_near:
+        sources = draw_global(n, n_landmarks, n_near, k, options)
+    embedded = landmarks[sources]
     fitted_metric = None
     nodes = None
     if of_graph:
-        nodes = _search_paths(X, ids, sources, near, options, n_jobs, like)
-        among = nodes.paths[:, ids[sources]]
-        if near and options.loss == "relative" and options.floor is None:
+        nodes = _search_paths(
+            X, landmarks, sources, n_near, options, n_jobs, like
+        )
+        among = nodes.from_sources[:, embedded]
+        if n_near and options.loss == "relative" and options.floor is None:
             options = replace(options, floor=_floor_of_edges(X))
     elif metric is None:
-        among = _block_among(X, ids[sources])
+        among = _block_among(X, embedded)
     else:
-        fitted_metric = metric_on(metric, X, ids, options.squared)
-        among = _features_among(fitted_metric, ids, sources)
+        fitted_metric = metric_on(metric, X, landmarks, options.squared)
+        among = _features_among(fitted_metric, embedded, sources)
     # The landmarks are few: double precision costs nothing and saves digits, and the CPU embeds
-    # them as fast as any device. The two ways along a path are added up in another order.
+    # them as fast as any device. A path's length depends on the end that it is added up from.
     sq_among, _ = as_squares(
         among.astype(np.float64),
         squared=options.squared,
         symmetrize=of_graph or options.symmetrize,
     )
     notify(options.callback, f"embedding {sources.size} landmarks")
-    embedding, recipe = embed_landmarks(sq_among, options, placement)
-    embedding = replace(embedding, labels=names)
+    first_options = options
+    if n_near:
+        # Global landmarks move again with all others: the usual tolerance will do.
+        start = _start_among(options.init, sources, n_landmarks)
+        first_options = replace(options, tol=TOL, init=start)
+    embedding, recipe = embed_landmarks(sq_among, first_options, placement)
+    names = _landmark_names(X, columns, landmarks)
     fit = LandmarkFit(
-        ids,
-        embedding,
-        recipe,
-        n,
-        sources,
-        GLOBAL * k,
-        near,
-        fitted_metric,
-        nodes,
+        landmarks=landmarks,
+        embedding=replace(embedding, labels=names),
+        recipe=recipe,
+        n=n,
+        sources=sources,
+        n_global=GLOBAL_PER_COORDINATE * k,
+        n_near=n_near,
+        metric=fitted_metric,
+        nodes=nodes,
     )
-    if not near:
+    if not n_near:
         return fit
     fit = replace(fit, recipe=None)
-    options = replace(options, tol=tol)
     if of_graph:
         return fit_nodes(fit, options)
     if metric is None:
-        return fit_rows(fit, X, ids, options)
-    return fit_rows(fit, take(X, ids), np.arange(ids.size), options)
+        return fit_rows(fit, X, landmarks, options)
+    rows = take(X, landmarks)
+    return fit_rows(fit, rows, np.arange(n_landmarks), options)
 
 
 def _bound_metric(options: Options) -> Metric | None:
-    """Return the metric of features, if X holds some."""
+    """Return the metric if X holds features, else None."""
     if options.metric in (PRECOMPUTED, SHORTEST_PATH):
         return None
     return Metric.of(options.metric, symmetrize=options.symmetrize)
@@ -186,7 +188,7 @@ def _chosen_landmarks(
 def _comparing(
     X: Any, options: Options, metric: Metric | None, ids: Indices
 ) -> Callable[[int], npt.NDArray[Any]]:
-    """Return the function that compares some objects with one of them."""
+    """Return the function of i that compares the objects `ids` with the i-th of them."""
     if metric is not None:
         fitted = metric_on(metric, X, ids, False)
         points = fitted.points
@@ -203,7 +205,7 @@ def _comparing(
 def _landmark_names(
     X: Any, columns: Sequence[str] | None, ids: Indices
 ) -> tuple[str, ...] | None:
-    """Return the names of the landmarks, from those of the columns of X."""
+    """Return the names of the landmarks, from the names of the columns of X."""
     if columns is None:
         return None
     if X.shape[0] == X.shape[1]:
@@ -244,7 +246,7 @@ def embed_by_landmarks(
 
 
 def metric_on(metric: Metric, X: Any, ids: Indices, squared: bool) -> Metric:
-    """Fit a metric to all of X, and keep some rows; in double precision, for they are few."""
+    """Fit a metric to all of X, and keep the rows `ids`: in double precision, as they are few."""
     rows = take(X, ids)
     rows = namespace(rows).astype(rows, namespace(rows).float64, copy=False)
     return metric.fitted_to(X, squared, some=rows)
@@ -253,15 +255,15 @@ def metric_on(metric: Metric, X: Any, ids: Indices, squared: bool) -> Metric:
 def _features_among(
     metric: Metric, ids: Indices, sources: Indices
 ) -> npt.NDArray[Any]:
-    """Dissimilarities among some of the landmarks, by their features."""
+    """Dissimilarities among the objects `ids`, the landmarks `sources` of the metric."""
     points = metric.points[index_like(sources, metric.points), :]
     among = to_numpy(replace(metric, points=points).among())
-    refuse_undefined(among, metric.name, ids[sources], ids[sources])
+    refuse_undefined(among, metric.name, ids, ids)
     return among
 
 
 def _block_among(X: Any, ids: Indices) -> npt.NDArray[Any]:
-    """Dissimilarities among landmarks, from all dissimilarities or those to landmarks alone."""
+    """Dissimilarities among landmarks, from all dissimilarities (n, n) or those to them (n, L)."""
     if X.shape[0] == X.shape[1]:
         among = to_numpy(take(X, ids, ids))
         refuse_undefined(among, "X", ids, ids)
@@ -269,11 +271,11 @@ def _block_among(X: Any, ids: Indices) -> npt.NDArray[Any]:
     among = to_numpy(take(X, ids))
     refuse_undefined(among, "X", ids, ids)
     diagonal = np.abs(np.diagonal(among))
-    at = int(np.argmax(diagonal))
-    if diagonal[at] > 1e-6 * np.max(np.abs(among)):
+    worst = int(np.argmax(diagonal))
+    if diagonal[worst] > 1e-6 * np.max(np.abs(among)):
         raise InputError(
-            f"landmark {int(ids[at])} is at {among[at, at]:.4g} from itself, not at 0; are "
-            "the columns in another order than landmarks_?"
+            f"landmark {int(ids[worst])} is at {among[worst, worst]:.4g} from itself, not at 0; "
+            "are the columns in another order than landmarks_?"
         )
     return among
 
@@ -287,7 +289,7 @@ def _search_paths(
     n_jobs: int | None,
     like: Array | None,
 ) -> NodePaths:
-    """Search from the embedded landmarks to all nodes, and from all landmarks to nodes near."""
+    """Search paths from the global landmarks to all nodes, and from all landmarks to near nodes."""
     n = int(graph.shape[0])
     notify(options.callback, f"searching from {sources.size} landmarks")
     paths = shortest_path_rows(
@@ -308,7 +310,10 @@ def _search_paths(
 
 
 def _floor_of_edges(graph: Any) -> float | None:
-    """Return the floor of the relative loss among nodes: landmarks are farther apart."""
+    """Return the floor of the relative loss: the median over nodes of their shortest edge.
+
+    Landmarks, whose distances would give the floor otherwise, are farther apart than nodes.
+    """
     if not graph.data.any():
         return None
     edges = np.where(graph.data > 0, graph.data, np.inf)
@@ -317,17 +322,17 @@ def _floor_of_edges(graph: Any) -> float | None:
 
 
 def _least_components(n_components: Any) -> int:
-    """Coordinates that the landmarks must at least suffice for."""
-    parts = np.asarray(n_components)
-    if not np.issubdtype(parts.dtype, np.integer):
+    """Return how many coordinates the landmarks must suffice for; 1 where a goal decides."""
+    sizes = np.asarray(n_components)
+    if not np.issubdtype(sizes.dtype, np.integer):
         return 1
-    return int(parts.sum())
+    return int(sizes.sum())
 
 
 def _start_among(
     start: Configuration | None, ids: Indices, n: int
 ) -> Configuration | None:
-    """Where some of n objects start, from their coordinates or from those of all."""
+    """Return the start of the objects `ids`, from a start of these or of all n objects."""
     if start is None or int(start.coordinates.shape[0]) != n:
         return start
     return replace(start, coordinates=to_numpy(start.coordinates)[ids])

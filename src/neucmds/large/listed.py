@@ -37,16 +37,21 @@ Indices = npt.NDArray[np.intp]
 
 
 def embed_pairs(pairs: Pairs, options: Options) -> Embedding:
-    """Embed listed pairs, in O(m·k) for m pairs; they start from shortest paths over the pairs."""
+    """Embed listed pairs, in O(m·k) per iteration for m pairs.
+
+    The start is an embedding of landmarks, with shortest paths over the pairs where a dissimilarity
+    to a landmark is not listed.
+    """
     components = checked_size(options.n_components, pairs.n)
     require_pair_memory(pairs.size, pairs.n, total_of(components))
     check_pairs(pairs, total_of(components))
 
     def to_landmarks(count: int) -> tuple[Indices, Floats]:
+        """Draw landmarks; return them, and squared dissimilarities (n, count) to them."""
         rng = check_random_state(options.random_state)
         landmarks = np.sort(rng.permutation(pairs.n)[:count])
         paths = shortest_path_rows(as_graph(pairs.graph()), landmarks)
-        return landmarks, _known_or_bridged(pairs, landmarks, paths)
+        return landmarks, _listed_or_bridged(pairs, landmarks, paths)
 
     def among_scouts() -> Floats:
         scouts, squares = to_landmarks(min(pairs.n, SCOUTS))
@@ -84,25 +89,25 @@ def fit_pairs(
     ----------
     pairs : Pairs
     start : Configuration
-        Its form is kept; coordinates on a device are refined there.
+        Its form is kept. Coordinates on a device are refined there.
     options : Options
     falling : bool
-        Whether the floor falls in stages.
+        Whether the floor of the relative loss falls in stages, as from a rough start.
     weight_power : float, default=1
-        Weights count to this power: with less than 1, near pairs of a sample count more.
+        Power of the weights in the loss: with less than 1, near pairs of a sample count more.
     checks : iterable, optional
-        Pairs drawn from all, by which STRESS, R² and loss of all are estimated.
+        Pairs drawn at random from all pairs, on which STRESS, R² and loss are estimated.
     """
     if on_cpu(start.coordinates):
         start = replace(start, coordinates=to_numpy(start.coordinates))
-    counted = pairs
+    weighted = pairs
     if weight_power != 1 and pairs.weight is not None:
         power = pairs.weight**weight_power
-        counted = replace(
-            pairs, weight=power * (pairs.weight.sum() / power.sum())
-        )
+        # The sum of all weights stays.
+        weight = power * (pairs.weight.sum() / power.sum())
+        weighted = replace(pairs, weight=weight)
     refined = refine_pairs(
-        counted,
+        weighted,
         start,
         options.descent(),
         options.loss,
@@ -133,31 +138,26 @@ def landmark_start(
     ----------
     landmarks : ndarray of shape (L,)
     sq_to_landmarks : ndarray of shape (n, L)
-        Squared dissimilarities of all objects.
+        Squared dissimilarities of all objects to the landmarks.
     components : int or (int, int)
     form : Form
-        Of any signs: the curvature.
+        Its curvature is kept, its signs are not read.
     options : Options
-        Whose `random_state` draws folds.
+        Its `random_state` draws the folds of landmarks held out.
     like : array, optional
         Objects are placed on its device.
     """
     squares = form.to_sq(sq_to_landmarks)
     among = (squares[landmarks] + squares[landmarks].T) / 2
     rng = check_random_state(options.random_state)
-    asked = Options(
-        components,
-        squared=True,
-        random_state=rng,
-    )
-    embedding, _ = embed_landmarks(among, asked)
+    landmark_options = Options(components, squared=True, random_state=rng)
+    embedding, _ = embed_landmarks(among, landmark_options)
     assert embedding.placement is not None
     if like is not None and not on_cpu(like):
         squares = asarray_like(squares, like, namespace(like).float64)
     x = embedding.placement.place(squares)
-    return Configuration(
-        x, replace(form, signs=embedding.form.in_numpy().signs)
-    )
+    signs = embedding.form.in_numpy().signs
+    return Configuration(x, replace(form, signs=signs))
 
 
 def distances_of(pairs: Pairs) -> tuple[float, float]:
@@ -168,33 +168,34 @@ def distances_of(pairs: Pairs) -> tuple[float, float]:
 
 
 def require_pair_memory(
-    size: int, n: int, k: int, advice: str = "pass fewer pairs"
+    n_pairs: int, n: int, k: int, advice: str = "pass fewer pairs"
 ) -> None:
     """Refuse pairs of n objects with k coordinates whose descent takes more memory than is free."""
-    # Measured peaks: 230 bytes per pair, 12 per entry of the k × k block of each object.
-    needed = 230 * size + 12 * n * k * k + 16 * n * _start_size(n, k)
-    what = f"{size} pairs of {n} objects with {k} coordinates"
+    # Measured peaks: 230 bytes per pair, 12 per entry of the k × k block of each object, and 16 per
+    # dissimilarity to a landmark of the start.
+    needed = 230 * n_pairs + 12 * n * k * k + 16 * n * _start_size(n, k)
+    what = f"{n_pairs} pairs of {n} objects with {k} coordinates"
     require_memory(needed, what, f"ask for fewer coordinates, or {advice}")
 
 
 def _start_size(n: int, k: int) -> int:
-    """Landmarks that a start is made of."""
+    """Return the number of landmarks that a start is made of."""
     return min(n, max(100, 5 * k))
 
 
-def _known_or_bridged(
-    pairs: Pairs, landmarks: Indices, paths: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    """Return squared dissimilarities to landmarks: as observed, and by shortest paths elsewhere.
+def _listed_or_bridged(
+    pairs: Pairs, landmarks: Indices, paths: Floats
+) -> Floats:
+    """Return squared dissimilarities (n, L) to landmarks, by shortest paths where not listed.
 
-    Paths alone would make a metric of what is none, and lose the negative coordinates with it.
+    Paths alone are a metric even where D is none, and would lose the negative coordinates.
     """
     sq_to_landmarks = paths.T**2
     column = np.full(pairs.n, -1)
     column[landmarks] = np.arange(landmarks.size)
-    for ends, partners in ((pairs.i, pairs.j), (pairs.j, pairs.i)):
-        known = column[partners] >= 0
-        sq_to_landmarks[ends[known], column[partners[known]]] = (
-            pairs.sq_dissimilarity[known]
+    for objects, partners in ((pairs.i, pairs.j), (pairs.j, pairs.i)):
+        listed = column[partners] >= 0
+        sq_to_landmarks[objects[listed], column[partners[listed]]] = (
+            pairs.sq_dissimilarity[listed]
         )
     return sq_to_landmarks

@@ -1,8 +1,10 @@
 """Embedded landmarks, and how all other objects are placed among them.
 
 An object is a row of features, a row of dissimilarities, or the number of a node. It is placed from
-its squared dissimilarities to landmarks: to all of them, or in two levels to some global ones drawn
-for it and to those nearest to it.
+its squared dissimilarities to all landmarks (one level), or to some global landmarks drawn for it
+and to the landmarks nearest to it (two levels).
+
+Objects are numbered among all n, landmarks among all L: landmark a is object ``landmarks[a]``.
 """
 
 from __future__ import annotations
@@ -49,13 +51,14 @@ from neucmds.problem.names import Labels
 Indices = npt.NDArray[np.intp]
 Lengths = npt.NDArray[np.float32]
 
-# Share of the near landmarks that an object is compared with before it is placed anew, and of the
-# global ones that a landmark is compared with.
-FIRST = 2 / 3
-# Landmarks about a global one, for each near landmark of an object; and times as many from which on
-# choosing among these is faster than comparing all: of 20,000 98 % of the nearest 60 are found in
-# 0.13 ms per object, all of them in 0.5 (k = 20).
-ABOUT = 8
+# Share of its near landmarks that an object is compared with in the first of two rounds; and share
+# of an object's global landmarks that suffice for a landmark.
+FIRST_SHARE = 2 / 3
+# A place is compared with the landmarks in the cell of the nearest global landmark alone. A cell
+# has this many landmarks per near landmark of an object, and cells are used where there are this
+# many times more landmarks than in one: among 20,000 landmarks (k = 20), cells find 98 % of the
+# nearest 60 in 0.13 ms per object; comparing all takes 0.5 ms.
+CELL = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,18 +67,19 @@ class NodePaths:
 
     Parameters
     ----------
-    paths : ndarray of shape (G, n)
-        From the global landmarks.
-    near, lengths : ndarray of shape (n, n_near)
-        Numbers of landmarks near every node, and the lengths of paths to these, NaN where one is
-        not known.
+    from_sources : ndarray of shape (G, n)
+        Lengths of the paths from the global landmarks to all nodes.
+    near : ndarray of shape (n, n_near)
+        Landmarks near every node.
+    near_lengths : ndarray of shape (n, n_near)
+        Lengths of the paths to these; NaN where one is not known.
     like : array
         Nodes are placed with its library, on its device.
     """
 
-    paths: Lengths
+    from_sources: Lengths
     near: npt.NDArray[np.int32]
-    lengths: Lengths
+    near_lengths: Lengths
     like: Array
 
 
@@ -86,15 +90,15 @@ class LandmarkFit:
     Parameters
     ----------
     landmarks : ndarray of shape (L,)
-        Numbers of the landmarks among all objects.
+        The objects that are landmarks.
     embedding : Embedding
-        Of the landmarks; its `placement` is the rule for others.
+        Embedding of the landmarks; its `placement` is the rule for other objects.
     recipe : Recipe or None
         What was chosen on landmarks held out.
     n : int
         Number of objects.
     sources : ndarray of shape (G,)
-        Numbers of the global landmarks among all, in random order; in one level all of them.
+        The landmarks that are global, in random order; in one level all landmarks.
     n_global, n_near : int
         How many landmarks of each kind an object is compared with in two levels; in one level
         `n_near` is 0, and an object is compared with all.
@@ -132,7 +136,7 @@ class LandmarkFit:
 
         Parameters
         ----------
-        rows : array of shape (m, n_features), (m, L), (m, n) or, of nodes, (m,)
+        rows : array of shape (m, n_features), (m, L), (m, n), or (m,) for nodes
         first : int, default=0
             Number of the first object, for messages.
         """
@@ -143,10 +147,10 @@ class LandmarkFit:
             np.put_along_axis(
                 lengths,
                 self.nodes.near[rows],
-                self.nodes.lengths[rows],
+                self.nodes.near_lengths[rows],
                 axis=1,
             )
-            lengths[:, self.sources] = self.nodes.paths[:, rows].T
+            lengths[:, self.sources] = self.nodes.from_sources[:, rows].T
             return lengths**2
         block = rows
         if self.metric is not None:
@@ -162,51 +166,56 @@ class LandmarkFit:
     def listed_squares(
         self,
         rows: Array,
-        ids: Sequence[Indices],
+        partners: Sequence[Indices],
         objects: Indices,
         at: Indices | None = None,
     ) -> Array:
-        """Squared dissimilarities of objects to landmarks of their own, one after the other.
+        """Squared dissimilarities of each object to its own landmarks, in one flat array.
 
-        The objects are all rows, or those `at` some numbers.
+        ``objects[a]`` is compared with the landmarks ``partners[a]``; it is row ``at[a]``, or row a
+        without `at`.
         """
-        sizes = [len(own) for own in ids]
-        landmarks = self.landmarks[np.concatenate(ids)]
+        sizes = [len(own) for own in partners]
+        landmarks = self.landmarks[np.concatenate(partners)]
         if at is None:
-            at = np.arange(len(ids))
+            at = np.arange(len(partners))
         if self.metric is not None:
             xp = namespace(rows)
             features = xp.astype(take(rows, at), xp.float64, copy=False)
-            block = self.metric.own_squares(features, ids)
+            flat = self.metric.own_squares(features, partners)
         else:
-            block = rows[at.repeat(sizes), landmarks]
-        return self._checked(block[:, None], objects.repeat(sizes), landmarks)[
-            :, 0
-        ]
+            flat = rows[at.repeat(sizes), landmarks]
+        checked = self._checked(
+            flat[:, None], objects.repeat(sizes), landmarks
+        )
+        return checked[:, 0]
 
     def _checked(
         self, block: Array, objects: Indices, landmarks: Indices
     ) -> Array:
-        """Square dissimilarities, and refuse what cannot be; a column: each with its landmark."""
+        """Square dissimilarities of objects to landmarks, and refuse those that are not finite.
+
+        A block of one column holds pairs: row a compares ``objects[a]`` with ``landmarks[a]``.
+        """
         xp = namespace(block)
-        # One sum finds what is not finite; only then is it worth looking for.
+        # One sum tells whether any entry is not finite; the search for it takes longer.
         if not math.isfinite(float(xp.sum(block, dtype=xp.float64))):
-            named = getattr(self.metric, "name", "X")
+            source = getattr(self.metric, "name", "X")
             if block.shape[1] == 1:
-                refuse_undefined(block[:, 0], named, objects, landmarks)
-            refuse_undefined(block, named, objects, landmarks)
+                refuse_undefined(block[:, 0], source, objects, landmarks)
+            refuse_undefined(block, source, objects, landmarks)
         embedding = self.embedding
         return sq_rows(
             block,
             embedding.coordinates,
             squared=embedding.squared or self.metric is not None,
-            # Metrics but squared ones are not negative.
+            # Metrics are not negative, unless the user says that they are squared.
             loss=embedding.loss if embedding.squared else "squared",
             first=int(objects[0]),
         )
 
     def embedding_at(self, x: Array, labels: Labels) -> Embedding:
-        """Return the embedding of all objects, at the coordinates where they were placed."""
+        """Return the embedding of all objects, which are placed at x."""
         if is_dask(x):
             x = to_numpy(x)
         return replace(
@@ -219,18 +228,18 @@ class LandmarkFit:
     # Placing
 
     def place(self, rows: Array, first: int = 0) -> Array:
-        """Coordinates (m, k) of some objects, in the precision of their rows."""
+        """Coordinates (m, k) of objects, numbered from `first`, in the precision of their rows."""
         return self._place(rows, np.arange(first, first + int(rows.shape[0])))
 
     def place_fitted(self, rows: Array, first: int = 0) -> Array:
-        """Coordinates (m, k) of some objects that were fitted, of which landmarks stay."""
+        """Coordinates (m, k) of fitted objects: landmarks stay, the others are placed."""
         objects = np.arange(first, first + int(rows.shape[0]))
-        _, own, numbers = np.intersect1d(
+        _, fitted_rows, landmarks = np.intersect1d(
             objects, self.landmarks, return_indices=True
         )
-        others = np.delete(np.arange(objects.size), own)
+        others = np.delete(np.arange(objects.size), fitted_rows)
         x = np.empty((objects.size, self.embedding.k))
-        x[own] = to_numpy(self.embedding.coordinates)[numbers]
+        x[fitted_rows] = to_numpy(self.embedding.coordinates)[landmarks]
         x = asarray_like(x, self._like(rows), self._dtype(rows))
         if others.size:
             x[index_like(others, x)] = self._place(
@@ -239,21 +248,21 @@ class LandmarkFit:
         return x
 
     def _place(self, rows: Array, objects: Indices) -> Array:
-        """Place objects from their own landmarks, or from all of them."""
-        ids = None
+        """Place objects from their own landmarks in two levels, or from all of them."""
+        partners = None
         if self.n_near and self.nodes is not None:
-            ids, squares = self._listed_paths(rows)
+            partners, squares = self._listed_paths(rows)
         elif self.n_near and (
             self.metric is not None or int(rows.shape[1]) == self.n
         ):
-            ids, squares = self._compared(rows, objects)
-        else:  # dissimilarities to the landmarks alone, or one level
+            partners, squares = self._compared(rows, objects)
+        else:  # one level, or rows that hold dissimilarities to the landmarks alone
             squares = self.squares(rows, int(objects[0]))
         if self.nodes is not None:
             squares = asarray_like(squares, self.nodes.like, self._dtype(rows))
-        if ids is not None:
-            ids = index_like(ids, squares)
-        placed = self.rule.place(squares, own=ids)
+        if partners is not None:
+            partners = index_like(partners, squares)
+        placed = self.rule.place(squares, partners=partners)
         return namespace(placed).astype(placed, self._dtype(rows), copy=False)
 
     def _like(self, rows: Array) -> Array:
@@ -268,10 +277,11 @@ class LandmarkFit:
     # Two levels
 
     def global_landmarks(self, keys: npt.ArrayLike) -> Indices:
-        """Return the global landmarks (m, n_global) of objects, each known by a number."""
+        """Return the global landmarks (m, n_global) of m objects, each known by a whole number."""
         return self.sources[self._turns(keys)]
 
     def _turns(self, keys: npt.ArrayLike) -> Indices:
+        """Return n_global positions in `sources` for each key, one after the other, in a circle."""
         first = np.asarray(keys, dtype=np.int64)[:, None]
         return (first + np.arange(self.n_global)) % self.sources.size
 
@@ -280,7 +290,8 @@ class LandmarkFit:
     ) -> tuple[Indices, Array]:
         """Return the landmarks of each object, and the squared dissimilarities to these.
 
-        Rows are compared with global landmarks, then twice with those near a provisional place.
+        Rows are compared with global landmarks, then in two rounds with those near a provisional
+        place.
         """
         xp = namespace(rows)
         # On a device comparing all takes less time than choosing.
@@ -289,45 +300,45 @@ class LandmarkFit:
             all_squares = self.squares(rows, int(objects[0]))
         each = np.arange(objects.size)[:, None]
 
-        def compare(ids: Indices) -> Array:
+        def compare(landmarks: Indices) -> Array:
             if all_squares is not None:
                 return all_squares[
-                    index_like(each, rows), index_like(ids, rows)
+                    index_like(each, rows), index_like(landmarks, rows)
                 ]
-            return np.reshape(
-                self.listed_squares(rows, list(ids), objects), ids.shape
-            )
+            flat = self.listed_squares(rows, list(landmarks), objects)
+            return np.reshape(flat, landmarks.shape)
 
-        ids = self.global_landmarks(self._keys(rows))
-        squares = compare(ids)
-        first = round(FIRST * self.n_near)
-        for count in (first, self.n_near - first):
+        partners = self.global_landmarks(self._keys(rows))
+        squares = compare(partners)
+        first_round = round(FIRST_SHARE * self.n_near)
+        for count in (first_round, self.n_near - first_round):
             provisional = self.rule.place(
-                squares, own=index_like(ids, squares)
+                squares, partners=index_like(partners, squares)
             )
-            near = self.near_landmarks(provisional, ids, count)
-            ids = np.concatenate([ids, near], axis=1)
+            near = self.near_landmarks(provisional, partners, count)
+            partners = np.concatenate([partners, near], axis=1)
             squares = xp.concat([squares, compare(near)], axis=1)
-        return ids, squares
+        return partners, squares
 
     def _listed_paths(self, nodes: Indices) -> tuple[Indices, Array]:
         """Return the landmarks of each node, and the squared lengths of paths to these."""
-        assert self.nodes is not None
+        paths = self.nodes
+        assert paths is not None
         turns = self._turns(nodes)
-        far = self.nodes.paths[:, nodes][turns, np.arange(nodes.size)[:, None]]
-        lengths = np.concatenate([far, self.nodes.lengths[nodes]], axis=1)
-        ids = np.concatenate(
-            [self.sources[turns], self.nodes.near[nodes]], axis=1
+        far = paths.from_sources[turns, nodes[:, None]]
+        lengths = np.concatenate([far, paths.near_lengths[nodes]], axis=1)
+        partners = np.concatenate(
+            [self.sources[turns], paths.near[nodes]], axis=1
         )
-        return ids, lengths.astype(np.float64) ** 2
+        return partners, lengths.astype(np.float64) ** 2
 
     def near_landmarks(
         self, places: Array, known: Indices, count: int
     ) -> Indices:
-        """Landmarks (m, count) of least D̂ from some places, without those that are known.
+        """Landmarks (m, count) of least D̂ from m places, without the landmarks `known` to each.
 
-        Of many landmarks those alone are compared that are about the nearest global one, so that
-        an object takes as long however many there are.
+        With many landmarks only those in the cell of the nearest global landmark are compared, so
+        that the time per object does not depend on the number of landmarks.
         """
         form = self.embedding.form
         if self._n_compared == self.width or not is_numpy(places):
@@ -336,33 +347,39 @@ class LandmarkFit:
             )
         nearest = np.empty((len(places), count), dtype=np.intp)
         for rows in row_blocks(len(places), self._n_compared):
-            nearest[rows] = self._near_about(
+            nearest[rows] = self._near_in_cells(
                 places[rows].astype(np.float32), known[rows], count
             )
         return nearest
 
-    def _near_about(
+    def _near_in_cells(
         self, places: Array, known: Indices, count: int
     ) -> Indices:
-        about, norms = self._cells
-        signs = self._signs
-        ids = about[
-            sq_ranks(places, self._coordinates[self.sources]).argmin(axis=1)
-        ]
-        inner = (self._coordinates[ids] @ (places * signs)[:, :, None])[
-            :, :, 0
-        ]
-        ranks, at = k_smallest(norms[ids] - 2 * inner, count + known.shape[1])
-        ids = np.take_along_axis(ids, at, axis=1)
-        ranks[(ids[:, :, None] == known[:, None, :]).any(axis=2)] = np.inf
-        return np.take_along_axis(ids, k_smallest(ranks, count)[1], axis=1)
+        """Return the landmarks of least D̂ in the cell of each place, without `known` ones.
+
+        The rank yᵀAy − 2yᵀAx of landmark y is its D̂ from x but for xᵀAx, as of `sq_ranks`.
+        """
+        members, norms = self._cells
+        centers = self._coordinates[self.sources]
+        landmarks = members[sq_ranks(places, centers).argmin(axis=1)]
+        signed = (places * self._signs)[:, :, None]
+        inner = (self._coordinates[landmarks] @ signed)[:, :, 0]
+        # As many more as may be known.
+        ranks, at = k_smallest(
+            norms[landmarks] - 2 * inner, count + known.shape[1]
+        )
+        landmarks = np.take_along_axis(landmarks, at, axis=1)
+        is_known = (landmarks[:, :, None] == known[:, None, :]).any(axis=2)
+        ranks[is_known] = np.inf
+        _, at = k_smallest(ranks, count)
+        return np.take_along_axis(landmarks, at, axis=1)
 
     @property
     def _n_compared(self) -> int:
-        """Landmarks that a place is compared with at a time."""
-        about = ABOUT * self.n_near + self.n_global
-        if self.width > ABOUT * about:
-            return about
+        """Number of landmarks that a place is compared with: those of a cell, or all."""
+        cell_size = CELL * self.n_near + self.n_global
+        if self.width > CELL * cell_size:
+            return cell_size
         return self.width
 
     @cached_property
@@ -375,17 +392,23 @@ class LandmarkFit:
 
     @cached_property
     def _cells(self) -> tuple[Indices, Array]:
-        """Landmarks about each global one by the length of differences, and all xᵀAx."""
-        x = self._coordinates
-        centers = x[self.sources]
-        about = [
-            k_smallest(sq_ranks(centers[rows], x), self._n_compared)[1]
-            for rows in row_blocks(len(centers), len(x))
+        """Return the landmarks in the cell of each global one, and yᵀAy of every landmark y.
+
+        A cell has the landmarks at the shortest Euclidean distances, all signs taken as positive.
+        """
+        y = self._coordinates
+        centers = y[self.sources]
+        members = [
+            k_smallest(sq_ranks(centers[rows], y), self._n_compared)[1]
+            for rows in row_blocks(len(centers), len(y))
         ]
-        return np.concatenate(about), (x * x) @ self._signs
+        return np.concatenate(members), (y * y) @ self._signs
 
     def _keys(self, rows: Array) -> list[int]:
-        """Return a number for every row by what it holds, the same in either precision."""
+        """Return a whole number for every row by what it holds, the same in either precision.
+
+        It decides the global landmarks of an object: the same row is always placed alike.
+        """
         items = getattr(self.metric, "items", None)
         if items is not None:
             return [
@@ -411,7 +434,8 @@ class LandmarkFit:
 
         Parameters
         ----------
-        rows : array, as of `squares`
+        rows : array
+            As for `squares`.
         out, n_jobs
             As for `LandmarkNeucMDS`.
         fitted : bool, default=False
@@ -457,17 +481,17 @@ class LandmarkFit:
     def _block_sizes(self, like: Array, n_jobs: int | None) -> tuple[int, int]:
         """Return the number of threads, and the entries of a block."""
         if not is_numpy(like):
-            # Some ten arrays of a block live at a time; beyond 2²⁷ entries nothing runs faster.
-            return 1, max(
-                BLOCK_ELEMENTS, min(2**27, (free_memory(like) or 0) // 160)
-            )
+            # Some ten arrays of 8 bytes per entry live at a time, and as much is left free. Beyond
+            # 2²⁷ entries nothing runs faster.
+            entries = min(2**27, (free_memory(like) or 0) // 160)
+            return 1, max(BLOCK_ELEMENTS, entries)
         # A user's function runs in processes.
         if self.metric is not None and self.metric.by_pairs:
             return 1, BLOCK_ELEMENTS
         return thread_count(n_jobs), BLOCK_ELEMENTS
 
     def _row_width(self, rows: Array) -> int:
-        """Entries of a row, or of all that an object is compared with at a time."""
+        """Return the most entries that one object takes: its row, or what it is compared with."""
         on_cpu = is_numpy(rows) or is_dask(rows)
         width = self.width
         if self.n_near and self.nodes is not None:
@@ -478,7 +502,7 @@ class LandmarkFit:
 
 
 def take(X: Any, rows: Any, columns: Any = slice(None)) -> Any:
-    """Rows and columns of X, in memory."""
+    """Return rows and columns of X by number or slice, in memory."""
     if is_dask(X):
         return np.asarray(X[rows][:, columns].compute())
     if (
@@ -486,11 +510,10 @@ def take(X: Any, rows: Any, columns: Any = slice(None)) -> Any:
         and not isinstance(rows, slice)
         and not isinstance(columns, slice)
     ):
-        return X[
-            np.ix_(rows, columns)
-        ]  # a memory map gives no more than these entries
+        # A memory map reads no more than these entries.
+        return X[np.ix_(rows, columns)]
     xp = namespace(X)
-    for axis, which in enumerate((rows, columns)):
-        if not isinstance(which, slice):
-            X = xp.take(X, index_like(which, X), axis=axis)
+    for axis, numbers in enumerate((rows, columns)):
+        if not isinstance(numbers, slice):
+            X = xp.take(X, index_like(numbers, X), axis=axis)
     return X

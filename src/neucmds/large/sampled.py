@@ -43,13 +43,16 @@ from neucmds.problem.sampled_pairs import (
 from neucmds.refine.descent import Configuration
 from neucmds.refine.scouting import SCOUTS
 
-# Weights are the inverse of the share drawn to this power, so that near pairs count: a recall@10 of
-# .81 instead of .77 with the power .5, for errors of 2.8 instead of 2.4 % (20,000 rows).
+# Power of the weights, which are the inverse of the share drawn: near pairs count more than with 1.
+# 20,000 rows have a recall@10 of .81 with this power and .77 with .5, at errors of 2.8 and 2.4 %.
 RELATIVE_POWER = 0.3
 
 
 def embed_features(features: Array, options: Options) -> Embedding:
-    """Embed rows of features from about `n_pairs` pairs per row; many start from two levels."""
+    """Embed rows of features from about `n_pairs` pairs per row.
+
+    By the relative loss many rows start from two levels of landmarks.
+    """
     metric: Metric = options.metric
     if is_dask(features):
         features = to_numpy(features)
@@ -60,22 +63,19 @@ def embed_features(features: Array, options: Options) -> Embedding:
         advice = f"lower {option('n_pairs', n_pairs)}"
         count = n * min(n, n_pairs // 2)
         require_pair_memory(count, n, total_of(components), advice)
-    # Calls of a user's function are made for the curvature alone.
-    costly = callable(metric.metric)
-    many = (
-        n >= max(MOST_PATHS, least_landmarks(total_of(components)))
-        and options.init is None
-    )
+    is_function = callable(metric.metric)
+    is_large = n >= max(MOST_PATHS, least_landmarks(total_of(components)))
+    has_start = options.init is not None or options.n_init is not None
     if (
-        many
+        is_large
         and options.loss == "relative"
-        and options.n_init is None
-        and not costly
+        and not has_start
+        and not is_function
     ):
         options = _started_by_two_levels(features, options)
-    called = costly and is_numpy(features)
+    called_by_pairs = is_function and is_numpy(features)
     draw: Callable[..., PairSample] = partial(feature_pairs, features, metric)
-    if called:
+    if called_by_pairs:
         draw = partial(called_pairs, metric.fitted_to(features))
     sample = draw(
         n_pairs,
@@ -85,32 +85,29 @@ def embed_features(features: Array, options: Options) -> Embedding:
     )
 
     def among_scouts() -> Any:
-        # Of a user's function each pair is a call: some 4 % of those that are fitted.
         most = SCOUTS
-        if called:
+        if called_by_pairs:
+            # Each pair is a call: of n·n_pairs/2 calls for the fit, s²/2 for s scouts are 4 %.
             most = isqrt(n * n_pairs // 25)
-        return (
-            to_numpy(
-                metric_on(metric, features, _scouts(n, most), False).among()
-            )
-            ** 2
-        )
+        scouts = metric_on(metric, features, _scouts(n, most), False)
+        return to_numpy(scouts.among()) ** 2
 
     power = 1.0
     if options.loss == "relative":
         power = RELATIVE_POWER
-    scouts: Callable[[], Any] | None = among_scouts
-    if costly and options.curvature != AUTO:
-        scouts = None
+    scouting: Callable[[], Any] | None = among_scouts
+    # A user's function is called for the curvature, but not to choose a signature.
+    if is_function and options.curvature != AUTO:
+        scouting = None
     return _embed_sample(
-        sample, options, scouts, weight_power=power, like=features
+        sample, options, scouting, weight_power=power, like=features
     )
 
 
 def _started_by_two_levels(features: Array, options: Options) -> Options:
     """Place all rows by two levels of landmarks, and return options to start there."""
-    asked = replace(options, landmarks="random", max_iter=None)
-    fit = fit_landmarks(features, asked, n_near=None)
+    fit_options = replace(options, landmarks="random", max_iter=None)
+    fit = fit_landmarks(features, fit_options, n_near=None)
     notify(options.callback, f"placing {features.shape[0]} objects")
     x = fit.place_all(features, fitted=True)
     x = namespace(x).astype(x, namespace(x).float64, copy=False)
@@ -119,7 +116,7 @@ def _started_by_two_levels(features: Array, options: Options) -> Options:
 
 
 def embed_graph(graph: Any, options: Options) -> Embedding:
-    """Embed the nodes of a graph of `as_graph` from paths between about `n_pairs` pairs a node."""
+    """Embed the nodes of a graph from the paths between about `n_pairs` pairs per node."""
     n = int(graph.shape[0])
     components = checked_size(options.n_components, n)
     sample = graph_pairs(
@@ -145,7 +142,10 @@ def _embed_sample(
     weight_power: float = 1.0,
     like: Array | None = None,
 ) -> Embedding:
-    """Choose signature and curvature on scouts, start and descend."""
+    """Choose signature and curvature on `among_scouts()`, squared dissimilarities of some objects.
+
+    Then start from landmarks, and descend.
+    """
     pairs = sample.pairs
     components = checked_size(options.n_components, pairs.n)
     require_pair_memory(pairs.size, pairs.n, total_of(components))
@@ -171,7 +171,7 @@ def _embed_sample(
 
 
 def _scouts(n: int, most: int = SCOUTS) -> npt.NDArray[np.intp]:
-    """Draw objects that choose curvature and signature."""
+    """Draw at most `most` objects on which curvature and signature are chosen."""
     return np.sort(
         np.random.default_rng(0).choice(n, min(n, SCOUTS, most), replace=False)
     )

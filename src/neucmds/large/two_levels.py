@@ -1,8 +1,8 @@
-"""Two levels of landmarks: each is compared with some global and some near ones.
+"""Two levels of landmarks: global ones are far from most objects, near ones are close to each.
 
-Shared landmarks are far from most objects, so near pairs would be guessed from far ones. Here there
-are many landmarks, fitted from pairs with global ones, with others drawn anew, and with the
-nearest: nothing of size L × L or n × L is made.
+If all objects were compared with the same landmarks, the distances of near pairs would be guessed
+from far ones. So there are many landmarks, and a landmark is compared with some global ones, with
+some drawn at random, and with those nearest to it: no array of shape (L, L) or (n, L) is made.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from neucmds.backend.arrays import (
 from neucmds.errors import InputError, option
 from neucmds.large.choice import DEFAULT_LANDMARKS
 from neucmds.large.listed import fit_pairs
-from neucmds.large.placing import FIRST, LandmarkFit
+from neucmds.large.placing import FIRST_SHARE, LandmarkFit
 from neucmds.options import (
     MOST_PATHS,
     PRECOMPUTED,
@@ -44,47 +44,48 @@ from neucmds.refine.descent import Configuration
 Indices = npt.NDArray[np.intp]
 Floats = npt.NDArray[np.float64]
 
-# Global landmarks of an object, for each coordinate; a part of at least twice as many.
-GLOBAL = 6
-# Near landmarks of an object, for each coordinate.
-NEAR = 3
-# Landmarks, at least.
-FEWEST = 3000
-# Landmarks, as a share of all objects.
-SHARE = 0.02
-# Landmarks, at most, where no searches find the near ones. Of a user's function up to so many
-# objects are all landmarks: a last descent moves them together.
-MOST = 20_000
-# Iterations of a fit that is to tell which landmarks are near; and of many landmarks of a graph
-# twice as many: nodes are placed hardly better after more.
-BRIEF = 30
+# Global landmarks that an object is compared with, per coordinate. There are twice as many or more.
+GLOBAL_PER_COORDINATE = 6
+# Near landmarks that an object is compared with, per coordinate.
+NEAR_PER_COORDINATE = 3
+# Number of landmarks: at least this many,
+FEWEST_LANDMARKS = 3000
+# or this share of all objects,
+LANDMARK_SHARE = 0.02
+# but at most this many, except in a graph, where searches find the near landmarks. With a user's
+# function all of up to this many objects are landmarks, because a descent moves landmarks together.
+MOST_LANDMARKS = 20_000
+# Iterations of a fit that only has to tell which landmarks are near. A fit of many landmarks of a
+# graph takes twice as many: more hardly improve where nodes are placed.
+BRIEF_ITERATIONS = 30
 
 
 def least_landmarks(k: int) -> int:
-    """Landmarks that two levels of k coordinates should have."""
-    return 4 * (GLOBAL + NEAR) * k
+    """Return how many landmarks two levels should have: four times those of one object."""
+    return 4 * (GLOBAL_PER_COORDINATE + NEAR_PER_COORDINATE) * k
 
 
 def default_count(n: int, k: int, options: Options) -> int:
-    """Landmarks of n objects, where their number is not given."""
-    share = round(SHARE * n)
+    """Return the number of landmarks of n objects, where the user gives none."""
+    share = round(LANDMARK_SHARE * n)
     if options.metric != SHORTEST_PATH:
-        share = min(share, MOST)
-    fewest = FEWEST
+        share = min(share, MOST_LANDMARKS)
+    fewest = FEWEST_LANDMARKS
     if callable(getattr(options.metric, "metric", None)):
-        fewest = MOST
+        fewest = MOST_LANDMARKS
     return min(n, max(fewest, share, least_landmarks(k)))
 
 
 def draw_global(
     n: int, n_landmarks: int, n_near: int, k: int, options: Options
 ) -> Indices:
-    """Draw the global landmarks: twice as many as an object has.
+    """Draw the global landmarks, as numbers among all landmarks.
 
-    Where they are compared with each other, up to 10 pairs per object: with 1,400 instead of 200
-    random pairs of 20,000 rows were wrong by 5.7 % instead of 8.0 %.
+    There are twice as many as one object is compared with. Outside of graphs there are more, up to
+    the number G at which comparing them with each other, G²/2 pairs, takes 10 pairs per object:
+    with G = 1,400 instead of 200, random pairs of 20,000 rows were wrong by 5.7 % instead of 8.0 %.
     """
-    count = 2 * GLOBAL * k
+    count = 2 * GLOBAL_PER_COORDINATE * k
     if n_landmarks < count + n_near:
         raise InputError(
             f"two levels ({option('n_near', n_near)}) of {k} coordinates need at least "
@@ -139,20 +140,32 @@ def check_two_levels(
 def fit_rows(
     fit: LandmarkFit, rows: Array, at: Indices, options: Options
 ) -> LandmarkFit:
-    """Embed all landmarks, rows `at` some numbers; of `fit` the global ones are embedded."""
+    """Embed all landmarks from features or dissimilarities.
+
+    Parameters
+    ----------
+    fit : LandmarkFit
+        Its global landmarks are embedded.
+    rows : array
+        What the landmarks are compared by; landmark a is row ``at[a]``.
+    """
     everyone = np.arange(fit.width)
 
     def with_pairs(pairs: Pairs, i: Indices, j: Indices) -> Pairs:
+        """Compare landmarks i and j, and add these pairs."""
         i, j = _new_pairs(pairs, i, j)
-        if i.size == 0:  # all are known
+        if i.size == 0:
             return pairs
-        ends, starts = np.unique(i, return_index=True)
-        ids = np.split(j, starts[1:])
-        squares = fit.listed_squares(rows, ids, fit.landmarks[ends], at[ends])
+        # i ascends, and the partners of one landmark stand together.
+        objects, starts = np.unique(i, return_index=True)
+        partners = np.split(j, starts[1:])
+        squares = fit.listed_squares(
+            rows, partners, fit.landmarks[objects], at[objects]
+        )
         return _join_pairs(fit.width, i, j, to_numpy(squares), pairs)
 
     others = np.setdiff1d(everyone, fit.sources)
-    far = fit.global_landmarks(others)[:, : round(FIRST * fit.n_global)]
+    far = fit.global_landmarks(others)[:, : round(FIRST_SHARE * fit.n_global)]
     squares = fit.listed_squares(
         rows, list(far), fit.landmarks[others], at[others]
     )
@@ -162,12 +175,14 @@ def fit_rows(
         fit.width, others.repeat(far.shape[1]), far.ravel(), squares.ravel()
     )
     rng = check_random_state(options.random_state)
-    # So that D̂ of two landmarks is held.
-    n_drawn = fit.n_global // GLOBAL
+    # Without pairs of random landmarks, D̂ between two landmarks that are neither global nor near
+    # would be free. One is drawn per coordinate.
+    n_drawn = fit.n_global // GLOBAL_PER_COORDINATE
     drawn = rng.randint(fit.width, size=fit.width * n_drawn)
     pairs = with_pairs(pairs, everyone.repeat(n_drawn), drawn)
-    # The first fit only finds the near landmarks.
-    for max_iter in (min(BRIEF, options.max_iter or BRIEF), options.max_iter):
+    # The first fit only finds out which landmarks are near.
+    brief = min(BRIEF_ITERATIONS, options.max_iter or BRIEF_ITERATIONS)
+    for max_iter in (brief, options.max_iter):
         x = to_numpy(fit.embedding.coordinates)
         near = fit.near_landmarks(x, everyone[:, None], fit.n_near)
         pairs = with_pairs(pairs, everyone.repeat(fit.n_near), near.ravel())
@@ -176,25 +191,29 @@ def fit_rows(
 
 
 def fit_nodes(fit: LandmarkFit, options: Options) -> LandmarkFit:
-    """Embed all landmarks of a graph, from paths to global ones and to those found near."""
+    """Embed all landmarks of a graph from the lengths of paths that were searched."""
     nodes = fit.nodes
     assert nodes is not None
     # Landmarks are compared with all global ones: the searches found these lengths anyway.
     far = np.tile(fit.sources, (fit.width, 1))
-    ids = np.concatenate([far, nodes.near[fit.landmarks]], axis=1)
-    lengths = [nodes.paths[:, fit.landmarks].T, nodes.lengths[fit.landmarks]]
+    partners = np.concatenate([far, nodes.near[fit.landmarks]], axis=1)
+    lengths = [
+        nodes.from_sources[:, fit.landmarks].T,
+        nodes.near_lengths[fit.landmarks],
+    ]
     squares = np.concatenate(lengths, axis=1).astype(np.float64) ** 2
     others = np.setdiff1d(np.arange(fit.width), fit.sources)
     global_squares = asarray_like(
         squares[others, : fit.sources.size], nodes.like, np.float64
     )
     fit = _start_others(fit, others, far[others], global_squares)
-    i, j = np.nonzero(np.isfinite(squares))
-    pairs = _join_pairs(fit.width, i, ids[i, j], squares[i, j])
+    i, column = np.nonzero(np.isfinite(squares))
+    pairs = _join_pairs(fit.width, i, partners[i, column], squares[i, column])
     many = fit.width > MOST_PATHS
     if many and options.max_iter is None:
-        options = replace(options, max_iter=2 * BRIEF)
+        options = replace(options, max_iter=2 * BRIEF_ITERATIONS)
     fit = _fit_from(fit, pairs, options, nodes.like)
+    # Many landmarks stop early on purpose, without a warning.
     info = replace(
         fit.embedding.info, converged=fit.embedding.info.converged or many
     )
@@ -204,7 +223,10 @@ def fit_nodes(fit: LandmarkFit, options: Options) -> LandmarkFit:
 def _start_others(
     fit: LandmarkFit, others: Indices, far: Indices, squares: Array
 ) -> LandmarkFit:
-    """Place other landmarks among the global ones, which alone are embedded."""
+    """Place the `others` among the global landmarks, the only ones that are embedded.
+
+    Landmark ``others[a]`` is compared with the global landmarks ``far[a]``.
+    """
     embedding = fit.embedding
     if not embedding.k:
         raise InputError(
@@ -215,8 +237,8 @@ def _start_others(
     x = np.zeros((fit.width, embedding.k))
     x[fit.sources] = to_numpy(embedding.coordinates)
     rule = LossPlacement(x, embedding.form.in_numpy(), rule.loss)
-    own = index_like(far, squares)
-    x[others] = to_numpy(rule.place(squares, own=own))
+    partners = index_like(far, squares)
+    x[others] = to_numpy(rule.place(squares, partners=partners))
     return replace(
         fit, embedding=replace(embedding, coordinates=x, placement=rule)
     )
@@ -225,7 +247,7 @@ def _start_others(
 def _fit_from(
     fit: LandmarkFit, pairs: Pairs, options: Options, like: Array
 ) -> LandmarkFit:
-    """Descend on pairs of landmarks from where they are, on the device of an array."""
+    """Descend on pairs of landmarks from where they are, on the device of `like`."""
     embedding = fit.embedding
     notify(options.callback, f"embedding {fit.width} landmarks")
     x = to_numpy(embedding.coordinates)
@@ -245,22 +267,22 @@ def _fit_from(
 def _join_pairs(
     n: int, i: Indices, j: Indices, squares: Floats, known: Pairs | None = None
 ) -> Pairs:
-    """Return pairs of landmarks, each once, with others that are there already."""
+    """Return the pairs (i, j) and those known already, each once, without pairs (i, i)."""
     low = np.minimum(i, j)
     high = np.maximum(i, j)
     if known is not None:
         low = np.concatenate([known.i, low])
         high = np.concatenate([known.j, high])
         squares = np.concatenate([known.sq_dissimilarity, squares])
-    key, first = np.unique(low * n + high, return_index=True)
-    first = first[key // n != key % n]
+    _, first = np.unique(low * n + high, return_index=True)
+    first = first[low[first] != high[first]]
     return Pairs(n, low[first], high[first], squares[first])
 
 
 def _new_pairs(
     known: Pairs, i: Indices, j: Indices
 ) -> tuple[Indices, Indices]:
-    """Return pairs of two objects that are not known yet, each once, in ascending order."""
+    """Return the pairs i < j that are not known yet, each once, in ascending order."""
     low = np.minimum(i, j)
     high = np.maximum(i, j)
     key = np.unique(low[i != j] * known.n + high[i != j])

@@ -27,16 +27,17 @@ from neucmds.spectrum.solve import solve_for
 Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int64]
 
-# Share of objects held out at a time. With a third real sets of high rank get too few coordinates.
+# Share of objects held out at a time. With a third, real D of high rank get too few coordinates.
 HELD_OUT = 0.1
-# Pairs held out in all splits, at least.
+# Pairs held out over all splits together, at least.
 HELD_OUT_PAIRS = 200
-# Splits, at least and at most.
+# Least number of splits.
 FEWEST_SPLITS = 8
+# Largest number of splits.
 MOST_SPLITS = 40
-# Objects in the sample.
+# Objects that take part, drawn from more.
 MOST_OBJECTS = 600
-# Fewer cannot be split into some that are fitted and pairs that are held out.
+# Fewer objects cannot be split into fitted ones and pairs that are held out.
 LEAST_OBJECTS = 6
 
 
@@ -51,9 +52,9 @@ class DimensionScan:
         Mean over the splits of the mean of (D̂ − D)² among held-out objects, in units of the
         variance of D over all pairs; squared scale.
     standard_errors : tuple of floats
-        Of these means.
+        Standard errors of these means.
     n_objects : int
-        Objects that took part; a random sample if fewer than there are.
+        Objects that took part: all, or a random sample.
     """
 
     ks: tuple[int, ...]
@@ -101,54 +102,59 @@ def scan_dimensions(gram: Gram, rng: np.random.RandomState) -> DimensionScan:
     ids = np.arange(gram.n)
     if gram.n > MOST_OBJECTS:
         ids = np.sort(rng.permutation(gram.n)[:MOST_OBJECTS])
-    d = among(gram, ids)
+    sq_d = among(gram, ids)
     n = ids.size
-    held = max(2, round(HELD_OUT * n))
-    most = max(1, min(MOST_CHOSEN, n - held - 2))
-    n_splits = math.ceil(2 * HELD_OUT_PAIRS / (held * (held - 1)))
+    n_held = max(2, round(HELD_OUT * n))
+    most = max(1, min(MOST_CHOSEN, n - n_held - 2))
+    n_splits = math.ceil(HELD_OUT_PAIRS / math.comb(n_held, 2))
     n_splits = min(max(n_splits, FEWEST_SPLITS), MOST_SPLITS)
     orders = [rng.permutation(n) for _ in range(n_splits)]
     error_functions = [
-        _error_function(d, order[:held], order[held:], most)
+        _error_function(sq_d, order[:n_held], order[n_held:], most)
         for order in orders
     ]
-    variance = float(d[np.triu_indices(n, 1)].var()) or 1.0
-    table: dict[int, Floats] = {}
+    variance = float(sq_d[np.triu_indices(n, 1)].var()) or 1.0
+    # k → its error in every split.
+    errors: dict[int, Floats] = {}
 
     def scan(ks: Iterable[int]) -> DimensionScan:
+        """Try more k; return the errors of all that were tried so far."""
         for k in ks:
-            if k not in table:
-                table[k] = np.array(
+            if k not in errors:
+                errors[k] = np.array(
                     [error(k) / variance for error in error_functions]
                 )
-        tried = sorted(table)
-        means = [float(table[k].mean()) for k in tried]
-        spreads = [
-            float(table[k].std(ddof=1) / math.sqrt(n_splits)) for k in tried
+        tried = sorted(errors)
+        means = [float(errors[k].mean()) for k in tried]
+        standard_errors = [
+            float(errors[k].std(ddof=1) / math.sqrt(n_splits)) for k in tried
         ]
-        return DimensionScan(tuple(tried), tuple(means), tuple(spreads), n)
+        return DimensionScan(
+            tuple(tried), tuple(means), tuple(standard_errors), n
+        )
 
     coarse = scan(spaced_ks(most, points=11))
     if coarse.open_ended:
         return coarse
     at = coarse.ks.index(coarse.k)
+    # From the k tried before the choice to the one after it.
     around = coarse.ks[max(0, at - 1) : at + 2]
     return scan(range(around[0], around[-1] + 1))
 
 
 def _error_function(
-    d: Floats, held: Ids, kept: Ids, most: int
+    sq_d: Floats, held: Ids, kept: Ids, most: int
 ) -> Callable[[int], float]:
-    """Fit some objects; return the mean squared error of pairs of the others, by k.
+    """Fit the objects `kept`; return the function of k that predicts pairs of those `held` out.
 
-    These are placed as `transform` places new objects.
+    Its value is the mean of (D̂ − D)². Held-out objects are placed as `transform` places new ones.
     """
-    gram = DenseGram(np.ascontiguousarray(d[np.ix_(kept, kept)]))
+    gram = DenseGram(np.ascontiguousarray(sq_d[np.ix_(kept, kept)]))
     sizes: list[Size] = list(spaced_ks(most))
     spectrum = solve_for(gram, sizes, "neuc+", tol=1e-5, random_state=0)
-    to_kept = d[np.ix_(held, kept)]
+    to_kept = sq_d[np.ix_(held, kept)]
     pairs = np.triu_indices(held.size, 1)
-    truth = d[np.ix_(held, held)][pairs]
+    truth = sq_d[np.ix_(held, held)][pairs]
 
     def error(k: int) -> float:
         selection = neuc_plus(spectrum, k)
@@ -161,21 +167,23 @@ def _error_function(
 
 
 def among(gram: Gram, ids: npt.NDArray[np.intp]) -> Floats:
-    """D between some objects in ascending order, as NumPy float64, in one pass over the rows."""
+    """D between the objects `ids`, which ascend, as NumPy float64, in one pass over the rows."""
     parts = []
-    for rows, part in gram.walk():
+    for rows, block in gram.walk():
         inside = ids[(ids >= rows.start) & (ids < rows.stop)] - rows.start
         if inside.size:
-            parts.append(
-                to_numpy(part)[np.ix_(inside, ids)].astype(np.float64)
-            )
+            part = to_numpy(block)[np.ix_(inside, ids)]
+            parts.append(part.astype(np.float64))
     return np.concatenate(parts)
 
 
 def fewest(
     reaches: Callable[[int], bool], start: int, most: int
 ) -> int | None:
-    """Find the fewest coordinates that reach a goal, from a guess; None if not even `most` do."""
+    """Find the fewest coordinates that reach a goal, from a guess; None if not even `most` do.
+
+    `low` coordinates do not reach it.
+    """
     low = 0
     high = max(1, min(start, most))
     while not reaches(high):

@@ -1,9 +1,22 @@
 """New objects by least squares on squared dissimilarities, in closed form.
 
-For each new object, minimise Σ_j w_j (δ_j − (x − x_j)ᵀA(x − x_j))² + 4Σ_a r_a x_a² over x. With the
-weighted mean of the x_j as origin, weights that add up to one, v = Ax and a W that has
-Wᵀ(Σ w x_j x_jᵀ + R)W = I and WᵀAW = Diag(m), v = Wz turns the objective into
-4|z|² + 4p·z − 2tc + c² with c = Σ m z²: one secular equation per object.
+Each new object is placed where x minimises
+
+    Σ_j w_j (D_j − (x − x_j)ᵀA(x − x_j))² + 4 Σ_a r_a x_a²
+
+with its squared dissimilarities D_j to the fitted objects at x_j, weights w_j that add up to one,
+A = Diag(signs), and ridges r_a. Take the weighted mean of the x_j as origin: x_j is y_j then. With
+b_j = y_jᵀAy_j − D_j and v = Ax the objective is
+
+    4 vᵀSv − 4 v·Σ_j w_j b_j y_j + 2c Σ_j w_j b_j + c² + Σ_j w_j b_j²
+
+with S = Σ_j w_j y_j y_jᵀ + Diag(r) and c = xᵀAx. A matrix W that has WᵀSW = I and WᵀAW = Diag(m)
+turns it by v = Wz into
+
+    4|z|² + 4p·z − 2tc + c² + Σ_j w_j b_j²     c = Σ_a m_a z_a²
+
+with p = −Wᵀ Σ_j w_j b_j y_j and t = −Σ_j w_j b_j. The minimum follows from one equation in one
+unknown for each object, the secular equation.
 """
 
 from __future__ import annotations
@@ -22,11 +35,11 @@ from neucmds.backend.arrays import (
     stacked_eigh,
 )
 from neucmds.form import Form
-from neucmds.refine.pairwise import moments, second_moments_about
+from neucmds.refine.pairwise import second_moments_about
 
-# Share of the trace of Σ w yyᵀ that is added to its diagonal.
+# Share of the trace of S that is added to its diagonal.
 LEAST_LENGTH = 1e-12
-# Newton steps, at most; some 30 are taken on the secular equation, 13 on a loss.
+# Newton steps, at most; about 30 are taken on the secular equation, 13 on a loss.
 MAX_ITER = 60
 EPS = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
@@ -39,14 +52,14 @@ class NewObjects:
     Parameters
     ----------
     sq_dissimilarity : array of shape (m, n)
-        g(d), which is d² where κ is zero; finite.
+        g(d) of the form, which is d² where κ is zero; finite.
     counts : array of shape (m, n) or None
-        How much each counts; None: all alike.
+        How much each dissimilarity counts; None: all alike.
     x : array of shape (n, k) or (m, n, k)
-        Coordinates of the fitted objects; in three dimensions each new object has its own.
+        Coordinates of the fitted objects; with three axes, each new object has its own.
     form : Form
     products : array or None
-        `moments` of x, where all new objects share them.
+        `moments` of x if all new objects share x, else None.
     """
 
     sq_dissimilarity: Array
@@ -55,26 +68,19 @@ class NewObjects:
     form: Form
     products: Array | None = None
 
-    @classmethod
-    def sharing(
-        cls, sq: Array, counts: Array | None, x: Array, form: Form
-    ) -> NewObjects:
-        """Compare all new objects with the same fitted ones."""
-        return cls(sq, counts, x, form, moments(x))
-
-    def take(self, which: Array) -> NewObjects:
-        """Return some of these objects, different ones."""
+    def take(self, numbers: Array) -> NewObjects:
+        """Return some of these objects, by ascending numbers."""
         xp = namespace(self.x)
-        if which.shape[0] == self.sq_dissimilarity.shape[0]:
+        if numbers.shape[0] == self.sq_dissimilarity.shape[0]:
             return self
         part = replace(
             self,
-            sq_dissimilarity=xp.take(self.sq_dissimilarity, which, axis=0),
+            sq_dissimilarity=xp.take(self.sq_dissimilarity, numbers, axis=0),
         )
         if self.counts is not None:
-            part = replace(part, counts=xp.take(self.counts, which, axis=0))
+            part = replace(part, counts=xp.take(self.counts, numbers, axis=0))
         if self.products is None:
-            part = replace(part, x=xp.take(self.x, which, axis=0))
+            part = replace(part, x=xp.take(self.x, numbers, axis=0))
         return part
 
     def counted(self, values: Array) -> Array:
@@ -84,7 +90,7 @@ class NewObjects:
         return self.counts * values
 
     def fitted_at(self, columns: Array) -> Array:
-        """Return x_j of one column j for each new object."""
+        """Return x_j for each new object, with j its entry of `columns`."""
         if self.products is not None:
             return namespace(self.x).take(self.x, columns, axis=0)
         return self.x[
@@ -92,29 +98,30 @@ class NewObjects:
         ]
 
     def sums(self, w: Array) -> Array:
-        """Σ_j w_ij x_j for every row of weights."""
+        """Return Σ_j w_ij x_j for every new object i."""
         if self.products is not None:
             return w @ self.x
         return (w[:, None, :] @ self.x)[:, 0, :]
 
     def inner(self, v: Array) -> Array:
-        """Return v_i · x_j for every row v_i."""
+        """Return v_i · x_j for every new object i and fitted object j."""
         if self.products is not None:
             return v @ namespace(v).matrix_transpose(self.x)
         return (self.x @ v[:, :, None])[:, :, 0]
 
     def d_hat(self, v: Array) -> Array:
-        """D̂ of new objects at v."""
+        """Return D̂ (m, n) of new objects at v."""
         if self.products is not None:
             return self.form.sq(v, self.x)
         return self.form.paired_sq(self.x, v[:, None, :])
 
     def second_moments(self, v: Array, w: Array) -> Array:
-        """Σ_j w_ij (v_i − x_j)(v_i − x_j)ᵀ for every new object i."""
+        """Return Σ_j w_ij (v_i − x_j)(v_i − x_j)ᵀ for every new object i."""
         if self.products is not None:
             return second_moments_about(v, w @ self.products)
-        gaps = self.x - v[:, None, :]
-        return namespace(gaps).matrix_transpose(gaps * w[:, :, None]) @ gaps
+        differences = self.x - v[:, None, :]
+        weighted = differences * w[:, :, None]
+        return namespace(weighted).matrix_transpose(weighted) @ differences
 
 
 def least_squares(
@@ -126,71 +133,76 @@ def least_squares(
     farthest: float = 0.0,
     negatives_only: bool = False,
 ) -> Array:
-    """Return coordinates of new objects by their own weights w.
+    """Return the coordinates of new objects, each by its own weights.
 
     Parameters
     ----------
     new : NewObjects
     w : array of shape (m, n)
+        Weights, which need not add up to one.
     ridge : array of shape (k,), optional
-        r, of weights that are all alike.
-    shrinkage, farthest, negatives_only
-        As of `shrunk_minimum`; with `negatives_only` other coordinates are not held.
+        n·r, where n is the effective number of dissimilarities of an object.
+    shrinkage, farthest
+        As for `shrunk_minimum`.
+    negatives_only : bool, default=False
+        Whether negative coordinates alone are shrunk.
     """
-    d = new.sq_dissimilarity
+    sq_d = new.sq_dissimilarity
     signs = new.form.signs
-    xp = namespace(d)
+    xp = namespace(sq_d)
     rows = index_like(np.arange(w.shape[0]), w)
-    # Relative to the object of the largest weight, which then adds nothing to the sums: the weights
-    # of all others may be 1e-20 of it.
-    first = xp.argmax(w, axis=1)
-    origin = new.fitted_at(first)
+    # Sums are taken from the fitted object of the largest weight, to which this object adds
+    # nothing then: the weights of all others may be 1e-20 of it.
+    heaviest = xp.argmax(w, axis=1)
+    origin = new.fitted_at(heaviest)
     w = w / xp.clip(xp.sum(w, axis=1, keepdims=True), min=TINY)
     others = xp.asarray(w, copy=True)
-    others[rows, first] = 0.0
+    others[rows, heaviest] = 0.0
     mean = new.sums(others) - xp.sum(others, axis=1, keepdims=True) * origin
     second = (
         new.second_moments(origin, others)
         - mean[:, :, None] * mean[:, None, :]
     )
-    # c_j = y_jᵀAy_j − D_j, with y_j from the mean
+    # b_j = y_jᵀAy_j − D_j with y_j = x_j − center; y_j of the heaviest object is −mean.
     center = origin + mean
-    c = (new.x * new.x) @ signs - d
-    c -= 2 * new.inner(center * signs)
-    c += ((center * center) @ signs)[:, None]
-    c[rows, first] = (mean * mean) @ signs - d[rows, first]
-    weighted = w * c
-    level = xp.sum(weighted, axis=1)
-    squares = xp.vecdot(weighted, c)
-    weighted[rows, first] = 0.0
+    b = (new.x * new.x) @ signs - sq_d
+    b -= 2 * new.inner(center * signs)
+    b += ((center * center) @ signs)[:, None]
+    b[rows, heaviest] = (mean * mean) @ signs - sq_d[rows, heaviest]
+    weighted = w * b
+    b_mean = xp.sum(weighted, axis=1)
+    b_sq_mean = xp.vecdot(weighted, b)
+    # Σ w_j b_j y_j, by way of the same sum with differences from the origin.
+    weighted[rows, heaviest] = 0.0
     from_origin = (
         new.sums(weighted) - xp.sum(weighted, axis=1, keepdims=True) * origin
     )
-    pull = from_origin - level[:, None] * mean
+    pull = from_origin - b_mean[:, None] * mean
+    # As many equal weights would have the same Σw².
     count = 1 / xp.clip(xp.vecdot(w, w), min=TINY)
     if ridge is not None:
-        second += _eye_like(second) * ridge / count[:, None, None]
-    # The rounding of differences of the sums.
+        second += eye_like(second) * ridge / count[:, None, None]
+    # Rounding error of the differences of sums in `second`.
     sq_lengths = xp.sum(new.x * new.x, axis=-1)
     rounding = xp.clip(EPS * xp.sum(others * sq_lengths, axis=1), min=TINY)
     to_v, m = _both_diagonal(second, signs, rounding)
     p = -(pull[:, None, :] @ to_v)[:, 0, :]
-    held = m
+    shrunk = m
     if negatives_only:
-        held = xp.clip(m, max=0.0)
+        shrunk = xp.clip(m, max=0.0)
     z = shrunk_minimum(
         p,
-        -level,
+        -b_mean,
         m,
-        held=held,
-        squares=squares,
-        mean=xp.vecdot(w, d),
+        shrunk=shrunk,
+        constant=b_sq_mean,
+        mean=xp.vecdot(w, sq_d),
         count=count,
         shrinkage=shrinkage,
         farthest=farthest,
     )
-    back = xp.matrix_transpose(to_v) * signs
-    return center + (z[:, None, :] @ back)[:, 0, :]
+    to_x = xp.matrix_transpose(to_v) * signs
+    return center + (z[:, None, :] @ to_x)[:, 0, :]
 
 
 def shrunk_minimum(
@@ -198,8 +210,8 @@ def shrunk_minimum(
     t: Array,
     m: Array,
     *,
-    held: Array,
-    squares: Array,
+    shrunk: Array,
+    constant: Array,
     mean: Array,
     count: Array,
     shrinkage: float,
@@ -210,12 +222,13 @@ def shrunk_minimum(
     Parameters
     ----------
     p, t, m
-        As of `secular_minimum`.
-    held : array like m
-        m of the coordinates that are shrunk, and 0 for others.
-    squares, mean, count : array of shape (rows,)
-        Plus `squares` the objective is the mean of squared residuals; `mean` and `count` are of
-        the squared dissimilarities of each object.
+        As for `secular_minimum`.
+    shrunk : array like m
+        m of the coordinates that are shrunk, and 0 for the others.
+    constant : array of shape (rows,)
+        What the objective leaves out of the weighted mean of squared residuals.
+    mean, count : array of shape (rows,)
+        Mean of the squared dissimilarities of each object, and how many there are.
     shrinkage : float
         g: adds g·σ²·x_a²/s_a to the sum of squares, with s_a the variance of column a among the
         fitted objects and σ² the residual variance of a first placement without it: a column
@@ -229,36 +242,44 @@ def shrunk_minimum(
         return z
     xp = namespace(z)
     c = xp.sum(m * z * z, axis=1)
-    least = 4 * xp.sum((z + p) * z, axis=1) + c * (c - 2 * t)
-    left = xp.clip(squares + least, min=0.0)
-    noise = shrinkage * left / xp.clip(count - k - 1, min=1.0)
-    # Objects far outside have noise of their own scale.
+    # 4|z|² + 4p·z − 2tc + c²
+    objective = 4 * xp.sum((z + p) * z, axis=1) + c * (c - 2 * t)
+    sq_residuals = xp.clip(constant + objective, min=0.0)
+    # g·σ²/count: `count` residuals less k + 1 degrees of freedom.
+    noise = shrinkage * sq_residuals / xp.clip(count - k - 1, min=1.0)
+    # Objects far outside have noise of their own scale, which does not count.
     noise = noise * (farthest / xp.clip(mean, min=max(farthest, TINY))) ** 2
-    longer = 1 + 0.25 * noise[:, None] * held**2
-    root = xp.sqrt(longer)
-    return secular_minimum(p / root, t, m / longer, start=e)[0] / root
+    # 4(1 + ¼ noise m²) z² in place of 4z²: substituted, it is the same problem again.
+    stretch = 1 + 0.25 * noise[:, None] * shrunk**2
+    root = xp.sqrt(stretch)
+    return secular_minimum(p / root, t, m / stretch, start=e)[0] / root
 
 
 def _both_diagonal(
-    second: Array, signs: Array, least: Array
+    second: Array, signs: Array, rounding: Array
 ) -> tuple[Array, Array]:
-    """Return W with WᵀSW = I and WᵀAW diagonal, and that diagonal."""
+    """Return W with WᵀSW = I and WᵀAW = Diag(m), and m, for every matrix S of `second`.
+
+    S, which is overwritten, is kept positive definite by a small ridge.
+    """
     xp = namespace(second)
     trace = xp.sum(xp.linalg.diagonal(second), axis=1)
-    ridge = xp.maximum(LEAST_LENGTH * trace, least) + TINY
-    second += ridge[:, None, None] * _eye_like(second)
+    ridge = xp.maximum(LEAST_LENGTH * trace, rounding) + TINY
+    second += ridge[:, None, None] * eye_like(second)
     factors = stacked_cholesky(second)
+    # root S rootᵀ = I
     if factors is not None and not bool(xp.any(factors[1])):
         root = xp.linalg.inv(factors[0])
     else:
-        lengths, axes = stacked_eigh(second)
-        lengths = xp.maximum(lengths, ridge[:, None])
-        root = xp.matrix_transpose(axes) / xp.sqrt(lengths)[:, :, None]
+        values, axes = stacked_eigh(second)
+        values = xp.maximum(values, ridge[:, None])
+        root = xp.matrix_transpose(axes) / xp.sqrt(values)[:, :, None]
     m, rotation = stacked_eigh((root * signs) @ xp.matrix_transpose(root))
     return xp.matrix_transpose(root) @ rotation, m
 
 
-def _eye_like(matrices: Array) -> Array:
+def eye_like(matrices: Array) -> Array:
+    """Return the unit matrix of the size of each matrix in a stack."""
     xp = namespace(matrices)
     return xp.eye(
         int(matrices.shape[-1]), dtype=matrices.dtype, device=device(matrices)
@@ -270,33 +291,35 @@ def secular_minimum(
 ) -> tuple[Array, Array]:
     """Minimise 4|z|² + 4p·z − 2tc + c² with c = Σ_a m_a z_a², for every row of p and entry of t.
 
-    This is a quadratic and a convex function of another, hence z = −p/(2 − e·m) where e = t − c
-    solves a monotone equation on the interval of 2 − e·m > 0. Newton's method, kept within a
-    bracket, on h(e) = t − Σ m p²/(2 − em)² − e: it falls by 1 or more wherever e rises by 1, so
-    the root is between 0 and h(0).
+    Where the gradient is zero, z_a = −p_a/(2 − e·m_a) with e = t − c. At the minimum 2 − e·m_a > 0
+    for all a, and on that interval e is the only root of
+
+        h(e) = t − Σ_a m_a p_a²/(2 − e·m_a)² − e        h′(e) ≤ −1
+
+    which is between 0 and h(0). It is found by Newton steps that are kept within a bracket.
 
     p is (rows, k), t (rows,), m (rows, k) or (1, k); `start` is a guess of e. Returns z and e.
     """
     xp = namespace(p)
     if p.shape[1] == 0:
         return p, t
-    pull = m * p * p
-    # The interval on which 2 − e·m > 0 for every m, a hair within.
+    mp_sq = m * p * p
+    # The poles next to 0, where 2 − e·m = 0 for the extreme m; a hair within.
     pole = 2 * (1 - LEAST_LENGTH)
     lowest = pole / xp.clip(xp.min(m, axis=1), max=-TINY)
     highest = pole / xp.clip(xp.max(m, axis=1), min=TINY)
 
     def at(e: Array) -> tuple[Array, Array, Array]:
-        """Return h(e), −h′(e), and the size of what h(e) is a difference of."""
+        """Return h(e), −h′(e), and the sum of the magnitudes that h(e) is a difference of."""
         r = 1 / (2 - e[:, None] * m)
-        sq = r * r
-        value = t - xp.vecdot(pull, sq) - e
-        fall = 1 + 2 * xp.vecdot(m * pull, sq * r)
-        return value, fall, xp.abs(t) + xp.vecdot(xp.abs(pull), sq)
+        r_sq = r * r
+        h = t - xp.vecdot(mp_sq, r_sq) - e
+        fall = 1 + 2 * xp.vecdot(m * mp_sq, r_sq * r)
+        return h, fall, xp.abs(t) + xp.vecdot(xp.abs(mp_sq), r_sq)
 
     e = xp.zeros_like(t)
     h, fall, size = at(e)
-    h0 = h
+    h_0 = h
     low = xp.clip(xp.maximum(h, lowest), max=0.0)
     high = xp.clip(xp.minimum(h, highest), min=0.0)
     if start is not None:
@@ -309,25 +332,25 @@ def secular_minimum(
         moved = xp.where(
             (moved >= low) & (moved <= high), moved, 0.5 * (low + high)
         )
-        # Relative to the step's end and to the pole, not to h(0): a root may be 1e-9 of h(0), or
-        # 1e-9 of itself from the pole.
+        # A step is small beside the new e and its distance from a pole, or beside rounding. Not
+        # beside h(0): a root may be 1e-9 of h(0), or 1e-9 of itself from the pole.
         to_pole = xp.minimum(highest - moved, moved - lowest)
-        near = 1e-9 * xp.minimum(xp.abs(moved), to_pole) + 1e-15 * size / fall
-        done = bool(xp.all(xp.abs(moved - e) <= near))
+        small = 1e-9 * xp.minimum(xp.abs(moved), to_pole) + 1e-15 * size / fall
+        done = bool(xp.all(xp.abs(moved - e) <= small))
         e = moved
         h, fall, size = at(e)
         if done:
             break
     z = -p / (2 - e[:, None] * m)
-    # If p is zero along the extreme m, the root is beyond the pole.
-    short = xp.abs(h) > 1e-6 * xp.abs(h0)
-    if bool(xp.any(short)):
-        z = _lifted(z, xp.where(short, h, xp.zeros_like(h)), m)
+    # If p is zero along the extreme m, h has no root before the pole; z may have any length there.
+    rootless = xp.abs(h) > 1e-6 * xp.abs(h_0)
+    if bool(xp.any(rootless)):
+        z = _lengthened(z, xp.where(rootless, h, xp.zeros_like(h)), m)
     return z, e
 
 
-def _lifted(z: Array, missing: Array, m: Array) -> Array:
-    """Lengthen z along the extreme m until Σmz² has grown by `missing`."""
+def _lengthened(z: Array, missing: Array, m: Array) -> Array:
+    """Lengthen z along the extreme m of the sign of `missing`, until Σ m z² has grown by it."""
     xp = namespace(z)
     columns = index_like(np.arange(z.shape[1]), z)
     for sign, extreme in (

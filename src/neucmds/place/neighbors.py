@@ -27,7 +27,7 @@ from neucmds.form import Form
 Indices = npt.NDArray[np.int64]
 Result = TypeVar("Result")
 
-# Entries of a block: 4 MB in float64, some of which stay in cache.
+# Entries of a block: 4 MB in float64, part of which stays in cache.
 CPU_BLOCK = 4 * CACHED_ELEMENTS
 
 
@@ -52,16 +52,16 @@ def nearest(
     The order is that of D̂ computed from differences, pair by pair: a matrix product finds all
     candidates up to its rounding error, and only these are computed again.
 
-    `own` is the number of the point that each query is, and which is left out. Returns indices and
-    D̂, which may be negative, of shape (m, k).
+    With `own`, query a is point ``own[a]``, which is left out of its neighbours. Returns indices
+    and D̂, which may be negative, both of shape (m, k).
     """
     xp = namespace(points)
     n = int(points.shape[0])
-    weighted = points * asarray_like(form.signs, points)
+    signed = points * asarray_like(form.signs, points)
     # A query's own norm shifts all its D̂ alike and takes no part in the ranking.
-    norms = xp.sum(weighted * points, axis=1)
-    farthest = float(xp.max(xp.sum(points * points, axis=1)))
-    # Worst case of sums of d products, of the norms and of their difference.
+    norms = xp.sum(signed * points, axis=1)
+    sq_farthest = float(xp.max(xp.sum(points * points, axis=1)))
+    # Worst relative error of inner products, of norms and of their difference.
     rounding = 4 * (int(points.shape[1]) + 4) * eps(points.dtype, xp)
     wanted = k
     if own is not None:
@@ -69,21 +69,22 @@ def nearest(
 
     def find(rows: slice) -> tuple[Indices, npt.NDArray[Any]]:
         x = queries[rows, :]
-        ranking = norms[None, :] - 2 * (x @ xp.matrix_transpose(weighted))
-        slack = rounding * (xp.sum(x * x, axis=1) + farthest)
-        at, columns = xp.nonzero(
-            ranking <= (_bound(ranking, wanted) + 2 * slack)[:, None]
-        )
+        ranking = norms[None, :] - 2 * (x @ xp.matrix_transpose(signed))
+        slack = rounding * (xp.sum(x * x, axis=1) + sq_farthest)
+        bound = _bound(ranking, wanted) + 2 * slack
+        # Candidate c: the query in row at[c], and point columns[c].
+        at, columns = xp.nonzero(ranking <= bound[:, None])
         sq = form.paired_sq(
             xp.take(x, at, axis=0), xp.take(points, columns, axis=0)
         )
         at, columns, sq = to_numpy(at), to_numpy(columns), to_numpy(sq)
         if own is not None:
             sq[own[rows][at] == columns] = np.inf
+        # By query, then by D̂, then by index: the first k of every query are its nearest.
         order = np.lexsort((columns, sq, at))
         starts = np.searchsorted(at[order], np.arange(x.shape[0]))
-        first = order[starts[:, None] + np.arange(k)]
-        return columns[first], sq[first]
+        nearest_k = order[starts[:, None] + np.arange(k)]
+        return columns[nearest_k], sq[nearest_k]
 
     if not queries.shape[0]:
         empty = np.empty((0, k))
@@ -100,9 +101,9 @@ def nearest(
 def roughly_nearest(
     form: Form, queries: Array, points: Array, known: Indices, count: int
 ) -> Indices:
-    """Find points (m, count) of least D̂ from every query, without those that are `known`.
+    """Find points (m, count) of least D̂ from every query, without the points `known` to each.
 
-    In single precision: half the time, and it matters little which of two comes last.
+    In single precision: half the time, and rounding can only swap points that are equally near.
     """
     xp = namespace(queries)
     queries = xp.astype(queries, xp.float32, copy=False)
@@ -118,22 +119,22 @@ def roughly_nearest(
 
 
 def sq_ranks(queries: Array, points: Array, signs: Any = 1.0) -> Array:
-    """Return D̂ but for the norm of each query, which shifts all of its D̂ alike."""
+    """Return D̂ without the norm of each query, which shifts all of its D̂ alike."""
     xp = namespace(points)
     norms = xp.sum(points * points * signs, axis=1)
     return norms - 2 * (queries * signs) @ xp.matrix_transpose(points)
 
 
 def _bound(ranking: Array, k: int) -> Array:
-    """Bound the k-th smallest entry of every row by the k-th smallest of the minima of groups.
+    """Bound the k-th smallest entry of every row from above.
 
-    That takes one vectorised pass; a partition of whole rows takes several times as long.
+    The bound is the k-th smallest of the minima of 4k groups. One vectorised pass finds these; a
+    partition of whole rows takes several times as long.
     """
     xp = namespace(ranking)
     m, n = ranking.shape
     size = max(1, n // (4 * k))
-    groups = n // size
-    minima = xp.min(
-        xp.reshape(ranking[:, : groups * size], (m, size, groups)), axis=1
-    )
+    n_groups = n // size
+    groups = xp.reshape(ranking[:, : n_groups * size], (m, size, n_groups))
+    minima = xp.min(groups, axis=1)
     return xp.sort(minima, axis=1)[:, k - 1]

@@ -23,7 +23,7 @@ from neucmds.problem.names import ordered_by_name
 from neucmds.problem.validation import tolerance
 
 Floats = npt.NDArray[np.float64]
-# Largest ratio of a dissimilarity to the size of the fitted coordinates.
+# Largest ratio of a new dissimilarity to the largest fitted coordinate.
 FARTHEST = 1e25
 
 
@@ -71,7 +71,8 @@ def sq_rows(
     """Return dissimilarities (m, n) of new objects on the squared scale, widened if need be.
 
     Raise if they are too large, or negative at a positive weight where the loss does not allow it.
-    `squared` is the scale of `delta`, `first` the number of the first object in messages.
+    `squared` tells whether `delta` is squared, `fitted` are the fitted coordinates, and `first` is
+    the number of the first object in messages.
     """
     if 0 in (*delta.shape, *fitted.shape):
         return delta
@@ -96,10 +97,9 @@ def sq_rows(
             f"new dissimilarities are too large to be placed: the largest is {largest:.2g}; they "
             "must be on the scale of the fit."
         )
-    # Fourth powers are taken.
-    if not all(
-        2.0**-24 < size < 2.0**24 for size in (length, distance) if size > 0
-    ):
+    # Placement takes fourth powers, which leave the range of float32 beyond 2^±24.
+    sizes = (length, distance)
+    if not all(2.0**-24 < size < 2.0**24 for size in sizes if size > 0):
         delta = xp.astype(delta, xp.float64, copy=False)
     return delta if squared else xp.square(delta)
 
@@ -113,12 +113,12 @@ def _without_negative(
 ) -> Array:
     """Replace negative dissimilarities by zero if they are rounding, or have no weight."""
     xp = namespace(sq_new)
-    # An object that was fitted is at zero from itself, but for rounding.
-    below = sq_new < -tolerance(largest, eps(sq_new.dtype, xp))
+    # A fitted object passed again is at zero from itself, up to rounding.
+    refused = sq_new < -tolerance(largest, eps(sq_new.dtype, xp))
     if weights is not None:
-        below = below & (asarray_like(weights, sq_new) > 0)
-    if bool(xp.any(below)):
-        i, j = np.argwhere(to_numpy(below))[0].tolist()
+        refused = refused & (asarray_like(weights, sq_new) > 0)
+    if bool(xp.any(refused)):
+        i, j = np.argwhere(to_numpy(refused))[0].tolist()
         raise InputError(
             f"{option('loss', loss)} needs D ≥ 0, and the dissimilarity of new object {first + i} "
             f"to fitted object {j} is {float(sq_new[i, j]):.4g}; repair it, or give it weight 0."
@@ -133,7 +133,7 @@ def checked_weights(
     labels: Sequence[str] | None = None,
     known: npt.NDArray[np.bool_] | None = None,
 ) -> Floats:
-    """Return weights (m, n) of the dissimilarities of new objects, at most 1 in every row.
+    """Return weights (m, n) of the dissimilarities of new objects; the largest of a row is 1.
 
     Named columns are matched with `labels`; dissimilarities that are not `known` get weight zero.
     """
@@ -158,6 +158,6 @@ def checked_weights(
             f"row {row} of {option('weights')} has {int(counted[row])} positive weights of known "
             f"dissimilarities; {k} coordinates need {k + 1}."
         )
-    # Only ratios count.
-    shares: Floats = w / w.max(axis=1, keepdims=True)
-    return shares
+    # Only ratios within a row count.
+    ratios: Floats = w / w.max(axis=1, keepdims=True)
+    return ratios

@@ -8,7 +8,6 @@ import numpy as np
 
 from neucmds.backend.arrays import (
     Array,
-    device,
     index_like,
     namespace,
     solve_definite,
@@ -19,12 +18,13 @@ from neucmds.place.least_squares import (
     MAX_ITER,
     TINY,
     NewObjects,
+    eye_like,
     least_squares,
 )
 from neucmds.refine.losses import PairLoss
 
-# An object has arrived when a step promises to gain less than this share of its loss; and the share
-# of its mean curvature that is added to all directions.
+# An object has arrived when a step promises to gain less than this share of its loss. The same
+# number is the least damping, in units of the mean eigenvalue of the Hessian.
 TOL = 1e-9
 
 
@@ -32,25 +32,26 @@ def descended(
     new: NewObjects, loss: PairLoss, start: Array | None = None
 ) -> Array:
     """Return the coordinates at which descents from the best of several starts end."""
-    d = new.sq_dissimilarity
-    xp = namespace(d)
-    # The rule of the squared loss has one minimum.
-    starts = [_nearest(new), least_squares(new, new.counted(xp.ones_like(d)))]
+    sq_d = new.sq_dissimilarity
+    xp = namespace(sq_d)
+    # The squared loss has a closed form.
+    squared_minimum = least_squares(new, new.counted(xp.ones_like(sq_d)))
+    starts = [_nearest(new), squared_minimum]
     if start is not None:
         starts.append(start)
     values = xp.stack([loss_values(new, loss, x) for x in starts])
-    each = index_like(np.arange(d.shape[0]), d)
+    each = index_like(np.arange(sq_d.shape[0]), sq_d)
     best = (xp.argmin(values, axis=0), each)
     return descend(new, loss, xp.stack(starts)[best])
 
 
 def _nearest(new: NewObjects) -> Array:
     """Return where the nearest fitted object of each new one is."""
-    d = new.sq_dissimilarity
-    xp = namespace(d)
+    sq_d = new.sq_dissimilarity
+    xp = namespace(sq_d)
     if new.counts is not None:
-        d = xp.where(new.counts > 0, d, xp.full_like(d, np.inf))
-    return new.fitted_at(xp.argmin(d, axis=1))
+        sq_d = xp.where(new.counts > 0, sq_d, xp.full_like(sq_d, np.inf))
+    return new.fitted_at(xp.argmin(sq_d, axis=1))
 
 
 def loss_values(new: NewObjects, loss: PairLoss, x: Array) -> Array:
@@ -62,10 +63,14 @@ def loss_values(new: NewObjects, loss: PairLoss, x: Array) -> Array:
 def newton_model(
     new: NewObjects, loss: PairLoss, x: Array
 ) -> tuple[Array, Array]:
-    """Gradient g and Hessian of half the loss of every object.
+    """Return the gradient (m, k) and the Hessian (m, k, k) of the loss of every new object at x.
 
-    g = 4A[(Σc)x − cY] with c = u q q′, and the Hessian is 8 A[Σ w (x − y)(x − y)ᵀ]A + 4(Σc)A
-    with w = u(q′² + q q″).
+    The loss is Σ_j u_j q_j². With A = Diag(signs), y_j the fitted object j, and q′ = dq/dD̂:
+
+        gradient = 4 A Σ_j c_j (x − y_j)                                c_j = u_j q_j q_j′
+        Hessian  = 8 A [Σ_j w_j (x − y_j)(x − y_j)ᵀ] A + 4 (Σ_j c_j) A  w_j = u_j (q_j′² + q_j q_j″)
+
+    `bend` is 1 + q q″/q′².
     """
     xp = namespace(x)
     signs = new.form.signs
@@ -79,48 +84,48 @@ def newton_model(
     w = counted * slope
     if bend is not None:
         w = w * bend
-    pull = xp.sum(c, axis=1)[:, None]
+    c_sum = xp.sum(c, axis=1)[:, None]
     hessian = 8 * new.second_moments(x, w) * (signs[:, None] * signs[None, :])
-    bilinear = (
-        xp.eye(int(signs.shape[0]), dtype=xp.float64, device=device(x)) * signs
-    )
-    hessian += (4 * pull)[:, :, None] * bilinear
-    return 4 * signs * (pull * x - new.sums(c)), hessian
+    hessian += (4 * c_sum)[:, :, None] * (eye_like(hessian) * signs)
+    return 4 * signs * (c_sum * x - new.sums(c)), hessian
 
 
 def _upwards(hessian: Array) -> Array:
-    """Change the sign of negative eigenvalues, found by Cholesky factors first."""
+    """Make the negative eigenvalues positive; Cholesky factors tell which Hessians have some."""
     xp = namespace(hessian)
-    bent: Any = slice(None)
+    indefinite: Any = slice(None)
     factors = stacked_cholesky(hessian)
     if factors is not None:
-        bent = xp.nonzero(factors[1])[0]
-        if not int(bent.shape[0]):
+        _, failed = factors
+        indefinite = xp.nonzero(failed)[0]
+        if not int(indefinite.shape[0]):
             return hessian
-    curvatures, axes = stacked_eigh(hessian[bent])
-    hessian[bent] = (
-        axes * xp.abs(curvatures)[:, None, :]
-    ) @ xp.matrix_transpose(axes)
+    values, axes = stacked_eigh(hessian[indefinite])
+    scaled = axes * xp.abs(values)[:, None, :]
+    hessian[indefinite] = scaled @ xp.matrix_transpose(axes)
     return hessian
 
 
 def _newton_step(
     gradient: Array, hessian: Array, damping: Array
 ) -> tuple[Array, Array]:
-    """Return the steps of damped Hessians, which are overwritten, and their promised gain."""
+    """Return the steps of damped Hessians, which are overwritten, and the gain that they promise.
+
+    Damping is in units of the mean eigenvalue; the step s promises −½ gradient·s.
+    """
     xp = namespace(damping)
     k = int(gradient.shape[1])
-    mean = xp.clip(xp.sum(xp.linalg.diagonal(hessian), axis=1) / k, min=TINY)
-    eye = xp.eye(k, dtype=hessian.dtype, device=device(hessian))
-    hessian += (damping * mean)[:, None, None] * eye
+    trace = xp.sum(xp.linalg.diagonal(hessian), axis=1)
+    mean = xp.clip(trace / k, min=TINY)
+    hessian += (damping * mean)[:, None, None] * eye_like(hessian)
     step = solve_definite(hessian, -gradient)
     return step, -0.5 * xp.vecdot(gradient, step)
 
 
 def descend(new: NewObjects, loss: PairLoss, x: Array) -> Array:
-    """Damped Newton steps on all objects at once, until these promise no gain.
+    """Take damped Newton steps with all objects at once, until the steps promise no gain.
 
-    Not the gain itself, which rounding hides next to the minimum.
+    What is gained is no measure: next to the minimum rounding hides it.
     """
     xp = namespace(x)
     value = loss_values(new, loss, x)
@@ -138,10 +143,11 @@ def descend(new: NewObjects, loss: PairLoss, x: Array) -> Array:
         reached = loss_values(new.take(left), loss, trial)
         better = reached < before
         arrived = promised <= TOL * before
-        change = xp.where(
+        # Damping falls after a step that lowered the loss, and rises after one that did not.
+        factor = xp.where(
             better, xp.full_like(before, 0.2), xp.full_like(before, 8.0)
         )
-        damping[left] = damping[left] * change
+        damping[left] = damping[left] * factor
         x[left] = xp.where(better[:, None], trial, start)
         value[left] = xp.where(better, reached, before)
         moved = left[better & ~arrived]
@@ -149,8 +155,8 @@ def descend(new: NewObjects, loss: PairLoss, x: Array) -> Array:
         if not int(left.shape[0]):
             break
         if int(moved.shape[0]):
-            gradient[moved], bent = newton_model(
+            gradient[moved], moved_hessian = newton_model(
                 new.take(moved), loss, x[moved]
             )
-            hessian[moved] = _upwards(bent)
+            hessian[moved] = _upwards(moved_hessian)
     return x

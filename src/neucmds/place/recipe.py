@@ -6,8 +6,9 @@ object. The rule here
 - takes least squares on the object's own dissimilarities;
 - fits the misfit E = D − D̂ among landmarks by b_i + b_j, and may subtract b_j from dissimilarities
   to landmark j;
-- adds a ridge: a coordinate of length² s among L landmarks has variance s/L, and with noise σ² in
-  each dissimilarity it is known to σ²/4s, so the ridge is g·(σ²/4)·(L/s).
+- adds a ridge: a coordinate whose squares sum to s over L landmarks has variance s/L, and noise of
+  variance σ² in each squared dissimilarity makes it uncertain by σ²/(4s), so the ridge is
+  g·(σ²/4)·(L/s) with a factor g to choose.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ Fit = Callable[[Floats, NComponents, str], Any]
 
 PLACEMENTS = ("auto", "least_squares", "linear")
 
-# Ridges tried; the first is used if nothing can be held out.
+# Factors g that are tried; the first is used if nothing can be held out.
 RIDGES = (0.1, 0.0, 0.3, 1.0, 3.0)
 # Folds of landmarks that are held out.
 FOLDS = 5
-# Share of the STRESS of held-out landmarks that one negative fewer must gain.
+# Share of the held-out STRESS that another number of negative coordinates must gain.
 GAIN = 0.02
-# Landmarks that take part: five eigensolves of 1200 objects are about 2 s.
+# Landmarks that take part: 5 folds of 1200 fitted ones take about 2 s.
 MOST_VALIDATED = 1500
 
 
@@ -68,11 +69,11 @@ def least_squares_rule(
     offsets = np.zeros(n)
     if recipe.subtract_misfit:
         offsets = misfit(errors)
-    # n²/2 dissimilarities were fitted by nk numbers
+    # n²/2 dissimilarities were fitted by nk numbers: the share 1 − 2k/n of the noise is left.
     freedom = max(1 - 2 * k / n, 0.05)
     noise = float(np.mean((errors - offsets[None, :]) ** 2)) / freedom
-    lengths = np.maximum(np.sum(x * x, axis=0), np.finfo(np.float64).tiny)
-    ridge = recipe.ridge * (noise / 4) * (n / lengths)
+    sq_lengths = np.maximum(np.sum(x * x, axis=0), np.finfo(np.float64).tiny)
+    ridge = recipe.ridge * (noise / 4) * (n / sq_lengths)
     return LossPlacement(
         embedding.coordinates,
         embedding.form,
@@ -108,37 +109,36 @@ def cross_validated(
     rng: np.random.RandomState,
     fit: Fit,
 ) -> Recipe:
-    """Choose the recipe of least STRESS among landmarks held out, pairs of one fold together."""
+    """Choose the recipe of least STRESS over pairs of landmarks that are held out together."""
     order = rng.permutation(len(sq_dissimilarity))[:MOST_VALIDATED]
-    d = sq_dissimilarity[np.ix_(order, order)]
-    total = int(np.sum(n_components))
-    held_out = min(order.size // FOLDS, order.size - total - 2)
-    if held_out < 4:
+    sq_d = sq_dissimilarity[np.ix_(order, order)]
+    k = int(np.sum(n_components))
+    fold_size = min(order.size // FOLDS, order.size - k - 2)
+    if fold_size < 4:
         return _recipes(n_components, method)[0]
-    folds = np.arange(FOLDS * held_out).reshape(FOLDS, held_out)
+    folds = np.arange(FOLDS * fold_size).reshape(FOLDS, fold_size)
 
-    def error_of(negatives: int) -> float:
-        recipes = _recipes((total - negatives, negatives), method)
-        return float(
-            np.min(_held_out_stress(d, folds[0], recipes, method, fit))
-        )
+    def least_stress(negatives: int) -> float:
+        recipes = _recipes((k - negatives, negatives), method)
+        stress = _held_out_stress(sq_d, folds[0], recipes, method, fit)
+        return float(np.min(stress))
 
     if isinstance(n_components, int) and method in ("neuc", "refined"):
-        # Few objects have a wider spectrum than many, and keep too many negatives then.
-        first = fit(d, total, method).signature[1]
-        negatives = best_negatives(error_of, first, first, gain=GAIN)
-        if negatives != first:
-            n_components = (total - negatives, negatives)
+        # The spectrum of few objects is wider than that of many, and has too many negatives.
+        usual = fit(sq_d, k, method).signature[1]
+        negatives = best_negatives(least_stress, usual, usual, gain=GAIN)
+        if negatives != usual:
+            n_components = (k - negatives, negatives)
     recipes = _recipes(n_components, method)
     stress = sum(
-        _held_out_stress(d, held, recipes, method, fit) for held in folds
+        _held_out_stress(sq_d, fold, recipes, method, fit) for fold in folds
     )
     return recipes[int(np.argmin(stress))]
 
 
 def _recipes(n_components: NComponents, method: str) -> list[Recipe]:
-    """All recipes of a signature; the first is used if nothing can be held out."""
-    # The misfit of refined landmarks is noise.
+    """Return all recipes of a signature; the first is used if nothing can be held out."""
+    # "refined" leaves no systematic misfit.
     subtracted = (False, True) if method == "refined" else (True, False)
     return [
         Recipe(g, subtract, n_components)
@@ -148,21 +148,25 @@ def _recipes(n_components: NComponents, method: str) -> list[Recipe]:
 
 
 def _held_out_stress(
-    d: Floats,
-    held: npt.NDArray[np.intp],
+    sq_d: Floats,
+    fold: npt.NDArray[np.intp],
     recipes: list[Recipe],
     method: str,
     fit: Fit,
 ) -> Floats:
-    """Fit the other landmarks; return the STRESS of pairs held out by recipes of one signature."""
-    kept = np.setdiff1d(np.arange(len(d)), held)
-    among_kept = d[np.ix_(kept, kept)]
-    fitted = fit(among_kept, recipes[0].n_components, method)
+    """Return the STRESS of pairs in a fold, placed by each recipe of one signature.
+
+    The landmarks outside of the fold are fitted.
+    """
+    others = np.setdiff1d(np.arange(len(sq_d)), fold)
+    among_others = sq_d[np.ix_(others, others)]
+    among_fold = sq_d[np.ix_(fold, fold)]
+    to_others = sq_d[np.ix_(fold, others)]
+    embedding = fit(among_others, recipes[0].n_components, method)
     stress = []
     for recipe in recipes:
-        placed = least_squares_rule(among_kept, fitted, recipe).place(
-            d[np.ix_(held, kept)]
-        )
-        errors = fitted.form.residuals(placed, placed, d[np.ix_(held, held)])
+        rule = least_squares_rule(among_others, embedding, recipe)
+        placed = rule.place(to_others)
+        errors = embedding.form.residuals(placed, placed, among_fold)
         stress.append(float(np.sum(errors**2)))
     return np.asarray(stress)

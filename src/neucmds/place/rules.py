@@ -32,7 +32,8 @@ from neucmds.refine.pairwise import moments
 
 Floats = npt.NDArray[np.float64]
 
-# On held-out objects of 46 cases 0.1 costs nothing, 1 costs 0.9 % and 3 costs 4.3 % of error.
+# Ridge of a coordinate in units of the noise of an object, g of `shrunk_minimum`. The error of
+# held-out objects in 46 cases does not rise by 0.1, by 0.9 % with 1, and by 4.3 % with 3.
 SHRINKAGE = 0.1
 SQUARED = PairLoss("squared")
 
@@ -46,7 +47,8 @@ class LinearPlacement:
     mean : array of shape (n,)
         Column means of D.
     projector : array of shape (n, k)
-        ``U_W Λ_W⁻¹`` times the map from U_W to coordinates; its columns are centered.
+        C · U_W · Λ_W⁻¹ · V√|μ|: kept eigenvectors U_W and eigenvalues Λ_W of B, and the map V√|μ|
+        from U_W to coordinates; its columns are centered.
     """
 
     mean: Array
@@ -56,9 +58,9 @@ class LinearPlacement:
         self,
         sq_dissimilarity: Array,
         weights: Array | None = None,
-        own: Array | None = None,
+        partners: Array | None = None,
     ) -> Array:
-        """−½(δ − mean) · C · U_W · Λ_W⁻¹ · V√|μ|."""
+        """Return −½ (D − mean) · projector, with D the squared dissimilarities of new objects."""
         if weights is not None:
             raise InputError(
                 f"{option('weights')} does not go with triangulation; fit by "
@@ -83,10 +85,10 @@ class LinearPlacement:
 
 @dataclass(frozen=True)
 class LossPlacement:
-    """Minimise Σ_j u_j q(D̂_j)² over the position x of each new object.
+    """Minimise Σ_j u_j q(D̂_j)² over the position x of each new object, with weights u_j.
 
-    The squared and the relative loss are least squares, the latter with weights 1/D², and have
-    closed forms; by the distance loss an object descends from the better of two starts.
+    The squared and the relative loss are weighted least squares in D̂ and have closed forms; by the
+    distance loss an object descends from the better of two starts.
 
     Parameters
     ----------
@@ -95,10 +97,10 @@ class LossPlacement:
     form : Form
     loss : PairLoss
     shrinkage : float, default=0
-        Ridge of each coordinate in units of the noise of the new object, as of `shrunk_minimum`;
+        Ridge of each coordinate in units of the noise of the new object, as for `shrunk_minimum`;
         for "relative" of negative coordinates alone, whose noise makes far objects near.
     offsets : array of shape (n,), optional
-        Mean excess of the dissimilarities to each fitted object over their model.
+        Mean of D − D̂ of each fitted object, subtracted from dissimilarities to it.
     ridge : array of shape (k,), optional
         Ridge of each coordinate, independent of the noise.
     """
@@ -114,7 +116,7 @@ class LossPlacement:
         self,
         sq_dissimilarity: Array,
         weights: Array | None = None,
-        own: Array | None = None,
+        partners: Array | None = None,
     ) -> Array:
         """Return coordinates (m, k) of m objects, with the library and on the device of the rows.
 
@@ -124,17 +126,21 @@ class LossPlacement:
             NaN where a dissimilarity is not known.
         weights : array of shape (m, n), optional
             How much each dissimilarity counts; only ratios within a row matter.
-        own : array of shape (m, n), optional
+        partners : array of shape (m, n), optional
             Number of the fitted object of each dissimilarity; by default all, in order.
         """
         xp = namespace(sq_dissimilarity)
-        if self.loss.name == "squared" and weights is None and own is None:
-            # A sum that is NaN shows gaps, or an overflow.
+        if (
+            self.loss.name == "squared"
+            and weights is None
+            and partners is None
+        ):
+            # A sum that is NaN shows gaps, or an overflow; looking at all entries takes longer.
             total = xp.sum(sq_dissimilarity, axis=1, dtype=xp.float64)
-            gaps = bool(xp.any(xp.isnan(total))) and bool(
+            has_gaps = bool(xp.any(xp.isnan(total))) and bool(
                 xp.any(xp.isnan(sq_dissimilarity))
             )
-            if not gaps:
+            if not has_gaps:
                 placed = self._place_alike(sq_dissimilarity, total)
                 return xp.astype(placed, sq_dissimilarity.dtype, copy=False)
         m, n = (int(size) for size in sq_dissimilarity.shape)
@@ -150,49 +156,52 @@ class LossPlacement:
         )
         form = replace(self.form, signs=signs)
         products = None
-        width = n * k  # every object has a copy of its own fitted ones
-        if own is None:
+        width = (
+            n * k
+        )  # every new object has a copy of its partners' coordinates
+        if partners is None:
             products = moments(x)
             width = n
 
         def place_rows(rows: slice) -> Array:
-            d = xp.astype(sq_dissimilarity[rows, :], xp.float64, copy=False)
+            sq_d = xp.astype(sq_dissimilarity[rows, :], xp.float64, copy=False)
             counts = None
             if weights is not None:
-                counts = asarray_like(weights[rows], d)
-            missing = xp.isnan(d)
+                counts = asarray_like(weights[rows], sq_d)
+            missing = xp.isnan(sq_d)
             if bool(xp.any(missing)):
                 known = xp.astype(~missing, xp.float64)
                 counts = known if counts is None else counts * known
-                d = xp.where(missing, xp.zeros_like(d), d)
+                sq_d = xp.where(missing, xp.zeros_like(sq_d), sq_d)
             if self.offsets is not None:
-                d = d - asarray_like(self.offsets, d)
-            if own is None:
-                return self._place_block(
-                    NewObjects(d, counts, x, form, products)
-                )
-            ids = own[rows, :]
-            own_x = xp.take(x, xp.reshape(ids, (-1,)), axis=0)
+                sq_d = sq_d - asarray_like(self.offsets, sq_d)
+            fitted = x
+            if partners is not None:
+                ids = partners[rows, :]
+                fitted = xp.take(x, xp.reshape(ids, (-1,)), axis=0)
+                fitted = xp.reshape(fitted, (*ids.shape, k))
             return self._place_block(
-                NewObjects(d, counts, xp.reshape(own_x, (*ids.shape, k)), form)
+                NewObjects(sq_d, counts, fitted, form, products)
             )
 
         placed = xp.concat(map_blocks(place_rows, sq_dissimilarity, m, width))
         return xp.astype(placed, sq_dissimilarity.dtype, copy=False)
 
     def _place_block(self, new: NewObjects) -> Array:
+        """Place objects: q = slope·(D̂ − D) is least squares with weights slope²."""
         if self.loss.name == "distance":
             return descended(new, self.loss)
-        d = new.sq_dissimilarity
-        xp = namespace(d)
-        _, slope, _ = self.loss.terms(new.form, d, xp.asarray(d, copy=True))
-        w = xp.ones_like(d)
+        sq_d = new.sq_dissimilarity
+        xp = namespace(sq_d)
+        at_d = xp.asarray(sq_d, copy=True)
+        _, slope, _ = self.loss.terms(new.form, sq_d, at_d)
+        w = xp.ones_like(sq_d)
         if slope is not None:
             w = slope * slope
         w = new.counted(w)
         ridge = self.ridge
         if ridge is not None:
-            ridge = asarray_like(ridge, d)
+            ridge = asarray_like(ridge, sq_d)
         x = least_squares(
             new,
             w,
@@ -201,63 +210,80 @@ class LossPlacement:
             farthest=self.farthest,
             negatives_only=self.loss.name == "relative",
         )
-        # Rounding hides the minimum where one weight rules all.
+        # Where one weight exceeds all others by far, rounding hides the minimum.
         largest = xp.max(w, axis=1)
         hidden = LEAST_LENGTH * largest > xp.sum(w, axis=1) - largest
-        left = xp.nonzero(hidden)[0]
-        if int(left.shape[0]):
-            x[left] = descended(new.take(left), self.loss, x[left])
+        again = xp.nonzero(hidden)[0]
+        if int(again.shape[0]):
+            x[again] = descended(new.take(again), self.loss, x[again])
         return x
 
     def _place_alike(self, sq_dissimilarity: Array, total: Array) -> Array:
-        """Place objects without weights or gaps, which share W; δ is not copied."""
+        """Place objects without weights or gaps, which share W; D is not copied.
+
+        `total` is Σ_j D_j. With h_j = x_jᵀAx_j + offset_j, b_j = h_j − D_j of `least_squares`.
+        """
         xp = namespace(sq_dissimilarity)
-        to_z, m, shift, back = self._frame
+        to_v, m = self._frame
+        h = self._shifts
         n = int(sq_dissimilarity.shape[1])
-        p = sq_dissimilarity @ asarray_like(to_z, sq_dissimilarity)
+        p = sq_dissimilarity @ asarray_like(self._to_p, sq_dissimilarity)
         p = xp.astype(p, xp.float64, copy=False) - asarray_like(
-            shift @ to_z, p, xp.float64
+            h @ self._to_p, p, xp.float64
         )
-        squares = xp.zeros_like(total)
+        b_sq_mean = xp.zeros_like(total)
         if self.shrinkage:
             norms = xp.vecdot(sq_dissimilarity, sq_dissimilarity)
-            cross = sq_dissimilarity @ asarray_like(shift, sq_dissimilarity)
-            squares = xp.astype(norms, xp.float64) - 2 * xp.astype(
+            cross = sq_dissimilarity @ asarray_like(h, sq_dissimilarity)
+            b_sq_sum = xp.astype(norms, xp.float64) - 2 * xp.astype(
                 cross, xp.float64
             )
-            squares = (squares + float(shift @ shift)) / n
+            b_sq_mean = (b_sq_sum + float(h @ h)) / n
         m = asarray_like(m, p)[None, :]
         z = shrunk_minimum(
             p,
-            total / n - float(shift.mean()),
+            total / n - float(h.mean()),
             m,
-            held=m,
-            squares=squares,
+            shrunk=m,
+            constant=b_sq_mean,
             mean=total / n,
             count=asarray_like(np.asarray([float(n)]), p),
             shrinkage=self.shrinkage,
             farthest=self.farthest,
         )
-        return z @ asarray_like(back, p)
+        to_x = to_v.T * self.form.in_numpy().signs
+        return z @ asarray_like(to_x, p)
 
     @cached_property
-    def _frame(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return XW/n, m, b + diag(XAXᵀ) and (AW)ᵀ, in NumPy float64: they are small."""
+    def _shifts(self) -> Floats:
+        """Return x_jᵀAx_j + offset_j of every fitted object."""
+        x = to_numpy(self.coordinates).astype(np.float64)
+        shifts: Floats = (x * x) @ self.form.in_numpy().signs
+        if self.offsets is None:
+            return shifts
+        return shifts + to_numpy(self.offsets)
+
+    @cached_property
+    def _to_p(self) -> Floats:
+        """Return XW/n: p = −Wᵀ Σ b_j x_j / n is −b times this matrix."""
+        to_v, _ = self._frame
+        x = to_numpy(self.coordinates).astype(np.float64)
+        return np.asarray(x @ to_v / len(x))
+
+    @cached_property
+    def _frame(self) -> tuple[Floats, Floats]:
+        """Return W and m of `least_squares` for equal weights, in NumPy float64: they are small."""
         x = to_numpy(self.coordinates).astype(np.float64)
         signs = self.form.in_numpy().signs
-        shift = (x * x) @ signs
-        if self.offsets is not None:
-            shift = shift + to_numpy(self.offsets)
         second = x.T @ x / len(x)
         if self.ridge is not None:
             second = second + np.diag(to_numpy(self.ridge)) / len(x)
         second = second + np.eye(signs.size) * LEAST_LENGTH * np.trace(second)
         # By eigenvectors: a Cholesky factor loses digits next to a column of weight 1e-9.
-        lengths, axes = np.linalg.eigh(second)
-        root = axes / np.sqrt(np.maximum(lengths, TINY))
+        values, axes = np.linalg.eigh(second)
+        root = axes / np.sqrt(np.maximum(values, TINY))
         m, rotation = np.linalg.eigh(root.T @ (signs[:, None] * root))
-        w = root @ rotation
-        return x @ w / len(x), m, shift, (signs[:, None] * w).T
+        return root @ rotation, m
 
     @cached_property
     def farthest(self) -> float:
