@@ -36,16 +36,16 @@ from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.solve import solve_for
 from neucmds.spectrum.spectrum import Spectrum
 
-# Other losses and other common methods.
+# Methods beside those of `neuc_mds`: name → loss, and name → correction.
 REFINED_LOSSES = {
     "refined/distance": "distance",
     "refined/relative": "relative",
 }
 CORRECTIONS = {"cailliez": cailliez, "lingoes": lingoes}
 COMPARED = (*ALL_METHODS, *REFINED_LOSSES, *CORRECTIONS, "smacof")
-# SMACOF takes longest: about half a minute of this many objects, on one core.
+# SMACOF takes longest: with this many objects about half a minute on one core.
 MOST_OBJECTS_OF_SMACOF = 1000
-# Its random starts, of which the best is taken.
+# Random starts of SMACOF, of which the best is taken.
 SMACOF_STARTS = 2
 
 
@@ -61,7 +61,7 @@ class ComparedMethod:
     quality : Quality
         Against D itself, also for the corrections of D.
     seconds : float
-        On top of the spectrum for the methods that share it.
+        Time of the method, without that of a spectrum that several methods share.
     """
 
     method: str
@@ -186,7 +186,7 @@ def compare(
     )
     components = checked_size(n_components, problem.n)
     if isinstance(n_components, GOALS):
-        # One number for all methods: as "neuc+" would choose.
+        # One number of coordinates for all methods: that of "neuc+".
         chosen = fit(
             problem, Options(n_components, "neuc+", random_state=seed)
         )
@@ -228,17 +228,18 @@ def compare(
 
 
 def _left_out(problem: Dense, methods: Sequence[str]) -> dict[str, str]:
-    """Tell which methods cannot be compared on a problem, and why."""
+    """Return method → reason, for the methods that cannot be compared on a problem."""
     n = problem.n
-    known = n * (n - 1)
+    has_gaps = False
     if problem.weights is not None:
-        known = int(np.count_nonzero(to_numpy(problem.weights)))
+        counted = int(np.count_nonzero(to_numpy(problem.weights)))
+        has_gaps = counted < n * (n - 1)
     reasons = {}
     for method in methods:
         most = FULL_UP_TO
         if method == "smacof":
             most = MOST_OBJECTS_OF_SMACOF
-        if known < n * (n - 1) and not method.startswith("refined"):
+        if has_gaps and not method.startswith("refined"):
             reasons[method] = (
                 "It needs every pair, and some pairs have weight zero."
             )

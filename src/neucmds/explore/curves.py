@@ -44,8 +44,8 @@ class StressCurves:
     complete : bool
         Whether all eigenvalues are known; if not, `classical` ends with those that are.
     eigenvalues : ndarray
-        Eigenvalues of B but the constant vector's zero, largest first: all n − 1 of up to 2000
-        objects, of more those from both ends that the largest k needs.
+        Eigenvalues of B without the zero of the constant vector, largest first: all n − 1 for up
+        to 2000 objects, otherwise those from both ends that the largest k needs.
     """
 
     ks: tuple[int, ...]
@@ -62,7 +62,7 @@ class StressCurves:
 
     @property
     def best_k(self) -> int:
-        """Number of coordinates with the least STRESS of classical MDS; 0 if it has none."""
+        """Number of coordinates with the least STRESS of classical MDS, which may be 0."""
         stress = (self.sq_norm, *self.classical)
         return stress.index(self.best_stress)
 
@@ -78,7 +78,7 @@ class StressCurves:
 
     @property
     def paradox(self) -> bool:
-        """Whether more coordinates begin to make classical MDS worse before they run out."""
+        """Whether classical MDS with all its coordinates is worse than with fewer."""
         rounding = 1e-9 * self.best_stress
         return (
             self.best_k < self.last_k
@@ -122,7 +122,7 @@ def stress_curve(
 ) -> StressCurves:
     """Compute STRESS against the number of coordinates, for several methods from one spectrum.
 
-    Of more than 2000 objects only the eigenpairs that the largest k needs are computed.
+    For more than 2000 objects only the eigenpairs that the largest k needs are computed.
 
     Parameters
     ----------
@@ -190,7 +190,8 @@ def stress_curve(
 def _classical_stress(gram: Gram, spectrum: Spectrum) -> tuple[float, ...]:
     """Return the STRESS of classical MDS for every k, in O(n²) from the spectrum.
 
-    Every step adds λ u∘u to the diagonal of G, and C1, C2, C3 follow from that (docs/maths.md).
+    Another eigenpair (λ, u) takes λ u∘u from the diagonal of B − B̂; with the eigenvalues dropped,
+    that diagonal gives the terms C1, C2, C3 of the STRESS (docs/maths.md).
     """
     lam = spectrum.values
     top = lam[: spectrum.n_top]

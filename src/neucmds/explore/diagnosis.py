@@ -76,7 +76,7 @@ class Diagnosis:
         Whether all eigenvalues of B are known; if not, the counts of eigenvalues are of those that
         are, the largest ones, and `negative_share` is an estimate.
     positive_eigenvalues, negative_eigenvalues, zero_eigenvalues : int
-        Of B, the constant vector's zero not counted.
+        Eigenvalues of B of each sign, without the zero of the constant vector.
     largest_eigenvalue, smallest_eigenvalue : float
     negative_share : float
         NEF: Σ|negative λ| / Σ|λ|; 0 for Euclidean D. Where not all λ are known, the others are
@@ -86,7 +86,8 @@ class Diagnosis:
     noise_band : tuple of two floats
         Range of the remaining eigenvalues if they are noise.
     certain, beyond_noise : tuple of two ints
-        Eigenvalues above and below noise as large as the whole of B, and above and below the band.
+        Numbers of positive and of negative eigenvalues: `certain` beyond the noise if all of B
+        were noise, `beyond_noise` outside of the band.
     outliers : Outliers
         Entries of D that are huge beside all others, and the typical size.
     scan : DimensionScan or None
@@ -125,7 +126,7 @@ class Diagnosis:
     def suggested_k(self) -> int:
         """The fewest coordinates within one standard error of the least held-out error.
 
-        Of fewer than 6 objects, the number of eigenvalues that are no noise for certain.
+        For fewer than 6 objects it is the number of `certain` eigenvalues.
         """
         if self.scan is not None:
             return self.scan.k
@@ -133,7 +134,7 @@ class Diagnosis:
 
     @property
     def held_out_r2(self) -> float:
-        """R² of that many coordinates on pairs of held-out objects; NaN if none were held out."""
+        """R² of `suggested_k` coordinates on pairs of held-out objects; NaN if there are none."""
         if self.scan is None:
             return math.nan
         return 1 - self.scan.error
@@ -159,8 +160,8 @@ def diagnose(
 ) -> Diagnosis:
     """Find out what D is like before any embedding: Euclidean, metric, how many coordinates.
 
-    Of more than 2000 objects the hundred largest eigenvalues are computed; what rests on the others
-    is a bound or an estimate then, and `Diagnosis.complete` is False.
+    For more than 2000 objects only the hundred eigenvalues of largest magnitude are computed; what
+    rests on the others is a bound or an estimate then, and `Diagnosis.complete` is False.
 
     Parameters
     ----------
@@ -243,7 +244,7 @@ def _triangles(gram: Gram, rng: np.random.RandomState) -> Triangles:
     d = np.sqrt(among(gram, ids))
     rows, cols = np.triu_indices(ids.size, 1)
     direct = d[rows, cols]
-    # √ε of float64, or 4 ε of float32.
+    # 1.5e-8 is √ε of float64: d is the root of a square.
     rounding = max(1.5e-8, 4 * eps(gram.dtype, gram.xp)) * float(d.max())
     violated = 0
     worst = 0.0
@@ -253,21 +254,22 @@ def _triangles(gram: Gram, rng: np.random.RandomState) -> Triangles:
         detour = (d[rows, via] + d[cols, via])[other]
         violated += int((side > detour + rounding).sum())
         with np.errstate(divide="ignore", invalid="ignore"):
-            # 0/0 is no violation.
+            # A triple of zeros, 0/0, is no violation.
             worst = max(worst, np.nanmax(side / detour, initial=0.0))
     examined = math.comb(ids.size, 3)
     return Triangles(violated, examined, ids.size == gram.n, float(worst))
 
 
 def outer_spectrum(gram: Gram) -> Spectrum:
-    """Compute all eigenpairs, or of many objects the hundred of largest magnitude."""
+    """Compute all eigenpairs, or the hundred of largest magnitude for many objects."""
     if gram.n <= FULL_UP_TO:
         return full_spectrum(gram)
 
     def rule(ends: Spectrum) -> Selection:
         by_size = np.argsort(-np.abs(ends.values), kind="stable")
         kept = by_size[:MOST_CHOSEN]
-        if ends.values[-1] < 0:  # decides whether D is Euclidean
+        if ends.values[-1] < 0:
+            # The most negative one decides whether D is Euclidean.
             kept = np.append(kept, ends.values.size - 1)
         kept = np.unique(kept)
         kept = kept[np.abs(ends.values[kept]) > ends.null_level]
@@ -277,30 +279,28 @@ def outer_spectrum(gram: Gram) -> Spectrum:
 
 
 def _negative_share(ends: Spectrum, unknown: int) -> float:
-    """Σ|negative λ| / Σ|λ|, where λ that are known by their sums alone are a semicircle.
+    """Return Σ|negative λ| / Σ|λ| = N / (T + 2N), with N = Σ|negative λ| and T the trace.
 
-    With the trace T the share of a negative part N is N/(T + 2N).
+    The `unknown` λ, whose mean and variance follow from the trace and ‖B‖², are taken as
+    distributed by the semicircle law.
     """
     lam = ends.values
     negative = float(-lam[lam < -ends.null_level].sum())
     if unknown:
-        centre = (ends.trace - float(lam.sum())) / unknown
-        left_sq = ends.dropped_sq(np.arange(lam.size))
-        variance = max(0.0, left_sq / unknown - centre**2)
-        # Mean of max(−x, 0) of the law at Chebyshev points: in the angle its density is (2/π) sin².
+        mean = (ends.trace - float(lam.sum())) / unknown
+        unknown_sq = ends.dropped_sq(np.arange(lam.size))
+        variance = max(0.0, unknown_sq / unknown - mean**2)
+        # λ = mean + 2σ cos φ, where φ has the density (2/π) sin²φ; the mean of max(−λ, 0) over it.
         angles = np.pi * (np.arange(1000) + 0.5) / 1000
-        x = centre + 2 * math.sqrt(variance) * np.cos(angles)
-        below_zero = 2 * np.sin(angles) ** 2 * np.maximum(-x, 0.0)
+        values = mean + 2 * math.sqrt(variance) * np.cos(angles)
+        below_zero = 2 * np.sin(angles) ** 2 * np.maximum(-values, 0.0)
         negative += unknown * float(below_zero.mean())
     total = ends.trace + 2 * negative
     return negative / (total or 1.0)
 
 
 def _entries(gram: Gram) -> dict[str, Any]:
-    """Return the extremes of D, and count negative entries, zeros and objects with an earlier twin.
-
-    Of the entries above the diagonal, block by block.
-    """
+    """Return the fields of `Diagnosis` that are extremes and counts of entries of D."""
     ids = np.arange(gram.n)
     low = math.inf
     high = -math.inf
@@ -309,9 +309,9 @@ def _entries(gram: Gram) -> dict[str, Any]:
     has_twin = np.zeros(gram.n, dtype=bool)
     for rows, part in gram.walk():
         block = to_numpy(part)
-        above = ids > ids[rows, None]
-        entries = block[above]
-        zero = above & (block == 0)
+        above_diagonal = ids > ids[rows, None]
+        entries = block[above_diagonal]
+        zero = above_diagonal & (block == 0)
         low = min(low, float(entries.min(initial=math.inf)))
         high = max(high, float(entries.max(initial=-math.inf)))
         negative += int((entries < 0).sum())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +21,13 @@ from neucmds.problem.names import ordered_by_name
 Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.intp]
 
-# Medians and quantiles are of all pairs up to this many (4,000 objects), and beyond of about as
-# many drawn at random: the share below a quantile is then known to ±0.0004.
+# Medians and quantiles are taken over all pairs up to this many (4,000 objects), and otherwise over
+# about this many drawn at random: the share below a quantile is then known to ±0.0004.
 SAMPLED_PAIRS = 8_000_000
+# Neighbours of an object that are compared.
 NEIGHBORS = 10
-# What takes long is of all objects up to this many: the whole spectrum (2 s), other losses (half a
-# minute), the nearest of each object (of more, the share among as many is known to ±0.01).
+# Most objects for what takes long: the whole spectrum (2 s), other losses (half a minute), and the
+# neighbours of each object (with this many drawn, their share is known to ±0.01).
 FULL_UP_TO = 2000
 
 
@@ -218,24 +219,28 @@ def pair_errors(
     problem = _problem_of(embedding, D, **reading)
     x = to_numpy(embedding.coordinates).astype(np.float64)
     center = _center(problem)
-    sums = np.zeros((6, problem.n))
+    totals = np.zeros((6, problem.n))
     pairs_off = 0
-    for rows, _, d, d_hat, weights in _row_blocks(problem, x, embedding.form):
-        counted = weights > 0
-        defined = counted & (d > 0)
-        errors = np.zeros(d.shape)
-        errors[defined] = np.abs(_ratios(d[defined], d_hat[defined]) - 1)
+    for block in _row_blocks(problem, x, embedding.form):
+        sq_d = block.sq_d
+        counted = block.weights > 0
+        defined = counted & (sq_d > 0)
+        errors = np.zeros(sq_d.shape)
+        ratios = _ratios(sq_d[defined], block.sq_d_hat[defined])
+        errors[defined] = np.abs(ratios - 1)
         pairs_off += int((errors > limit).sum())
-        sq_residuals = (d_hat - d) ** 2 * counted
-        shifted = (d - center) * counted
-        parts = (errors, defined, sq_residuals, counted, shifted, shifted**2)
-        for part, total in zip(parts, sums, strict=True):
-            total[rows] += part.sum(axis=1)
-            total[rows.start :] += part.sum(axis=0)
-    error, defined_pairs, stress, pairs, first, second = sums
+        sq_residuals = (block.sq_d_hat - sq_d) ** 2 * counted
+        shifted = (sq_d - center) * counted
+        terms = (errors, defined, sq_residuals, counted, shifted, shifted**2)
+        # A pair i < j is a term of both objects.
+        for term, total in zip(terms, totals, strict=True):
+            total[block.rows] += term.sum(axis=1)
+            total[block.rows.start :] += term.sum(axis=0)
+    error, defined_pairs, stress, pairs, shift, sq_shift = totals
     with np.errstate(invalid="ignore", divide="ignore"):
-        variation = second - first**2 / pairs
-        variation[variation <= 1e-14 * second] = math.nan
+        # Σ(D − mean)² of each object, NaN where it is the rounding of a constant.
+        variation = sq_shift - shift**2 / pairs
+        variation[variation <= 1e-14 * sq_shift] = math.nan
         return PairErrors(
             pairs_off,
             pairs=int(defined_pairs.sum()) // 2,
@@ -275,7 +280,7 @@ def _problem_of(
 
 
 def sampled_objects(n: int, rng: np.random.Generator) -> Ids:
-    """Return the numbers of all objects, or of many as many as `FULL_UP_TO`, drawn at random."""
+    """Return the numbers of all objects, or of `FULL_UP_TO` drawn at random from more."""
     if n <= FULL_UP_TO:
         return np.arange(n)
     return np.sort(rng.choice(n, FULL_UP_TO, replace=False))
@@ -294,32 +299,33 @@ def measure(problem: Dense, coordinates: Array, form: Form) -> Quality:
     center = _center(problem)
     sums = np.zeros(4)
     sums_of_roots = np.zeros(4)
-    spread = np.zeros(3)
+    moments = np.zeros(3)
     errors = []
     log_ratios = []
     error_sum = 0.0
     n_errors = 0
     undefined = 0
-    below_zero = 0
-    negative = 0
+    n_negative = 0
+    n_negative_hat = 0
     neighbors = np.zeros(2)
-    for rows, part, d, d_hat, weights in _row_blocks(problem, x, form):
-        neighbors += _near(problem, x, form, objects, rows, part)
-        counted = weights > 0
+    for block in _row_blocks(problem, x, form):
+        rows = block.rows
+        neighbors += _near(problem, x, form, objects, block)
+        counted = block.weights > 0
         level = rounding_level(x[rows], x[rows.start :])[counted]
-        d = d[counted]
-        d_hat = d_hat[counted]
-        weights = weights[counted]
-        shifted = d - center
-        sums += _products(d, d_hat, weights)
-        sums_of_roots += _products(_root(d), _root(d_hat), weights)
-        spread += (weights.sum(), weights @ shifted, weights @ shifted**2)
-        below_zero += int((d < 0).sum())
-        negative += int((d_hat < -level).sum())
-        positive = d > 0
-        ratios = _ratios(d[positive], d_hat[positive])
-        defined = (d_hat > level)[positive]
-        undefined += d.size - int(defined.sum())
+        sq_d = block.sq_d[counted]
+        sq_d_hat = block.sq_d_hat[counted]
+        weights = block.weights[counted]
+        shifted = sq_d - center
+        sums += _products(sq_d, sq_d_hat, weights)
+        sums_of_roots += _products(_root(sq_d), _root(sq_d_hat), weights)
+        moments += (weights.sum(), weights @ shifted, weights @ shifted**2)
+        n_negative += int((sq_d < 0).sum())
+        n_negative_hat += int((sq_d_hat < -level).sum())
+        positive = sq_d > 0
+        ratios = _ratios(sq_d[positive], sq_d_hat[positive])
+        defined = (sq_d_hat > level)[positive]
+        undefined += sq_d.size - int(defined.sum())
         block_errors = np.abs(ratios - 1)
         error_sum += float(block_errors.sum())
         n_errors += ratios.size
@@ -329,7 +335,7 @@ def measure(problem: Dense, coordinates: Array, form: Form) -> Quality:
             defined &= sampled
         errors.append(block_errors)
         log_ratios.append(np.log(ratios[defined]))
-    if below_zero:
+    if n_negative:
         sums_of_roots[:] = math.nan
     logs = _joined(log_ratios)
     quantiles = np.quantile(
@@ -339,7 +345,7 @@ def measure(problem: Dense, coordinates: Array, form: Form) -> Quality:
     kept, possible = neighbors.tolist()
     return Quality(
         # Doubled: D and D̂ are symmetric with zero diagonals.
-        **_measures_of_sums(2 * sums, sums_of_roots, 2 * spread),
+        **_measures_of_sums(2 * sums, sums_of_roots, 2 * moments),
         distortion=float(np.exp(np.abs(logs - np.median(logs)).mean())),
         relative_error_mean=_quotient(error_sum, n_errors),
         relative_error_median=median,
@@ -347,44 +353,52 @@ def measure(problem: Dense, coordinates: Array, form: Form) -> Quality:
         relative_error_p99=p99,
         neighbors_kept=_quotient(kept, possible),
         undefined_pairs=undefined,
-        negative_dissimilarities=negative,
+        negative_dissimilarities=n_negative_hat,
         negative_coordinates=form.signature[1],
     )
 
 
 def _center(problem: Dense) -> float:
-    """Return the mean of D, over the pairs that count."""
+    """Return the mean of D over the pairs of positive weight."""
     if problem.weights is None:
         return problem.gram.mean
     squares = dense_gram(problem, "weights").sq_dissimilarity
     return float(np.mean(to_numpy(squares)[to_numpy(problem.weights) > 0]))
 
 
-def _row_blocks(
-    problem: Dense, x: Floats, form: Form
-) -> Iterator[tuple[slice, Floats, Floats, Floats, Floats]]:
-    """Yield row slices, their rows of D, and D, d̂² and weights of these rows from there on.
+class _Block(NamedTuple):
+    """Some rows of D; all but `all_sq_d` have the columns from the first of these rows on.
 
-    Weights are zero but for pairs i < j, and one for these if the problem has none.
+    Weights are positive for pairs i < j alone, and 1 for these if the problem has no weights.
     """
+
+    rows: slice
+    all_sq_d: Floats
+    sq_d: Floats
+    sq_d_hat: Floats
+    weights: Floats
+
+
+def _row_blocks(problem: Dense, x: Floats, form: Form) -> Iterator[_Block]:
+    """Yield D, d̂² and weights in blocks that cover all pairs i < j."""
     ids = np.arange(problem.n)
     for rows, block in problem.gram.walk():
-        part = to_numpy(block).astype(np.float64, copy=False)
+        all_sq_d = to_numpy(block).astype(np.float64, copy=False)
         cols = slice(rows.start, problem.n)
         weights = (ids[cols] > ids[rows, None]).astype(np.float64)
         if problem.weights is not None:
             weights *= to_numpy(problem.weights[rows, cols])
-        d_hat = form.to_sq_distance(form.sq(x[rows], x[cols]))
-        yield rows, part, part[:, cols], d_hat, weights
+        sq_d_hat = form.to_sq_distance(form.sq(x[rows], x[cols]))
+        yield _Block(rows, all_sq_d, all_sq_d[:, cols], sq_d_hat, weights)
 
 
 def _root(sq: Floats) -> Floats:
     return np.sqrt(np.maximum(sq, 0.0))
 
 
-def _ratios(d: Floats, d_hat: Floats) -> Floats:
-    """Return d̂/d of D > 0 and D̂; roots first, as a quotient of squares may overflow."""
-    return _root(d_hat) / np.sqrt(d)
+def _ratios(sq_d: Floats, sq_d_hat: Floats) -> Floats:
+    """Return d̂/d where D > 0; roots are taken first, as a quotient of squares may overflow."""
+    return _root(sq_d_hat) / np.sqrt(sq_d)
 
 
 def _products(given: Floats, fitted: Floats, weights: Floats) -> Floats:
@@ -395,17 +409,17 @@ def _products(given: Floats, fitted: Floats, weights: Floats) -> Floats:
 
 
 def _measures_of_sums(
-    sums: Floats, sums_of_roots: Floats, spread: Floats
+    sums: Floats, sums_of_roots: Floats, moments: Floats
 ) -> dict[str, float]:
     """Return the fields of `Quality` that follow from sums over pairs.
 
-    `spread` has the weight, and the sums and squares of D less a number near its mean, which keeps
-    the digits of a variance.
+    `sums` are `_products` of D and D̂, `sums_of_roots` those of d and d̂. `moments` are the sums of
+    weights, of D − c and of (D − c)², with c near the mean of D to keep the digits of a variance.
     """
     stress, sq_norm, _, _ = sums.tolist()
     raw_stress, root_sq, root_hat_sq, _ = sums_of_roots.tolist()
-    weight, shifted, shifted_sq = spread.tolist()
-    variation = shifted_sq - shifted / (weight or 1.0) * shifted
+    weight, shift, sq_shift = moments.tolist()
+    variation = sq_shift - shift / (weight or 1.0) * shift
     if variation <= 1e-28 * sq_norm:  # rounding of a constant D leaves 1e-32
         variation = 0.0
     scaled_stress = _at_best_scale(*sums_of_roots.tolist())
@@ -446,29 +460,30 @@ def _joined(parts: Sequence[Floats]) -> Floats:
 
 
 def _near(
-    problem: Dense,
-    x: Floats,
-    form: Form,
-    objects: Ids,
-    rows: slice,
-    part: Floats,
+    problem: Dense, x: Floats, form: Form, objects: Ids, block: _Block
 ) -> tuple[int, int]:
-    """Count the nearest by D̂ that are near by D, and how many could be, of objects in some rows."""
+    """Count neighbours by D̂ that are neighbours by D, and how many there could be.
+
+    Counted are those of the `objects` among the rows of the block.
+    """
+    rows = block.rows
     ids = objects[(objects >= rows.start) & (objects < rows.stop)]
-    d = part[ids - rows.start]
-    d_hat = form.sq(x[ids], x)
+    sq_d = block.all_sq_d[ids - rows.start]
+    sq_d_hat = form.sq(x[ids], x)
     hidden = np.arange(problem.n) == ids[:, None]
     if problem.weights is not None:
         weights = to_numpy(problem.weights[rows, :])
         hidden |= weights[ids - rows.start] <= 0
-    d[hidden] = np.inf
-    d_hat[hidden] = np.inf
+    sq_d[hidden] = np.inf
+    sq_d_hat[hidden] = np.inf
     count = min(NEIGHBORS, problem.n - 1)
     last = count - 1
-    nearest = np.argpartition(d_hat, last, axis=1)[:, :count]
-    nearest_d = np.take_along_axis(d, nearest, axis=1)
-    radius = np.partition(d, last, axis=1)[:, last:count]
+    nearest = np.argpartition(sq_d_hat, last, axis=1)[:, :count]
+    sq_d_of_nearest = np.take_along_axis(sq_d, nearest, axis=1)
+    radius = np.partition(sq_d, last, axis=1)[:, last:count]
     rounding = 1e-9 * np.abs(radius)  # ties are equal to nine digits
-    near = np.isfinite(nearest_d) & (nearest_d <= radius + rounding)
-    known = np.isfinite(d).sum(axis=1)
+    near = np.isfinite(sq_d_of_nearest) & (
+        sq_d_of_nearest <= radius + rounding
+    )
+    known = np.isfinite(sq_d).sum(axis=1)
     return int(near.sum()), int(np.minimum(count, known).sum())

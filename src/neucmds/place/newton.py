@@ -114,9 +114,7 @@ def _newton_step(
     Damping is in units of the mean eigenvalue; the step s promises −½ gradient·s.
     """
     xp = namespace(damping)
-    k = int(gradient.shape[1])
-    trace = xp.sum(xp.linalg.diagonal(hessian), axis=1)
-    mean = xp.clip(trace / k, min=TINY)
+    mean = xp.clip(xp.mean(xp.linalg.diagonal(hessian), axis=1), min=TINY)
     hessian += (damping * mean)[:, None, None] * eye_like(hessian)
     step = solve_definite(hessian, -gradient)
     return step, -0.5 * xp.vecdot(gradient, step)

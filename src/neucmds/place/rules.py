@@ -259,9 +259,9 @@ class LossPlacement:
         """Return x_jᵀAx_j + offset_j of every fitted object."""
         x = to_numpy(self.coordinates).astype(np.float64)
         shifts: Floats = (x * x) @ self.form.in_numpy().signs
-        if self.offsets is None:
-            return shifts
-        return shifts + to_numpy(self.offsets)
+        if self.offsets is not None:
+            shifts = shifts + to_numpy(self.offsets)
+        return shifts
 
     @cached_property
     def _to_p(self) -> Floats:
