@@ -38,7 +38,7 @@ CLOSED_FORMS = (*METHODS, "exact")
 Method = Literal["classical", "lower", "neuc", "neuc+", "exact", "refined"]
 Loss = Literal["squared", "distance", "relative"]
 DEFAULT_METHOD: Literal["refined"] = "refined"
-# Up to here all shortest paths are computed if they fit in memory; more objects are many.
+# Number of nodes up to which all shortest paths are computed, if they fit in memory.
 MOST_PATHS = 10_000
 PRECOMPUTED = "precomputed"
 SHORTEST_PATH = "shortest_path"
@@ -55,7 +55,8 @@ def _is_flag(value: Any) -> bool:
     return isinstance(value, (bool, np.bool_, int)) and value in (0, 1)
 
 
-# Parameter → what it may be, beside None where that is the default, and the same in words.
+# Parameter → a test of its value, and what the message says of one that fails. None is allowed
+# where it is the default.
 PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "method": (
         lambda value: value in ALL_METHODS,
@@ -103,10 +104,10 @@ PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
 def check_parameters(values: Mapping[str, Any]) -> None:
     """Refuse a value that a parameter of this name cannot have."""
     for name, (allowed, words) in PARAMETERS.items():
-        value = values.get(name)
-        if (
-            value is None and getattr(Options, name) is None
-        ) or name not in values:
+        if name not in values:
+            continue
+        value = values[name]
+        if value is None and getattr(Options, name) is None:
             continue
         if getattr(value, "ndim", 0):
             raise InputError(
@@ -154,11 +155,11 @@ _IN_MEMORY = (
     "needs all of D in memory, and this D is read or computed in blocks; use "
     f"{option('loss', 'squared')}, or LandmarkNeucMDS, which supports every loss."
 )
-_PAIRS_ALIKE = (
+_STORED = (
     "needs D in memory, and this D is not; load it, or use fewer objects."
 )
 _NO_GRAM = "needs D itself, not a Gram of it; pass D."
-_CHOSEN = (
+_FOR_SAMPLES = (
     "samples pairs of features and graphs; "
     "pass the known pairs of a D as a scipy.sparse array."
 )
@@ -175,22 +176,20 @@ _NO_LOSS = (
     "the STRESS of all others is defined on d²."
 )
 _NO_FLOOR = f"needs {option('loss', 'relative')}, which divides by it."
-_COUNTED_ALIKE = (
-    f"needs {_REFINED}: closed forms give every pair equal weight."
-)
+_NO_WEIGHTS = f"needs {_REFINED}: closed forms give every pair equal weight."
 _NO_SQUARES = "is for dissimilarities, and lengths of paths are not squared; leave it out."
 _BLOCKS = {
     "loss": _IN_MEMORY,
     "curvature": _IN_MEMORY,
-    "weights": _PAIRS_ALIKE,
-    "missing": _PAIRS_ALIKE,
+    "weights": _STORED,
+    "missing": _STORED,
     "n_init": _IN_MEMORY,
     "symmetrize": "needs D as an array in memory; pass or store (D + D.T) / 2 instead.",
-    "n_pairs": _CHOSEN,
+    "n_pairs": _FOR_SAMPLES,
 }
 # Kind of input or of fit → option → why it is refused; options that are not listed are supported.
 TABLE: dict[str, dict[str, str]] = {
-    "matrix": {"n_pairs": _CHOSEN},
+    "matrix": {"n_pairs": _FOR_SAMPLES},
     "dask": _BLOCKS,
     "operator": _BLOCKS
     | dict.fromkeys(("weights", "missing", "symmetrize"), _NO_GRAM),
@@ -200,7 +199,7 @@ TABLE: dict[str, dict[str, str]] = {
         "n_components": _EVERY_PAIR,
         "weights": "cannot be given for a list of pairs; leave it out.",
         "n_init": _ONE_START,
-        "n_pairs": _CHOSEN,
+        "n_pairs": _FOR_SAMPLES,
     },
     "features": {},
     "sampled": {
@@ -230,8 +229,8 @@ TABLE: dict[str, dict[str, str]] = {
         "curvature": _NO_LOSS,
         "init": _NO_START,
         "n_init": _NO_START,
-        "weights": _COUNTED_ALIKE,
-        "missing": _COUNTED_ALIKE,
+        "weights": _NO_WEIGHTS,
+        "missing": _NO_WEIGHTS,
     },
     "squared loss": {
         "floor": _NO_FLOOR,
@@ -250,12 +249,11 @@ def kind_of(data: Any, options: Options) -> str:
     if options.metric == SHORTEST_PATH:
         n = int(data.shape[0])
         free = available_memory()
-        # A loss takes D three times.
-        too_large = n > MOST_PATHS or (free is not None and 24 * n * n > free)
-        sampled = (
-            too_large or options.n_pairs is not None
-        ) and options.method == "refined"
-        if sampled:
+        # A loss takes D three times, in float64.
+        needed = 3 * 8 * n * n
+        is_large = n > MOST_PATHS or (free is not None and needed > free)
+        is_sampled = is_large or options.n_pairs is not None
+        if is_sampled and options.method == "refined":
             return "large graph"
         return "graph"
     if options.metric != PRECOMPUTED:
@@ -336,12 +334,13 @@ class Options:
         if self.init is not None:
             start = _checked_start(self.init)
             signature = start.form.signature
-            asked = self.n_components
-            given = not isinstance(self.init, Configuration)
-            if given and isinstance(asked, tuple) and asked != signature:
+            wanted = self.n_components
+            # A copy of options that were checked holds the start as a Configuration.
+            is_new = not isinstance(self.init, Configuration)
+            if is_new and isinstance(wanted, tuple) and wanted != signature:
                 raise InputError(
                     f"{option('init')} has the signature {signature}, not "
-                    f"{option('n_components', asked)}; leave one out."
+                    f"{option('n_components', wanted)}; leave one out."
                 )
             object.__setattr__(self, "init", start)
             object.__setattr__(self, "n_components", signature)
@@ -351,10 +350,9 @@ class Options:
         asked = {}
         for name in OPTIONS:
             value = getattr(self, name)
-            plain = isinstance(value, (str, int, float, np.generic))
-            if value is not None and not (
-                plain and value == getattr(Options, name)
-            ):
+            is_scalar = isinstance(value, (str, int, float, np.generic))
+            is_default = is_scalar and value == getattr(Options, name)
+            if value is not None and not is_default:
                 asked[name] = value
         if not isinstance(self.n_components, GOALS):
             asked.pop("n_components", None)
@@ -363,7 +361,7 @@ class Options:
         return asked
 
     def descent(self) -> Descent:
-        """Return the descent of "refined", as far as it is to go."""
+        """Return the descent of "refined", with its limits."""
         return partial(
             descend,
             max_iter=self.max_iter or MAX_ITER,

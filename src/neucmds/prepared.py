@@ -83,7 +83,7 @@ def read_dense(D: Any, options: Options, labels: Any = None) -> Dense:
     squared = bool(options.squared)
     symmetrize = bool(options.symmetrize)
     copy = True
-    complete = options.weights is None and options.missing == "error"
+    counts_alike = options.weights is None and options.missing == "error"
     k = options.n_components
     if options.metric == SHORTEST_PATH:
         D = all_paths(as_graph(D))
@@ -92,18 +92,18 @@ def read_dense(D: Any, options: Options, labels: Any = None) -> Dense:
         symmetrize = True
         copy = False
     elif options.metric != PRECOMPUTED:
-        bound = Metric.of(options.metric, symmetrize=symmetrize)
-        if is_dask(D):
-            D = to_numpy(D)
-        if complete:
+        metric = Metric.of(options.metric, symmetrize=symmetrize)
+        features = to_numpy(D) if is_dask(D) else D
+        if counts_alike:
             D = feature_operator(
-                D, k, bound, squared=squared, callback=options.callback
+                features, k, metric, squared=squared, callback=options.callback
             )
-        else:  # pairs may be gaps
-            D = bound.fitted_to(D, squared).among()
+        else:
+            # NaN and weights are entries of an array; an operator has none.
+            D = metric.fitted_to(features, squared).among()
         symmetrize = False
     gram = None
-    if complete:
+    if counts_alike:
         gram = lazy_operator(
             D, k, squared=squared, labels=labels, callback=options.callback
         )
@@ -119,21 +119,18 @@ def read_dense(D: Any, options: Options, labels: Any = None) -> Dense:
         squared=squared,
         symmetrize=symmetrize,
         labels=labels,
-        # Weights are checked against the gaps of D, and refused ones must leave D as it was.
-        copy=copy or not complete,
+        # Weights are checked after D is squared; if refused, the user's D must be as it was.
+        copy=copy or not counts_alike,
         missing=options.missing,
         # Sums over pairs that count differently are made of D itself, in float64.
-        double=not complete,
+        double=not counts_alike,
     )
-    if not complete:
+    if not counts_alike:
         weighted = as_weighted(values, names, options.weights)
         if weighted is not None:
+            filled, weights = weighted
             return Dense(
-                DenseGram(weighted[0]),
-                names,
-                squared,
-                weighted[1],
-                options.missing,
+                DenseGram(filled), names, squared, weights, options.missing
             )
     gram = dense_operator(values, k)
     return Dense(gram, names, squared, missing=options.missing)

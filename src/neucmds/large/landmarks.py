@@ -249,7 +249,7 @@ def metric_on(metric: Metric, X: Any, ids: Indices, squared: bool) -> Metric:
     """Fit a metric to all of X, and keep the rows `ids`: in double precision, as they are few."""
     rows = take(X, ids)
     rows = namespace(rows).astype(rows, namespace(rows).float64, copy=False)
-    return metric.fitted_to(X, squared, some=rows)
+    return metric.fitted_to(X, squared, points=rows)
 
 
 def _features_among(

@@ -48,29 +48,30 @@ def call_pairs(
     callback = _watching.get()
     values = np.empty(i.size)
     done = 0
+    # Pairs in a round: four times as many as in the last, at most as many as take a second.
     size = 1
     workers = 1
     while done < i.size:
         stop = min(i.size, done + size)
-        begun = time.perf_counter()
-        left = [x[at] for at in i[done:stop].tolist()]
-        right = [y[at] for at in j[done:stop].tolist()]
+        start_time = time.perf_counter()
+        left = [x[number] for number in i[done:stop].tolist()]
+        right = [y[number] for number in j[done:stop].tolist()]
         parts = (
             delayed(_call)(function, left[block], right[block])
             for block in row_blocks(size, 1, -(-size // workers))
         )
         results = Parallel(n_jobs=workers)(parts)
-        made = np.array(list(chain(*results)))
-        if made.ndim != 1 or made.dtype.kind not in "biuf":
+        returned = np.array(list(chain(*results)))
+        if returned.ndim != 1 or returned.dtype.kind not in "biuf":
             raise InputError(
                 f"{name} returns {type(results[0][0]).__name__} for a pair; it must return one "
                 "number."
             )
-        values[done:stop] = made
-        pace = (time.perf_counter() - begun) / (stop - done)
-        size = int(min(4 * size, max(1, 1 / pace)))
+        values[done:stop] = returned
+        seconds_per_pair = (time.perf_counter() - start_time) / (stop - done)
+        size = int(min(4 * size, max(1, 1 / seconds_per_pair)))
         done = stop
-        if (i.size - done) * pace > 2:
+        if (i.size - done) * seconds_per_pair > 2:
             workers = effective_n_jobs(None)
         if callback:
             callback(done, i.size, f"calls of {name}")

@@ -48,28 +48,29 @@ def lazy_dissimilarity(
             f"D is {shape}; a dask array must be n × n, of 2 objects or more."
         )
     names = as_labels(labels, n)
-    # Empty chunks have no ends.
+    # Empty chunks have no lowest entry.
     data = data.rechunk([list(filter(None, sizes)) for sizes in data.chunks])
     dtype = np.dtype(working_dtype(data))
-    given = lazy.kept(data.astype(dtype))
+    stored = lazy.kept(data.astype(dtype))
     dask = lazy.require_dask()
     rng = np.random.default_rng(0)
     # No entry of v is small, so a single gap between D and Dᵀ cannot hide behind one.
     v = rng.uniform(0.5, 1.5, n) * rng.choice([-1.0, 1.0], n)
     low, high, diagonal, along_rows, along_columns = lazy.compute(
-        given.min(),
-        given.max(),
-        dask.array.diagonal(given),
-        given @ v,
-        v @ given,
+        stored.min(),
+        stored.max(),
+        dask.array.diagonal(stored),
+        stored @ v,
+        v @ stored,
     )
     low = float(low)
     high = float(high)
     rounding = tolerance(max(high, -low), eps(dtype))
-    apart = np.abs(along_rows - along_columns)
-    row = int(np.argmax(apart))
-    if apart[row] > 0.5 * rounding:
-        gaps = np.abs(np.subtract(*lazy.compute(given[row], given[:, row])))
+    row_gaps = np.abs(along_rows - along_columns)
+    row = int(np.argmax(row_gaps))
+    # A gap of D is at least half as large in D v: |v| ≥ 0.5.
+    if row_gaps[row] > 0.5 * rounding:
+        gaps = np.abs(np.subtract(*lazy.compute(stored[row], stored[:, row])))
         column = int(np.argmax(gaps))
         if gaps[column] > rounding:
             i, j = sorted((row, column))
@@ -77,7 +78,7 @@ def lazy_dissimilarity(
     size = validate(
         (low, high, 0.0),
         diagonal,
-        partial(_strips, given),
+        partial(_strips, stored),
         eps(dtype),
         squared=squared,
         labels=names,
@@ -91,17 +92,17 @@ def lazy_dissimilarity(
         square = chunk.astype(dtype)
         if not squared:
             square *= square
-        own = np.arange(max(top, left), min(bottom, right))
-        square[own - top, own - left] = 0
+        diagonal = np.arange(max(top, left), min(bottom, right))
+        square[diagonal - top, diagonal - left] = 0
         return square
 
     return lazy.kept(
-        given.map_blocks(finish, dtype=dtype, meta=np.empty((0, 0), dtype))
+        stored.map_blocks(finish, dtype=dtype, meta=np.empty((0, 0), dtype))
     )
 
 
 def _strips(data: Array) -> Strips:
-    """Read rows once more; mirrored entries are not at hand, and taken to be the same."""
+    """Read rows once more, also as columns: symmetry has been checked."""
     start = 0
     for size in data.chunks[0]:
         (rows,) = lazy.compute(data[start : start + size])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def unwrap(data: Any) -> tuple[Array, Sequence[object] | None]:
     if arrays.is_numpy(data):
         return _plain(data), None
     if isinstance(data, (str, os.PathLike)):
-        # Read, not mapped: squared in place it takes the memory of D once, not twice.
+        # Not a memory map: what is read can be squared in place, so D takes memory once.
         return read_table(data)
     if hasattr(data, "ids") and hasattr(
         data, "data"
@@ -163,17 +164,13 @@ def as_objects(data: Any) -> list[Any] | None:
 
     A list of equally long lists of numbers has rows of numbers.
     """
+    array = None
+    is_series = hasattr(data, "iloc") and not is_frame(data)
     if isinstance(data, (list, tuple)):
-        try:
-            if data and not isinstance(data[0], str):
+        if data and not isinstance(data[0], str):
+            with suppress(ValueError, TypeError):
                 array = np.asarray(data)
-            else:
-                array = None
-        except (ValueError, TypeError):
-            array = None
-    elif arrays.is_numpy(data) or (
-        hasattr(data, "iloc") and not is_frame(data)
-    ):
+    elif arrays.is_numpy(data) or is_series:
         array = np.asarray(data)
     else:
         refuse_networkx(data, "X")
@@ -183,12 +180,9 @@ def as_objects(data: Any) -> list[Any] | None:
                 f"X is of type {kind}; pass a list of objects, or rows of numbers."
             )
         return None
-    numbers = (
-        array is not None and array.ndim == 2 and array.dtype.kind in "fiub"
-    )
-    if numbers:
-        return None
-    return list(data)
+    if array is None or array.ndim != 2 or array.dtype.kind not in "fiub":
+        return list(data)
+    return None
 
 
 def _spread(condensed: Array, dtype: Any) -> Array:

@@ -19,6 +19,7 @@ from neucmds.errors import InputError
 from neucmds.problem.containers import to_square, unwrap
 from neucmds.problem.names import Labels
 from neucmds.problem.validation import (
+    Extremes,
     Floats,
     Strips,
     as_labels,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from neucmds.spectrum.operators.gram import Gram
 
 
-# Sides of tiles; on a device launches cost more.
+# Rows and columns of a tile; on a device, where launches cost more, tiles are larger.
 NUMPY_TILE = 384
 DEVICE_TILE = 8192
 
@@ -108,7 +109,7 @@ def as_squares(
         labels = own_labels
     names = as_labels(labels, n)
     size = validate(
-        _ends(source, dtype),
+        _extremes(source, dtype),
         _numbers(xp.linalg.diagonal(source)),
         partial(_strips, source),
         arrays.eps(dtype, xp),
@@ -122,19 +123,19 @@ def as_squares(
     same_dtype = source.dtype == dtype
     if same_dtype and squared and not symmetrize:
         return source, names
-    ours = (
+    may_overwrite = (
         source is not array
         or isinstance(data, (str, os.PathLike, list, tuple))
         or (not copy and arrays.is_array(data))
     )
     # A strided view belongs to a larger array whose owner may not expect it to be overwritten.
-    whole = not arrays.is_numpy(source) or source.flags.forc
-    target = source
+    is_whole = not arrays.is_numpy(source) or source.flags.forc
+    in_place = may_overwrite and same_dtype and is_whole
     # An average needs the entries of both sides.
-    if symmetrize or not (
-        ours and same_dtype and whole and arrays.is_writable(source)
-    ):
+    if symmetrize or not (in_place and arrays.is_writable(source)):
         target = _empty(source, dtype)
+    else:
+        target = source
     _write(source, target, squared, symmetrize)
     return target, names
 
@@ -163,37 +164,37 @@ def _empty(source: Array, dtype: Any) -> Array:
     return target
 
 
-def _ends(source: Array, dtype: Any) -> tuple[float, float, float]:
-    """Return the lowest and the highest entry, and the largest gap of mirrored ones, or NaN."""
+def _extremes(source: Array, dtype: Any) -> Extremes:
+    """Return the extremes of D, tile by tile; NaN if D holds NaN."""
     xp = arrays.namespace(source)
     in_numpy = arrays.is_numpy(source)
     side = DEVICE_TILE
     if in_numpy:
         side = NUMPY_TILE
     elif source.dtype == dtype:
-        ends = mirrored_extremes(source)
-        if ends is not None:
-            return ends
+        extremes = mirrored_extremes(source)
+        if extremes is not None:
+            return extremes
     blocks = list(arrays.row_blocks(int(source.shape[0]), side, side * side))
 
-    def ends_of_strip(i: int) -> Any:
+    def of_strip(i: int) -> Any:
+        """Return −lowest, highest and gap: the maximum of each is that of all tiles."""
         rows = blocks[i]
-        found = []
+        of_tiles = []
         with np.errstate(invalid="ignore", over="ignore"):
             for cols in blocks[i:]:
                 upper = xp.astype(source[rows, cols], dtype, copy=False)
                 lower = xp.astype(source[cols, rows], dtype, copy=False)
-                found.append(_ends_of_tile(upper, lower.T))
-        return np.max(found, axis=0)
+                of_tiles.append(_tile_extremes(upper, lower.T))
+        return np.max(of_tiles, axis=0)
 
     each = parallel_map if in_numpy else map
-    depth, height, gap = np.max(
-        list(each(ends_of_strip, range(len(blocks)))), axis=0
-    ).tolist()
-    return -depth, height, gap
+    of_strips = list(each(of_strip, range(len(blocks))))
+    minus_lowest, highest, gap = np.max(of_strips, axis=0).tolist()
+    return -minus_lowest, highest, gap
 
 
-def _ends_of_tile(upper: Array, mirror: Array) -> tuple[float, float, float]:
+def _tile_extremes(upper: Array, mirror: Array) -> Extremes:
     """Return −lowest, highest and largest gap of a tile and its mirror image."""
     xp = arrays.namespace(upper)
     low, high = arrays.min_and_max(upper)
@@ -219,10 +220,11 @@ def _strips(source: Array) -> Strips:
 def hollow(
     start: int, rows: Floats, columns: Floats
 ) -> tuple[int, Floats, Floats]:
-    """Set the diagonal to zero in copies of rows from a number on, and of their columns."""
+    """Copy rows from number `start` on, and columns of the same objects, with a zero diagonal."""
     n_rows, n = rows.shape
-    own = np.eye(n_rows, n, k=start, dtype=bool)
-    return start, np.where(own, 0.0, rows), np.where(own, 0.0, columns)
+    diagonal = np.eye(n_rows, n, k=start, dtype=bool)
+    rows = np.where(diagonal, 0.0, rows)
+    return start, rows, np.where(diagonal, 0.0, columns)
 
 
 def _write(
@@ -233,18 +235,17 @@ def _write(
     n = int(source.shape[0])
 
     def fill(rows: slice) -> None:
-        part = xp.astype(source[rows, :], target.dtype, copy=False)
+        strip = xp.astype(source[rows, :], target.dtype, copy=False)
         if symmetrize:
             mirror = xp.astype(source[:, rows], target.dtype, copy=False).T
-            part = _averaged(part, mirror)
+            strip = _averaged(strip, mirror)
         with np.errstate(over="ignore", under="ignore"):
             if not squared:
-                part = part * part
-        square = part[:, rows]
+                strip = strip * strip
+        square = strip[:, rows]
         eye = arrays.asarray_like(np.eye(square.shape[0]), square)
-        hollow = xp.where(eye > 0, xp.zeros_like(square), square)
-        target[rows, :] = part
-        target[rows, rows] = hollow
+        target[rows, :] = strip
+        target[rows, rows] = xp.where(eye > 0, xp.zeros_like(square), square)
 
     blocks = arrays.row_blocks(n, n, NUMPY_TILE**2)
     if not arrays.is_numpy(source):
@@ -254,9 +255,9 @@ def _write(
         pass
 
 
-def _averaged(part: Array, mirror: Array) -> Array:
+def _averaged(strip: Array, mirror: Array) -> Array:
     """Return the mean of both sides, or the side that is known."""
-    xp = arrays.namespace(part)
-    mean = 0.5 * part + 0.5 * mirror
-    mean = xp.where(xp.isnan(part), mirror, mean)
-    return xp.where(xp.isnan(mirror), part, mean)
+    xp = arrays.namespace(strip)
+    mean = 0.5 * strip + 0.5 * mirror
+    mean = xp.where(xp.isnan(strip), mirror, mean)
+    return xp.where(xp.isnan(mirror), strip, mean)

@@ -30,7 +30,7 @@ Table = tuple[npt.NDArray[Any], Labels]
 KINDS = dict.fromkeys(
     [".csv", ".tsv", ".txt", ".lsmat", ".phy", ".phylip", ".dist"], "text"
 ) | {".npy": "npy", ".npz": "npz", ".qza": "qza"}
-# Of numbers and of metadata alike.
+# Cells that say that a number, or a value of metadata, is missing.
 MISSING = [
     "",
     "NA",
@@ -47,7 +47,7 @@ MISSING = [
     "none",
     "?",
 ]
-# The first line of a PHYLIP file, the number of objects.
+# The first line of a PHYLIP file: the number of objects.
 COUNT = re.compile(r"\s*[0-9]{1,9}\s*")
 
 
@@ -141,7 +141,7 @@ def _from_npz(archive: Any, name: str) -> Table:
     labels = None
     if "names" in archive:
         labels = tuple(archive["names"].astype(str).ravel().tolist())
-    # What is no npy file inside comes as bytes.
+    # A member of the archive that is no npy file comes as bytes.
     return np.asarray(archive[keys[0]]), labels
 
 
@@ -266,8 +266,13 @@ def _named(
     labelled: bool,
     name: str,
 ) -> tuple[Floats, Labels, Labels]:
-    """Return the numbers of a table, the names beside them, and those above."""
-    names, values = _frame(lines[header:], delimiter, int(labelled), name)
+    """Return the numbers of a table, the names beside its rows, and those above its columns.
+
+    `header`: the first line holds names; `labelled`: the first cell of each row does.
+    """
+    names, values = _frame(
+        lines[int(header) :], delimiter, int(labelled), name
+    )
     beside = None
     if labelled:
         beside = tuple(names[0])
@@ -298,15 +303,17 @@ def _square(text: str, name: str) -> Table:
     first = _cells(lines[0], delimiter)
     width = max(width, len(first))
     height = len(lines)
-    # R leaves out the cell above the names, which may be numbers.
+    # The cell above the names of rows is blank, a title, or left out, as R does; names may be
+    # numbers.
     corner = first[0] == "" or _is_text(first[0]) or len(first) == width - 1
-    both = height == width and corner and len(first) > 1
-    header = both or height == width + 1
-    labelled = both or width == height + 1
-    if len(first) == 1:  # of a triangle
+    named_twice = height == width and corner and len(first) > 1
+    header = named_twice or height == width + 1
+    labelled = named_twice or width == height + 1
+    if len(first) == 1:
+        # A triangle, which begins with d_11, or with the name of the first object.
         header = False
         labelled = _is_text(first[0])
-    elif height - header != width - labelled:
+    elif height - int(header) != width - int(labelled):
         raise InputError(
             f"{name} is not a square matrix: {height} lines of {width} cells."
         )
@@ -321,12 +328,10 @@ def _mirrored(values: Floats) -> Floats:
     """Complete a square table that holds one half of D, the other being zeros, NA or blanks."""
     lower = np.tril(values, -1)
     upper = np.triu(values, 1).T
-    if np.nan_to_num(lower).any() == np.nan_to_num(upper).any():
+    has_lower = np.nan_to_num(lower).any()
+    if has_lower == np.nan_to_num(upper).any():
         return values
-    if np.nan_to_num(lower).any():
-        half = lower
-    else:
-        half = upper
+    half = lower if has_lower else upper
     # A diagonal that is blank like the other half was left out, not missed.
     diagonal = np.diagonal(values)
     if np.isnan(diagonal).all():

@@ -36,7 +36,7 @@ Ints = npt.NDArray[Any]
 # Both ends and the lengths of edges or paths.
 Edges = tuple[Ints, Ints, Floats]
 
-# Nodes whose nearest are searched together, in one subgraph, times √(number of these).
+# Nodes whose nearest are searched together, in one subgraph, times √(number of the nearest).
 NEAR_BLOCK = 1000
 # Landmarks from which nodes near them are searched together.
 SEARCHED = 64
@@ -200,6 +200,7 @@ def _both_orders(
             f"to {gap[worst]:.4g} at {where}; pass {option('direction', 'mean')} for the mean of "
             "both ways, or 'min', 'max' or 'out'."
         )
+    # An edge that is stored in both orders has two entries.
     one_way = 2 * key.size - keys.size
     if 0 < one_way < key.size or (directed and one_way):
         warnings.warn(
@@ -350,7 +351,10 @@ def nearest_nodes(
 
 
 def _nearest(graph: Graph, nodes: Ints, count: int, height: int) -> Edges:
-    """Search the nearest of some nodes in one process, block by block."""
+    """Search the nearest of some nodes in one process, block by block.
+
+    The limit of a block is what 95 % of the block before needed; it grows for nodes that need more.
+    """
     parts = []
     mean = float(graph.data.mean())
     limit = mean * sqrt(count)
@@ -387,6 +391,7 @@ def nearest_landmarks(
     n = int(graph.shape[0])
     count = min(count, landmarks.size)
     reach = min(n - 1, count * n // landmarks.size + 1)
+    # Some 40 landmarks tell how far a search must go.
     sample = landmarks[:: max(1, landmarks.size // 40)]
     farthest = (
         nearest_nodes(graph, reach, sample, n_jobs=n_jobs)[2]
@@ -451,7 +456,7 @@ def graph_pairs(
     to_landmarks = np.empty((n, landmarks.size))
     for block, rows in path_blocks(graph, sources):
         for number, row in enumerate(rows, block.start):
-            nodes = sampling.having(number)
+            nodes = sampling.objects_of(number)
             far.append(
                 (np.full(nodes.size, sources[number]), nodes, row[nodes])
             )
@@ -485,7 +490,7 @@ def _mapped(
     visits: float,
     n_jobs: Any,
 ) -> Iterator[Any]:
-    """Do a piece of work on every part, in processes where that is worth it; in order.
+    """Return ``work(graph, part)`` of every part, in order; in processes where that is worth it.
 
     Threads would wait for each other: scipy's searches hold Python's lock.
     """

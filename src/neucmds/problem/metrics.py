@@ -35,7 +35,7 @@ from neucmds.problem.calls import call_pairs
 from neucmds.problem.files import one_line
 from neucmds.problem.validation import tolerance, working_dtype
 
-# Pairs of which a user's function is called in both orders.
+# Number of pairs for which a user's function is checked: called in both orders.
 CHECKED_PAIRS = 32
 
 
@@ -43,19 +43,20 @@ CHECKED_PAIRS = 32
 class Metric:
     """A metric on features, its arguments, and the fitted objects that others are compared with.
 
-    It is one of the tables below, for NumPy also one that scikit-learn knows, or a function, which
-    takes two rows of NumPy features or two items, and two blocks of rows of any other library.
+    The metric is a name of the tables below, or for NumPy one that scikit-learn knows, or a user's
+    function of two rows of NumPy features, of two items, or of two blocks of rows of any other
+    library.
     """
 
     metric: Any
     params: dict[str, Any]
-    # Objects of any kind, of which a row of features has the number.
+    # Objects of any kind; a row of features is then a single number, the position of its item.
     items: Sequence[Any] | None = None
-    # Whether dissimilarities are squared already.
+    # Whether the metric returns squared dissimilarities.
     squared: bool = False
     # The fitted rows, made ready by `prepare`.
     points: Array = None
-    # The mean of the features: it drops out of x − y, and norms that cancel are smallest there.
+    # The mean of the features, subtracted from all rows: x − y stays, and ‖x‖² loses fewer digits.
     origin: Array = None
 
     @classmethod
@@ -121,11 +122,11 @@ class Metric:
     def estimated(self, features: Array) -> Metric:
         """Add the arguments that depend on all features: variances or covariances."""
         on_cpu = is_numpy(features) or arrays.is_dask(features)
-        missing = on_cpu and not {"V", "VI"} & set(self.params)
-        if self.metric == "seuclidean" and missing:
+        is_needed = on_cpu and not {"V", "VI"} & set(self.params)
+        if self.metric == "seuclidean" and is_needed:
             V = features.var(axis=0, ddof=1, dtype=np.float64)
             return replace(self, params={**self.params, "V": to_numpy(V)})
-        if self.metric == "mahalanobis" and missing:
+        if self.metric == "mahalanobis" and is_needed:
             covariance = to_numpy(np.cov(features, rowvar=False))
             try:
                 VI = np.linalg.inv(np.atleast_2d(covariance))
@@ -142,13 +143,13 @@ class Metric:
         features: Array,
         squared: bool = False,
         *,
-        some: Array | None = None,
+        points: Array | None = None,
     ) -> Metric:
-        """Fit the metric to features, and keep these, or `some` of them, to compare others with."""
-        if some is None:
-            some = features
-        xp = namespace(some)
-        kept = xp.astype(some, working_dtype(some), copy=False)
+        """Fit the metric to features, and keep these, or `points` among them, to compare with."""
+        if points is None:
+            points = features
+        xp = namespace(points)
+        kept = xp.astype(points, working_dtype(points), copy=False)
         fitted = replace(self.estimated(features), squared=squared)
         if not callable(self.metric):
             fitted._refuse_unknown(kept)
@@ -200,48 +201,49 @@ class Metric:
             right = _mirrored(cols, self.metric)
             inner = rows @ namespace(rows).matrix_transpose(right)
             return INNER_METRICS[self.metric](inner, self.params, rows, cols)
-        made = self.dissimilarities(rows, cols)
+        values = self.dissimilarities(rows, cols)
         if self.squared:
-            return made
-        if callable(self.metric):  # which may keep what it returns
-            return made * made
-        return _square(made)
+            return values
+        # The array that a user's function returns may still be its own.
+        if callable(self.metric):
+            return values * values
+        return _square(values)
 
     def dissimilarities(self, rows: Array, cols: Array) -> Array:
         """Dissimilarities between all rows and all cols, on the scale of the metric."""
         xp = namespace(rows)
-        made: Any
+        values: Any
         if self.inner:
             return xp.sqrt(self.squares(rows, cols))
         if self.by_pairs and np.array_equal(rows, cols):
             i, j = np.triu_indices(len(rows), 1)
-            made = squareform(self.paired(rows, rows, i, j), checks=False)
+            values = squareform(self.paired(rows, rows, i, j), checks=False)
         elif self.by_pairs:
             i, j = np.indices((len(rows), len(cols))).reshape(2, -1)
-            made = self.paired(rows, cols, i, j).reshape(len(rows), -1)
+            values = self.paired(rows, cols, i, j).reshape(len(rows), -1)
         elif callable(self.metric):
-            made = self.metric(rows, cols, **self.params)
+            values = self.metric(rows, cols, **self.params)
         elif is_numpy(rows):
-            made = _pairwise(self.metric, self.params, rows, cols)
+            values = _pairwise(self.metric, self.params, rows, cols)
         else:
             # In one kernel on a GPU, else by the array library.
-            made = between(self.metric, rows, cols)
-            if made is None:
-                made = SUM_METRICS[self.metric](rows, cols)
-        due = (int(rows.shape[0]), int(cols.shape[0]))
-        if tuple(made.shape) != due:
+            values = between(self.metric, rows, cols)
+            if values is None:
+                values = SUM_METRICS[self.metric](rows, cols)
+        expected = (int(rows.shape[0]), int(cols.shape[0]))
+        if tuple(values.shape) != expected:
             raise InputError(
-                f"{self.name} returned shape {tuple(made.shape)} for blocks of {due[0]} and "
-                f"{due[1]} rows; {due} is expected."
+                f"{self.name} returned shape {tuple(values.shape)} for blocks of {expected[0]} and "
+                f"{expected[1]} rows; {expected} is expected."
             )
-        self._refuse_negative(made)
-        return xp.astype(made, rows.dtype, copy=False)
+        self._refuse_negative(values)
+        return xp.astype(values, rows.dtype, copy=False)
 
-    def _refuse_negative(self, made: Array) -> None:
+    def _refuse_negative(self, values: Array) -> None:
         """Refuse negative dissimilarities of a user's function, unless they are squared."""
-        if not callable(self.metric) or self.squared or 0 in made.shape:
+        if not callable(self.metric) or self.squared or 0 in values.shape:
             return
-        lowest, _ = arrays.min_and_max(made)
+        lowest, _ = arrays.min_and_max(values)
         if lowest < 0:
             raise InputError(
                 f"{self.name} gives a negative dissimilarity, {lowest:.4g}; pass "
@@ -249,7 +251,7 @@ class Metric:
             )
 
     def paired(self, rows: Array, cols: Array, i: Any, j: Any) -> Array:
-        """Dissimilarities by a user's function of listed pairs: row i of some with col j."""
+        """Dissimilarities of listed pairs by a user's function: of rows[i] and cols[j]."""
         if not self.by_pairs:
             xp = namespace(rows)
             block = self.dissimilarities(
@@ -259,9 +261,9 @@ class Metric:
         function = partial(self.metric, **self.params)
         x = self._objects(rows)
         y = self._objects(cols)
-        made = call_pairs(function, x, y, i, j, self.name)
-        self._refuse_negative(made)
-        return made
+        values = call_pairs(function, x, y, i, j, self.name)
+        self._refuse_negative(values)
+        return values
 
     def _objects(self, rows: Array) -> list[Any]:
         """Return what the user's function takes for each row."""
@@ -274,22 +276,22 @@ class Metric:
         return self.squares(self.prepare(new), self.points)
 
     def own_squares(self, new: Array, ids: Sequence[Any]) -> Array:
-        """Squared dissimilarities of every new row to some of the fitted ones, one after another.
+        """Squared dissimilarities of new row i to the fitted rows ids[i], all in one vector.
 
-        On a device all are compared: that takes less time than to choose.
+        On a device a row is compared with all fitted ones: that takes less time than to choose.
         """
-        sizes = [len(some) for some in ids]
+        sizes = [len(row_ids) for row_ids in ids]
         ready = self.prepare(new)
         if self.by_pairs:
             rows = np.arange(len(ids)).repeat(sizes)
-            made = self.paired(ready, self.points, rows, np.concatenate(ids))
+            values = self.paired(ready, self.points, rows, np.concatenate(ids))
             if self.squared:
-                return made
-            return made * made
+                return values
+            return values * values
         if is_numpy(new):
             blocks = [
-                self.squares(ready[i : i + 1], self.points[some])[0]
-                for i, some in enumerate(ids)
+                self.squares(ready[i : i + 1], self.points[row_ids])[0]
+                for i, row_ids in enumerate(ids)
             ]
             return np.concatenate(blocks)
         xp = namespace(new)
@@ -299,11 +301,10 @@ class Metric:
         ):
             rows = np.arange(len(sizes[block])).repeat(sizes[block])
             columns = np.concatenate(ids[block])
-            chosen = (
-                index_like(rows, new),
-                index_like(columns, new),
+            squares = self.squares(ready[block, :], self.points)
+            parts.append(
+                squares[index_like(rows, new), index_like(columns, new)]
             )
-            parts.append(self.squares(ready[block, :], self.points)[chosen])
         return xp.concat(parts)
 
     def between(self, new: Array) -> Array:
@@ -313,20 +314,20 @@ class Metric:
     def among(self) -> Array:
         """Dissimilarities of all fitted objects, on the scale of the metric."""
         self.refuse_function()
-        made = self.dissimilarities(self.points, self.points)
+        values = self.dissimilarities(self.points, self.points)
         if not self.inner:
-            return made
-        # ‖x‖² + ‖x‖² − 2x·x is zero but for rounding, whose root is not small.
-        xp = namespace(made)
-        own = index_like(np.arange(made.shape[0]), made)
+            return values
+        # On the diagonal ‖x‖² + ‖x‖² − 2x·x is zero but for rounding, whose root is not small.
+        xp = namespace(values)
+        ids = index_like(np.arange(values.shape[0]), values)
         return xp.where(
-            own[:, None] == own[None, :], xp.zeros_like(made), made
+            ids[:, None] == ids[None, :], xp.zeros_like(values), values
         )
 
     def refuse_function(
         self, advice: str = f"pass {option('symmetrize', True)} to average"
     ) -> None:
-        """Refuse a user's function that is no dissimilarity on some pairs, by at most n calls."""
+        """Refuse a user's function that is no dissimilarity, by at most n calls."""
         n = int(self.points.shape[0])
         if not callable(self.metric) or n < 3:
             return
@@ -389,7 +390,7 @@ def _unit_rows(features: Array, _: Metric) -> Array:
 
 
 def _normed_rows(features: Array, metric: Metric) -> Array:
-    """Let norms ride along as columns: (x, ‖x‖², 1) · (−2y, 1, ‖y‖²) = ‖x − y‖²."""
+    """Return rows (x, ‖x‖², 1); their product with (−2y, 1, ‖y‖²) of `_mirrored` is ‖x − y‖²."""
     xp = namespace(features)
     x = features - metric.origin[: features.shape[1]]
     norms = xp.sum(x * x, axis=1, keepdims=True)
@@ -427,7 +428,7 @@ def _lifted_rows(features: Array, _: Metric) -> Array:
 
 
 def _mirrored(rows: Array, metric: str) -> Array:
-    """Return the right factors of inner products, of rows that are made ready."""
+    """Return what rows that are made ready are multiplied with: such rows, as right factors."""
     xp = namespace(rows)
     if metric in ("angular", "cosine"):
         return rows
@@ -437,16 +438,17 @@ def _mirrored(rows: Array, metric: str) -> Array:
     if metric == "balls":
         radii = rows[:, -1:]
         rows = rows[:, :-1]
-    x = rows[:, :-2]
+    y = rows[:, :-2]
     norms = rows[:, -2:-1]
     ones = rows[:, -1:]
-    return xp.concat([-2.0 * x, ones, norms, 0.0 * radii], axis=1)
+    # Radii are no part of the product: `_gaps` subtracts them.
+    return xp.concat([-2.0 * y, ones, norms, 0.0 * radii], axis=1)
 
 
 def _kernel_distances(
     inner: Array, params: dict[str, Any], rows: Array, _: Array
 ) -> Array:
-    """−2 expm1(−gamma ‖x − y‖²): no digits lost between near points."""
+    """2 − 2 exp(−gamma ‖x − y‖²), as −2 expm1(…): near points lose no digits."""
     n_features = int(rows.shape[1]) - 2
     sq = in_place("clip", inner, 0.0, math.inf)
     sq *= -params.get("gamma", 1 / n_features)
@@ -456,7 +458,7 @@ def _kernel_distances(
 
 
 def _gaps(inner: Array, _: dict[str, Any], rows: Array, cols: Array) -> Array:
-    """max(0, gap)²."""
+    """max(0, ‖x − y‖ − r_x − r_y)²: the gap between two balls."""
     gap = in_place("sqrt", in_place("clip", inner, 0.0, math.inf))
     gap -= rows[:, -1:]
     gap -= arrays.contiguous(cols[:, -1])[None, :]
@@ -487,7 +489,7 @@ def _hyperbolic(inner: Array, *_: Any) -> Array:
     return _square(in_place("acosh", in_place("clip", inner, 1.0, math.inf)))
 
 
-# From inner products, arguments, rows and columns: the squares, over the products.
+# f(inner products, arguments, rows, cols) → squared dissimilarities, written over the products.
 INNER_METRICS: dict[str, Callable[..., Array]] = {
     "angular": _angles,
     "balls": _gaps,
@@ -496,6 +498,7 @@ INNER_METRICS: dict[str, Callable[..., Array]] = {
     "hyperbolic": _hyperbolic,
     "rbf": _kernel_distances,
 }
+# Features → rows whose products with `_mirrored` ones are the inner products.
 PREPARED: dict[str, Callable[[Array, Metric], Array]] = {
     "angular": _unit_rows,
     "balls": _ball_rows,
@@ -504,7 +507,7 @@ PREPARED: dict[str, Callable[[Array, Metric], Array]] = {
     "hyperbolic": _lifted_rows,
     "rbf": _normed_rows,
 }
-# The only argument of a metric.
+# The one argument that a metric takes.
 ARGUMENTS = {"euclidean": "power", "rbf": "gamma"}
 
 
@@ -550,9 +553,8 @@ def _pairwise(
             y = y != 0
         return pairwise_distances(x, y, metric=metric, **params)
     except (ValueError, TypeError) as problem:
-        named = option("metric", metric)
         raise InputError(
-            f"{named} cannot be used here: {one_line(problem)}."
+            f"{option('metric', metric)} cannot be used here: {one_line(problem)}."
         ) from problem
 
 
@@ -562,20 +564,22 @@ def _averaged(
     """Average a function of two rows, or of two blocks of rows, over both orders."""
     there = metric(x, y, **params)
     back = metric(y, x, **params)
-    return (there + (back.T if getattr(back, "ndim", 0) == 2 else back)) / 2
+    if getattr(back, "ndim", 0) == 2:
+        back = back.T
+    return (there + back) / 2
 
 
-def refuse_undefined(made: Array, named: str, rows: Any, cols: Any) -> None:
+def refuse_undefined(values: Array, name: str, rows: Any, cols: Any) -> None:
     """Raise for a dissimilarity that is NaN or infinite, and name its pair of objects.
 
-    They are of all rows with all cols or, in one dimension, of each row with its col.
+    `values` are (n_rows, n_cols), or a vector of rows[i] and cols[i].
     """
-    xp = namespace(made)
-    if bool(xp.all(xp.isfinite(made))):
+    xp = namespace(values)
+    if bool(xp.all(xp.isfinite(values))):
         return
-    first = np.argwhere(to_numpy(~xp.isfinite(made)))[0]
+    first = np.argwhere(to_numpy(~xp.isfinite(values)))[0]
     raise InputError(
-        f"{named} gives NaN or infinity, first for objects {rows[first[0]]} and "
+        f"{name} gives NaN or infinity, first for objects {rows[first[0]]} and "
         f"{cols[first[-1]]}; drop those objects, or change the metric."
     )
 

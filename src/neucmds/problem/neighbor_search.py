@@ -24,21 +24,20 @@ from neucmds.problem.metrics import Metric
 
 Ints = npt.NDArray[Any]
 # Objects i, objects j and their dissimilarities, all of one library.
-Found = tuple[Array, Array, Array]
-# The `count` nearest of some objects, or of all if None.
-Search = Callable[[int, Ints | None], Found]
+ListedLengths = tuple[Array, Array, Array]
+# From a count and objects (None: all): these objects with the `count` nearest of each.
+NearestSearch = Callable[[int, Ints | None], ListedLengths]
 
-# Up to here all rows are compared with all: half a minute on one core.
+# Up to this number of rows all are compared with all: half a minute on one core.
 ALL_COMPARED = 20_000
 
 
 def nearest_rows(
     features: Any, metric: Any, *, random_state: Any = None
-) -> Search:
-    """Return the function of a count and objects (None: all) that finds their nearest rows.
+) -> NearestSearch:
+    """Return what finds the nearest rows of given rows.
 
-    It searches all of many rows of NumPy by pynndescent where that knows the metric. The parameters
-    are those of `neucmds.problem.sampled_pairs.feature_pairs`.
+    The nearest of all of many rows of NumPy are found by pynndescent where that knows the metric.
     """
     metric = Metric.of(metric)
     rng = check_random_state(random_state)
@@ -49,7 +48,7 @@ def nearest_rows(
     if is_numpy(features) and n > ALL_COMPARED:
         descent = descent_on(metric.metric)
 
-    def nearest(count: int, objects: Ints | None) -> Found:
+    def nearest(count: int, objects: Ints | None) -> ListedLengths:
         if objects is None and descent is not None:
             ids, lengths = descent(
                 features,
@@ -65,14 +64,11 @@ def nearest_rows(
         lengths, ids = index.kneighbors(
             taken(features, objects), min(count + 1, n)
         )
-        rows = index_like(objects, features)
-        rows = xp.reshape(xp.broadcast_to(rows[:, None], ids.shape), (-1,))
+        rows = index_like(objects, features)[:, None]
+        rows = xp.reshape(xp.broadcast_to(rows, ids.shape), (-1,))
+        ids = xp.astype(xp.reshape(ids, (-1,)), xp.int64, copy=False)
         lengths = xp.astype(xp.reshape(lengths, (-1,)), xp.float64, copy=False)
-        return (
-            rows,
-            xp.astype(xp.reshape(ids, (-1,)), xp.int64, copy=False),
-            lengths,
-        )
+        return rows, ids, lengths
 
     return nearest
 

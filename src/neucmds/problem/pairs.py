@@ -24,8 +24,9 @@ Ints = npt.NDArray[Any]
 
 # √ε, as for matrices: the rounding of distances computed as √(|x|² + |y|² − 2x·y).
 TOLERANCE = sqrt(np.finfo(np.float64).eps)
-# Pairs look like edges between neighbours where at least this share of triangles is closed, .3 and
-# more among neighbours in up to ten dimensions, and at most its square of all pairs is known.
+# Pairs look like edges between neighbours if, of all paths i–j–k, more than this share has the pair
+# (i, k) as well (.3 and more among neighbours in up to ten dimensions), and if at most the square
+# of it is the share of all pairs that is known.
 LOCAL = 0.2
 
 
@@ -96,15 +97,14 @@ def as_pairs(
     if stored.dtype.kind not in "fiub":
         raise InputError(f"D holds {stored.dtype} entries; pass real numbers.")
     i, j = stored.coords
-    d = np.asarray(stored.data, dtype=np.float64)
+    values = np.asarray(stored.data, dtype=np.float64)
     if allow_missing:
-        known = ~np.isnan(d)
-        i = i[known]
-        j = j[known]
-        d = d[known]
-    pairs = make_pairs(
-        int(data.shape[0]), i, j, d, squared=squared, symmetrize=symmetrize
-    )
+        is_known = ~np.isnan(values)
+        i = i[is_known]
+        j = j[is_known]
+        values = values[is_known]
+    n = int(data.shape[0])
+    pairs = make_pairs(n, i, j, values, squared=squared, symmetrize=symmetrize)
     _warn_of_edges(pairs)
     return pairs
 
@@ -127,34 +127,38 @@ def make_pairs(
     """
     i = np.asarray(i)
     j = np.asarray(j)
-    d: Floats = np.asarray(values, dtype=np.float64)
-    _refuse_values(i, j, d, squared)
-    rounding = TOLERANCE * float(np.max(np.abs(d)))
+    # On the scale of the input, until they are squared.
+    dissimilarity: Floats = np.asarray(values, dtype=np.float64)
+    _refuse_values(i, j, dissimilarity, squared)
+    rounding = TOLERANCE * float(np.max(np.abs(dissimilarity)))
+    # The pair (i, j), i < j, is the number i·n + j.
     key = np.minimum(i, j).astype(np.int64) * n + np.maximum(i, j)
     kept = np.flatnonzero(i != j)
     kept = kept[np.argsort(key[kept], kind="stable")]
     key = key[kept]
-    d = d[kept]
+    dissimilarity = dissimilarity[kept]
+    # Where the entries of each pair begin.
     first = np.flatnonzero(np.diff(key, prepend=-1))
     if first.size < key.size:
-        gaps = np.maximum.reduceat(d, first) - np.minimum.reduceat(d, first)
+        highest = np.maximum.reduceat(dissimilarity, first)
+        gaps = highest - np.minimum.reduceat(dissimilarity, first)
         if gaps.max() > rounding and not symmetrize:
             raise InputError(
                 f"{int(np.sum(gaps > rounding))} pairs have entries that differ, the most by "
                 f"{gaps.max():.4g} at {divmod(int(key[first][gaps.argmax()]), n)}; pass "
                 f"{option('symmetrize', True)} to average."
             )
-        d = np.add.reduceat(d, first) / np.diff(first, append=key.size)
+        n_entries = np.diff(first, append=key.size)
+        dissimilarity = np.add.reduceat(dissimilarity, first) / n_entries
         key = key[first]
+    if not squared:
+        dissimilarity = dissimilarity**2
+    if weight is not None:
+        weight = weight[kept[first]]
     index = np.int32 if n <= np.iinfo(np.int32).max else np.int64
-    return Pairs(
-        n,
-        (key // n).astype(index),
-        (key % n).astype(index),
-        d if squared else d**2,
-        None if weight is None else weight[kept[first]],
-        sampled=sampled,
-    )
+    low = (key // n).astype(index)
+    high = (key % n).astype(index)
+    return Pairs(n, low, high, dissimilarity, weight, sampled=sampled)
 
 
 def check_pairs(pairs: Pairs, k: int) -> None:
@@ -166,21 +170,22 @@ def check_pairs(pairs: Pairs, k: int) -> None:
             f"{alone.size} of {pairs.n} objects are in no pair: {_named(alone, pairs.labels)}; "
             "drop them, or add pairs."
         )
-    # A sample pairs every object with every landmark: of 16 million pairs, 2.6 s are saved.
+    # A sample is connected: it pairs every object with every landmark.
     if not pairs.sampled:
         refuse_parts(pairs.graph(), pairs.labels)
-    mean = 2 * pairs.size / pairs.n
+    mean_degree = 2 * pairs.size / pairs.n
+    # The unknowns: n·k coordinates, of which a shift and a rotation take k(k + 1)/2.
     if pairs.size < pairs.n * k - k * (k + 1) // 2:
         raise InputError(
             f"{pairs.size} pairs cannot determine {k} coordinates of {pairs.n} objects: "
-            f"{mean:.3g} per object on average, and more than {2 * k} are needed; lower "
+            f"{mean_degree:.3g} per object on average, and more than {2 * k} are needed; lower "
             f"{option('n_components')}, add pairs, or pass {option('metric', 'shortest_path')} if "
             "they are edges of a graph."
         )
     few = np.flatnonzero(degrees < k)
-    if few.size or mean < min(4 * k, pairs.n - 1):
+    if few.size or mean_degree < min(4 * k, pairs.n - 1):
         warnings.warn(
-            f"{mean:.3g} pairs per object on average determine k = {k} coordinates poorly, "
+            f"{mean_degree:.3g} pairs per object on average determine k = {k} coordinates poorly, "
             f"{few.size} objects are in fewer than k ({_named(few, pairs.labels)}); about 10k are "
             "good: add pairs, or lower k.",
             OverfitWarning,
@@ -256,9 +261,20 @@ def edges_of(frame: Any, weight: str | None) -> tuple[Any, Labels]:
 
 
 def _edges(left: Any, right: Any, length: Any) -> tuple[Any, Labels]:
-    n, ends, names = _numbered(left, right)
+    """Return a sparse array of lengths, and the names of the nodes unless they only count."""
+    both = np.stack([left, right])
+    if both.dtype.kind == "f" and np.array_equal(both, both.astype(np.int64)):
+        both = both.astype(np.int64)
+    if both.dtype.kind == "O":
+        both = both.astype(str)
+    nodes, numbers = np.unique(both, return_inverse=True)
+    i, j = numbers.reshape(both.shape).astype(np.int64)
     values = np.asarray(length, dtype=np.float64)
-    return sparse.coo_array((values, tuple(ends)), shape=(n, n)), names
+    graph = sparse.coo_array((values, (i, j)), shape=(nodes.size, nodes.size))
+    names = tuple(map(str, nodes.tolist()))
+    if counts(names):
+        return graph, None
+    return graph, names
 
 
 def _warn_of_edges(pairs: Pairs) -> None:
@@ -266,10 +282,10 @@ def _warn_of_edges(pairs: Pairs) -> None:
     degrees = pairs.degrees
     if degrees.mean() > LOCAL**2 * pairs.n:
         return
-    known = (pairs.graph() > 0).astype(np.int64)
-    closed = (known @ known).multiply(known).sum()
-    all_two = float(degrees @ (degrees - 1))
-    if closed > LOCAL * all_two:
+    adjacency = (pairs.graph() > 0).astype(np.int64)
+    closed_paths = (adjacency @ adjacency).multiply(adjacency).sum()
+    paths_of_two = float(degrees @ (degrees - 1))
+    if closed_paths > LOCAL * paths_of_two:
         warnings.warn(
             f"{pairs.size} pairs of {pairs.n} objects look like edges between neighbours, and the "
             f"far pairs are missing; pass {option('metric', 'shortest_path')} if the array is a "
@@ -277,21 +293,6 @@ def _warn_of_edges(pairs: Pairs) -> None:
             OverfitWarning,
             stacklevel=4,
         )
-
-
-def _numbered(
-    left: npt.NDArray[Any], right: npt.NDArray[Any]
-) -> tuple[int, npt.NDArray[np.int64], Labels]:
-    """Give every object of two columns a number; return how many, numbers (2, m) and names."""
-    both = np.stack([left, right])
-    if both.dtype.kind == "f" and np.array_equal(both, both.astype(np.int64)):
-        both = both.astype(np.int64)
-    if both.dtype.kind == "O":
-        both = both.astype(str)
-    nodes, numbers = np.unique(both, return_inverse=True)
-    numbers = numbers.reshape(both.shape).astype(np.int64)
-    names = tuple(map(str, nodes.tolist()))
-    return len(names), numbers, None if counts(names) else names
 
 
 def _refuse_values(i: Ints, j: Ints, values: Floats, squared: bool) -> None:
@@ -314,9 +315,9 @@ def _refuse_values(i: Ints, j: Ints, values: Floats, squared: bool) -> None:
     sizes = np.abs(values)
     size = float(sizes.max())
     refuse_range(size, squared)
-    own = np.where(i == j, sizes, 0.0)
-    if own.max() > TOLERANCE * size:
-        largest = int(np.argmax(own))
+    self_sizes = np.where(i == j, sizes, 0.0)
+    if self_sizes.max() > TOLERANCE * size:
+        largest = int(np.argmax(self_sizes))
         raise InputError(
             f"the dissimilarity of an object and itself is {values[largest]:.4g} at "
             f"({i[largest]}, {j[largest]}); set it to 0, or convert similarities."

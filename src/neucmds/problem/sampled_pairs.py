@@ -25,23 +25,27 @@ from neucmds.backend.arrays import (
     to_numpy,
 )
 from neucmds.problem.metrics import Metric, refuse_undefined
-from neucmds.problem.neighbor_search import Found, Search, nearest_rows
+from neucmds.problem.neighbor_search import (
+    ListedLengths,
+    NearestSearch,
+    nearest_rows,
+)
 from neucmds.problem.pairs import Pairs, make_pairs
 from neucmds.problem.validation import refuse_range
 
 Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]
 
-# How much wider every ring is than the one before, counted in objects.
+# A ring around an object reaches this many times as many objects as the ring inside it.
 WIDER = 4
-# Objects that far partners are drawn from, at least, where near pairs do not count.
+# Least number of objects that far partners are drawn from, where near pairs do not count.
 SOURCES = 4000
 # Different sets of far partners; objects are spread over them at random.
 WINDOWS = 40
 # Objects by which a fit is measured, and partners of each.
 CHECKED = 2000
 PARTNERS = 10
-# An object, others, and their dissimilarities.
+# An object, its partners, and their dissimilarities, to measure a fit on.
 Check = tuple[int, Ints, Floats]
 
 
@@ -51,10 +55,10 @@ class PairSample:
 
     # Weighted by the inverse of the share that was drawn.
     pairs: Pairs
-    # Some objects, and the dissimilarities of every object (row) to every one of them, unsquared.
+    # Row numbers of L objects, and d, unsquared, of all objects to them (n, L).
     landmarks: Ints
     to_landmarks: Floats
-    # Objects drawn alike, each with others drawn alike; some of these pairs may be in the sample.
+    # Both objects of each pair are drawn uniformly; some of these pairs may be in the sample.
     checks: Iterable[Check]
 
 
@@ -62,20 +66,20 @@ class PairSample:
 class Sampling:
     """Which pairs stand for all: far partners of every object, its nearest, and rings around it."""
 
-    # Far partners of every object: twice as many pairs per object, counted over both orders.
+    # Number of far partners that each object is given; it is a partner of as many others.
     n_far: int
-    # Nearest of every object, and as many pairs per object in every ring.
+    # Number of nearest objects of each object, and of its pairs in each ring.
     n_near: int
-    # All objects at random, the sources of far partners first.
-    drawn: Ints
-    # The window of sources that every object has for far partners.
+    # All objects in random order: the first are the sources of far partners.
+    shuffled: Ints
+    # For each object, the row of `window_sources` that holds its far partners.
     window: Ints
 
     @classmethod
     def of(
         cls, n: int, n_pairs: float, loss: str, rng: np.random.RandomState
     ) -> Sampling:
-        """Split a number of pairs per object, counted over both orders, and draw.
+        """Divide n·n_pairs/2 pairs into far and near ones, and draw.
 
         For the squared loss, in which near pairs hardly count, all are far; else three fifths are.
         """
@@ -87,13 +91,13 @@ class Sampling:
         sampling = cls(
             min(n, n_far), n_near, rng.permutation(n), rng.permutation(n)
         )
-        window = sampling.window % len(sampling.numbers)
+        window = sampling.window % len(sampling.window_sources)
         return replace(sampling, window=window)
 
     @property
     def n(self) -> int:
         """Number of objects."""
-        return int(self.drawn.size)
+        return int(self.shuffled.size)
 
     @property
     def sources(self) -> Ints:
@@ -101,77 +105,87 @@ class Sampling:
         least = SOURCES
         if self.n_near:
             least = 0
-        return self.drawn[: max(4 * self.n_far, least)]
+        return self.shuffled[: max(4 * self.n_far, least)]
 
     @cached_property
-    def numbers(self) -> Ints:
-        """Numbers among the sources of the partners in every window."""
+    def window_sources(self) -> Ints:
+        """Partners in each window (row), as positions in `sources`."""
         n_sources = self.sources.size
         count = min(WINDOWS, n_sources)
         starts = np.arange(count) * n_sources // count
         return (starts[:, None] + np.arange(self.n_far)) % n_sources
 
     def rings(self) -> list[tuple[int, int]]:
-        """How far, counted in objects, and from how many objects to search in every ring."""
+        """For each ring: how many nearest objects it reaches, and how many objects search it."""
         rings = []
         reach = WIDER * self.n_near
         while 0 < reach < self.n:
-            # Of the objects in reach, 1 − 1/4 are in this ring, and a pair is found from both ends.
-            size = round(self.n * self.n_near / (2 * (1 - 1 / WIDER) * reach))
-            # A ring with as many searches as there are sources adds no pairs to the far ones.
-            if size <= self.sources.size:
+            # n·n_near/2 pairs are wanted, and a search finds those that no inner ring reached.
+            found_by_search = (1 - 1 / WIDER) * reach
+            searches = round(self.n * self.n_near / 2 / found_by_search)
+            # So few searches add nothing to the far pairs, which are found from every source.
+            if searches <= self.sources.size:
                 break
-            rings.append((reach, min(size, self.n)))
+            rings.append((reach, min(searches, self.n)))
             reach *= WIDER
         return rings
 
-    def having(self, number: int) -> Ints:
-        """Objects that have this one of the sources as a partner."""
-        inside = (self.numbers == number).any(axis=1)
-        return np.flatnonzero(inside[self.window])
+    def objects_of(self, position: int) -> Ints:
+        """Objects that have the source at this position as a partner."""
+        has_source = (self.window_sources == position).any(axis=1)
+        return np.flatnonzero(has_source[self.window])
 
     def members(self) -> Iterator[tuple[Ints, Ints]]:
-        """Objects of every window, and their partners."""
-        for window, numbers in enumerate(self.numbers):
+        """For each window: the objects that have it, and the far partners of all of these."""
+        for window, positions in enumerate(self.window_sources):
             objects = np.flatnonzero(self.window == window)
             if objects.size:
-                yield objects, self.sources[numbers]
+                yield objects, self.sources[positions]
 
     @property
-    def share(self) -> float:
-        """Share of all pairs that are far ones; two sources may be partners of each other."""
+    def far_share(self) -> float:
+        """Share of all pairs that are far ones.
+
+        With p the chance that a source is a partner of an object, a pair is listed with the chance
+        p if one of the two is a source, and 1 − (1 − p)² if both are.
+        """
         n = self.n
         n_sources = self.sources.size
-        share = self.n_far / n_sources
-        far = n_sources * (n - n_sources) * share
-        far += n_sources * (n_sources - 1) * (share - share * share / 2)
+        p = self.n_far / n_sources
+        one_source = n_sources * (n - n_sources)
+        two_sources = n_sources * (n_sources - 1) / 2
+        far = one_source * p + two_sources * (2 * p - p * p)
         return float(2 * far / (n * (n - 1)))
 
 
 def drawn_pairs(
-    sampling: Sampling, far: list[Found], nearest: Search
+    sampling: Sampling, far: list[ListedLengths], nearest: NearestSearch
 ) -> Pairs:
-    """Put near pairs, rings and far pairs together, in the library of their lengths.
+    """Put near pairs, rings and far pairs together, in the array library of their lengths.
 
-    Of pairs listed twice the first counts.
+    Of a pair that is listed twice the first weight counts.
     """
     n = sampling.n
-    parts = []
+    kinds = []
+    weights = []
     if sampling.n_near:
-        parts.append((nearest(min(sampling.n_near, n - 1), None), 1.0))
-    for reach, size in sampling.rings():
-        # All pairs that have at least one of the objects drawn.
-        share = 1 - (n - size) * (n - size - 1) / (n * (n - 1))
-        parts.append((nearest(reach, sampling.drawn[:size]), 1 / share))
-    parts += [(pairs, 1 / sampling.share) for pairs in far]
-    xp = namespace(parts[-1][0][2])
-    i, j, length = (
-        xp.concat([pairs[column] for pairs, _ in parts]) for column in range(3)
-    )
+        kinds.append(nearest(min(sampling.n_near, n - 1), None))
+        weights.append(1.0)
+    for reach, searches in sampling.rings():
+        kinds.append(nearest(reach, sampling.shuffled[:searches]))
+        # Listed are pairs of which at least one object searches.
+        rest = n - searches
+        weights.append(1 / (1 - rest * (rest - 1) / (n * (n - 1))))
+    kinds += far
+    weights += [1 / sampling.far_share] * len(far)
+    xp = namespace(kinds[-1][2])
+    i, j, length = (xp.concat(column) for column in zip(*kinds, strict=True))
     weight = xp.concat(
         [
-            xp.full_like(pairs[2], each, dtype=xp.float64)
-            for pairs, each in parts
+            xp.full_like(lengths, kind_weight, dtype=xp.float64)
+            for (_, _, lengths), kind_weight in zip(
+                kinds, weights, strict=True
+            )
         ]
     )
     low = xp.astype(xp.minimum(i, j), xp.int64)
@@ -183,7 +197,7 @@ def drawn_pairs(
     first = xp.concat([order[:1], order[1:][key[1:] != key[:-1]]])
     first = first[low[first] != high[first]]
     low, high, length, weight = (
-        to_numpy(each[first]) for each in (low, high, length, weight)
+        to_numpy(column[first]) for column in (low, high, length, weight)
     )
     refuse_undefined(length, "the metric", low, high)
     refuse_range(float(length.max()), squared=False)
@@ -205,16 +219,15 @@ def feature_pairs(
 ) -> PairSample:
     """Choose pairs of feature rows that stand for all of them, and compute their dissimilarities.
 
-    Features are of NumPy or of another library (compared on its device). The metric is one of the
-    registry, or for NumPy one of `sklearn.neighbors.NearestNeighbors`; a callable takes two blocks
-    of rows of other libraries. For more than 20,000 rows of NumPy pynndescent finds 98 % of the
-    nearest, if it is installed and knows the metric. All objects are compared with `n_landmarks`,
-    for a start.
+    Features of another array library than NumPy are compared on its device. The metric is one that
+    `Metric` takes, and for NumPy one of `sklearn.neighbors.NearestNeighbors`. For more than 20,000
+    rows of NumPy pynndescent finds 98 % of the nearest, if it is installed and knows the metric.
+    All objects are compared with `n_landmarks` landmarks, for a start.
     """
     n = int(features.shape[0])
     rng = check_random_state(random_state)
     sampling = Sampling.of(n, n_pairs, loss, rng)
-    landmarks = np.sort(sampling.drawn[:n_landmarks])
+    landmarks = np.sort(sampling.shuffled[:n_landmarks])
     metric = Metric.of(metric).estimated(features)
     to_landmarks = metric.fitted_to(taken(features, landmarks)).between(
         features
@@ -222,19 +235,18 @@ def feature_pairs(
     refuse_undefined(to_landmarks, metric.name, range(n), landmarks)
     far = []
     for objects, partners in sampling.members():
-        space = metric.fitted_to(taken(features, partners))
-        block = space.between(taken(features, objects))
+        to_partners = metric.fitted_to(taken(features, partners))
+        block = to_partners.between(taken(features, objects))
         xp = namespace(block)
         i = index_like(np.repeat(objects, partners.size), block)
         j = index_like(np.tile(partners, objects.size), block)
-        far.append(
-            (i, j, xp.astype(xp.reshape(block, (-1,)), xp.float64, copy=False))
-        )
+        lengths = xp.reshape(block, (-1,))
+        far.append((i, j, xp.astype(lengths, xp.float64, copy=False)))
     nearest = nearest_rows(features, metric, random_state=rng)
     pairs = drawn_pairs(sampling, far, nearest)
-    lengths = to_numpy(to_landmarks).astype(np.float64, copy=False)
+    to_landmarks = to_numpy(to_landmarks).astype(np.float64, copy=False)
     checks = list(_checked_rows(features, metric, rng))
-    return PairSample(pairs, landmarks, lengths, checks)
+    return PairSample(pairs, landmarks, to_landmarks, checks)
 
 
 def called_pairs(
@@ -249,63 +261,68 @@ def called_pairs(
 
     Up to half of them compare all objects with landmarks. Where near pairs count, some of the
     others join objects with similar dissimilarities to the landmarks; the rest is random. The fit
-    is measured on 8 % more.
+    is measured on 8 % more pairs.
     """
     points = space.points
     rng = check_random_state(random_state)
     space.refuse_function()
     n = int(points.shape[0])
-    drawn = rng.permutation(n)
-    budget = n * n_pairs // 2
-    landmarks = np.sort(drawn[: min(n_landmarks, n_pairs // 4)])
+    shuffled = rng.permutation(n)
+    calls = n * n_pairs // 2
+    landmarks = np.sort(shuffled[: min(n_landmarks, n_pairs // 4)])
     others = np.setdiff1d(np.arange(n), landmarks)
-    width = landmarks.size
-    to_landmarks = np.empty((n, width))
+    n_landmarks = landmarks.size
+    to_landmarks = np.empty((n, n_landmarks))
     for rows in (landmarks, others):
         to_landmarks[rows] = space.dissimilarities(
             points[rows], points[landmarks]
         )
         refuse_undefined(to_landmarks[rows], space.name, rows, landmarks)
-    left = max(0, budget - width * (width - 1) // 2 - others.size * width)
-    key = np.empty(0, dtype=np.int64)
-    weight = np.empty(0)
+    calls_made = n_landmarks * (n_landmarks - 1) // 2
+    calls_made += others.size * n_landmarks
+    calls_left = max(0, calls - calls_made)
+    # A pair (i, j) is the number i·n + j.
+    near_keys = np.empty(0, dtype=np.int64)
+    near_weights = np.empty(0)
     if loss != "squared":
-        sampling = Sampling.of(n, left / n, loss, rng)
+        sampling = Sampling.of(n, calls_left / n, loss, rng)
         search = nearest_rows(to_landmarks, "euclidean", random_state=rng)
         near = drawn_pairs(sampling, [], search)
-        unknown = np.isin(near.i, others) & np.isin(near.j, others)
-        key = near.i[unknown].astype(np.int64) * n + near.j[unknown]
-        weight = near.weights[unknown]
-    total = others.size * (others.size - 1) // 2
-    count = min(total, max(0, left - key.size))
+        uncalled = np.isin(near.i, others) & np.isin(near.j, others)
+        near_keys = near.i[uncalled].astype(np.int64) * n + near.j[uncalled]
+        near_weights = near.weights[uncalled]
+    n_all = others.size * (others.size - 1) // 2
+    n_random = min(n_all, max(0, calls_left - near_keys.size))
     low, high = _pair_of(
-        others.size, sample_without_replacement(total, count, random_state=rng)
+        others.size,
+        sample_without_replacement(n_all, n_random, random_state=rng),
     )
-    random = np.setdiff1d(others[low] * n + others[high], key)
-    i, j = np.divmod(np.concatenate([key, random]), n)
+    random_keys = np.setdiff1d(others[low] * n + others[high], near_keys)
+    i, j = np.divmod(np.concatenate([near_keys, random_keys]), n)
     lengths = space.paired(points, points, i, j)
     refuse_undefined(lengths, space.name, i, j)
-    random_weight = np.full(random.size, total / max(1, count))
+    landmark_weights = np.ones(to_landmarks.size)
+    random_weights = np.full(random_keys.size, n_all / max(1, n_random))
     pairs = make_pairs(
         n,
-        np.concatenate([np.arange(n).repeat(width), i]),
+        np.concatenate([np.arange(n).repeat(n_landmarks), i]),
         np.concatenate([np.tile(landmarks, n), j]),
         np.concatenate([to_landmarks.ravel(), lengths]),
-        np.concatenate([np.ones(to_landmarks.size), weight, random_weight]),
+        np.concatenate([landmark_weights, near_weights, random_weights]),
         sampled=True,
     )
-    objects = rng.permutation(n)[
-        : min(CHECKED, max(1, budget // (12 * PARTNERS)))
-    ]
+    # A twelfth, 8 %, of the calls.
+    n_checked = min(CHECKED, max(1, calls // (12 * PARTNERS)))
+    objects = rng.permutation(n)[:n_checked]
     partners = _others(n, objects, PARTNERS, rng)
-    checked = space.paired(
+    checked_lengths = space.paired(
         points, points, objects.repeat(PARTNERS), partners.ravel()
     )
     checks = list(
         zip(
             objects.tolist(),
             partners,
-            checked.reshape(partners.shape),
+            checked_lengths.reshape(partners.shape),
             strict=True,
         )
     )
@@ -313,32 +330,35 @@ def called_pairs(
 
 
 def _pair_of(n: int, number: Ints) -> tuple[Ints, Ints]:
-    """Return both ends of pairs i < j by their number in the order of a condensed matrix."""
-    each = np.arange(n - 1)
-    first = each * n - each * (each + 1) // 2
-    i = np.searchsorted(first, number, side="right") - 1
-    return i, number - first[i] + i + 1
+    """Return i and j of pairs i < j by their number in the order of a condensed matrix.
+
+    The pair (i, i + 1) has the number i·n − i(i + 1)/2.
+    """
+    rows = np.arange(n - 1)
+    first_of_row = rows * n - rows * (rows + 1) // 2
+    i = np.searchsorted(first_of_row, number, side="right") - 1
+    return i, number - first_of_row[i] + i + 1
 
 
 def _checked_rows(
     features: Array, metric: Metric, rng: np.random.RandomState
 ) -> Iterator[Check]:
     """Compare objects drawn at random with others drawn for each."""
-    n, d = features.shape
+    n, n_features = features.shape
     objects = rng.permutation(n)[:CHECKED]
-    others = _others(n, objects, PARTNERS, rng)
-    ids = np.concatenate([objects[:, None], others], axis=1)
-    blocks = taken(features, ids.ravel()).reshape((*ids.shape, d))
-    for center, partners, block in zip(
-        objects.tolist(), others, blocks, strict=True
+    partners = _others(n, objects, PARTNERS, rng)
+    ids = np.concatenate([objects[:, None], partners], axis=1)
+    blocks = taken(features, ids.ravel()).reshape((*ids.shape, n_features))
+    for center, others, block in zip(
+        objects.tolist(), partners, blocks, strict=True
     ):
         lengths = metric.fitted_to(block[1:, :]).between(block[:1, :])
-        yield center, partners, to_numpy(lengths)[0].astype(np.float64)
+        yield center, others, to_numpy(lengths)[0].astype(np.float64)
 
 
 def _others(
     n: int, objects: Ints, count: int, rng: np.random.RandomState
 ) -> Ints:
-    """Draw other objects for some."""
+    """Draw `count` objects for each of some objects, never itself."""
     others = rng.randint(n - 1, size=(objects.size, count))
     return np.asarray(others + (others >= objects[:, None]))

@@ -1,7 +1,7 @@
 """Validate dissimilarities.
 
-One pass over D finds its ends, which suffice if D is valid. If it is not, `validate` reads D once
-more, row by row, to find the place.
+One pass over D finds its extremes, which suffice if D is valid. If it is not, `validate` reads D
+again, row by row, to find the entry at fault.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from neucmds.backend.arrays import Array
 from neucmds.errors import InputError, option
 
 Floats = npt.NDArray[Any]
+# The lowest entry of D, the highest, and the largest difference of two mirrored ones.
+Extremes = tuple[float, float, float]
 # The number of a row, rows of D from there on, and the columns of the same objects as rows; all
 # in float64 and with a diagonal of zeros.
 Strips = Iterator[tuple[int, Floats, Floats]]
 
-# Of the squared scale. A descent sums squares of gradients, which are cubes of it: 1e±270.
+# Largest d², and the inverse of the least. A descent sums squares of gradients, of which each is
+# a cube of d²: 1e±270.
 RANGE = 1e90
 
 
@@ -49,10 +52,10 @@ def as_labels(
 
 def entry_name(i: int, j: int, labels: Sequence[str] | None) -> str:
     """Name an entry of D by its indices, and by its labels where there are any."""
-    place = f"({int(i)}, {int(j)})"
+    indices = f"({int(i)}, {int(j)})"
     if labels is None:
-        return place
-    return f"{place}, {labels[i]!r} and {labels[j]!r}"
+        return indices
+    return f"{indices}, {labels[i]!r} and {labels[j]!r}"
 
 
 def working_dtype(array: Array) -> Any:
@@ -84,8 +87,9 @@ def loses_squares(size: float, squared: bool, n: int) -> bool:
     sq_size = size
     if not squared:
         sq_size = size**2
-    least = float(limits.tiny / limits.eps)
-    return size > 0 and not least <= sq_size <= float(limits.max) / n
+    lowest = float(limits.tiny / limits.eps)
+    highest = float(limits.max) / n
+    return size > 0 and not lowest <= sq_size <= highest
 
 
 def refuse_range(size: float, squared: bool, what: str = "D is") -> None:
@@ -105,7 +109,7 @@ def refuse_range(size: float, squared: bool, what: str = "D is") -> None:
 
 
 def validate(
-    ends: tuple[float, float, float],
+    extremes: Extremes,
     diagonal: Floats,
     read: Callable[[], Strips],
     eps: float,
@@ -117,19 +121,18 @@ def validate(
 ) -> float:
     """Return the size of the largest entry of D, or refuse D.
 
-    `ends` are the lowest and the highest entry and the largest difference of two mirrored ones.
-    If they or the diagonal show a fault, `read` reads D again to find it.
+    If the extremes or the diagonal show a fault, `read` reads D again to find it.
     """
-    low, high, gap = ends
+    low, high, gap = extremes
     size = max(high, -low)
     rounding = tolerance(size, eps)
-    fine = (
+    is_valid = (
         math.isfinite(low + high)
         and (squared or low >= 0)
         and gap <= rounding
         and np.abs(diagonal).max() <= rounding
     )
-    if not fine:
+    if not is_valid:
         with np.errstate(invalid="ignore"):
             size = _refuse(
                 diagonal, read, eps, squared, symmetrize, gaps, labels
@@ -152,51 +155,51 @@ def _refuse(
     def worst(
         measure: Callable[[Floats, Floats], Floats],
     ) -> tuple[int, float, str]:
-        """Return how many entries have a measure above zero, the largest, and its place."""
+        """Return how many entries measure above zero, the largest measure, and its entry."""
         count = 0
         largest = 0.0
-        place = ""
+        entry = ""
         for start, rows, columns in read():
             values = np.nan_to_num(measure(rows, columns), posinf=np.inf)
             count += int(np.count_nonzero(values > 0))
             i, j = np.unravel_index(int(values.argmax()), values.shape)
             if values[i, j] > largest:
                 largest = float(values[i, j])
-                place = entry_name(start + int(i), int(j), labels)
-        return count, largest, place
+                entry = entry_name(start + int(i), int(j), labels)
+        return count, largest, entry
 
-    count, _, place = worst(lambda rows, columns: np.isinf(rows))
+    count, _, entry = worst(lambda rows, columns: np.isinf(rows))
     if count:
         raise InputError(
-            f"D holds {count} infinite entries, the first at {place}; replace them by finite "
+            f"D holds {count} infinite entries, the first at {entry}; replace them by finite "
             f"values, or by NaN with {option('missing', 'ignore')}."
         )
     _, size, _ = worst(lambda rows, columns: np.abs(rows))
     rounding = tolerance(np.fmax.reduce(np.abs(diagonal), initial=size), eps)
-    _, both, _ = worst(
+    _, smaller_of_two, _ = worst(
         lambda rows, columns: np.fmin(np.abs(rows), np.abs(columns))
     )
-    if both == 0 and size > rounding:
+    if smaller_of_two == 0 and size > rounding:
         raise InputError(
             "D is a triangle: of two mirrored entries one is always zero; pass D + D.T."
         )
-    _, gap, place = worst(asymmetry)
+    _, gap, entry = worst(asymmetry)
     if gap > rounding and not symmetrize:
-        raise asymmetric(gap, place)
-    count, _, place = worst(
+        raise asymmetric(gap, entry)
+    count, _, entry = worst(
         lambda rows, columns: np.isnan(rows) & np.isnan(columns)
     )
     if count and not gaps:
         raise InputError(
-            f"D holds {count} missing (NaN) entries, the first at {place}; pass "
+            f"D holds {count} missing (NaN) entries, the first at {entry}; pass "
             f"{option('missing', 'ignore')} to leave such pairs out of a D in memory, or fill "
             "them in."
         )
-    _, depth, place = worst(lambda rows, columns: -rows)
-    # Similarities, whose diagonal is positive, may be negative.
-    if depth > 0 and not squared and diagonal.min() <= rounding:
+    _, minus_lowest, entry = worst(lambda rows, columns: -rows)
+    # Similarities, whose diagonal is positive, may be negative: `_refuse_diagonal` tells of them.
+    if minus_lowest > 0 and not squared and diagonal.min() <= rounding:
         raise InputError(
-            f"Negative values in data: the lowest is {-depth:.4g} at {place}; pass "
+            f"Negative values in data: the lowest is {-minus_lowest:.4g} at {entry}; pass "
             f"{option('squared', True)} if D already holds squared dissimilarities."
         )
     _refuse_diagonal(diagonal, size, rounding, labels)
@@ -209,13 +212,13 @@ def asymmetry(rows: Floats, columns: Floats) -> Floats:
     return np.where(one_missing, np.inf, np.abs(rows - columns))
 
 
-def asymmetric(gap: float, place: str) -> InputError:
+def asymmetric(gap: float, entry: str) -> InputError:
     """Return the refusal of a D that is not symmetric."""
     difference = f"largest gap {gap:.2g}"
     if gap == math.inf:
         difference = "one of two mirrored entries is missing (NaN)"
     return InputError(
-        f"D is not symmetric: {difference} at {place}; pass {option('symmetrize', True)} to "
+        f"D is not symmetric: {difference} at {entry}; pass {option('symmetrize', True)} to "
         "average a D in memory, or (D + D.T) / 2."
     )
 
@@ -227,8 +230,8 @@ def _refuse_diagonal(
     labels: Sequence[str] | None,
 ) -> None:
     """Refuse a diagonal that is not zero, and advise a conversion if D looks like similarities."""
-    at = int(np.abs(diagonal).argmax())
-    if abs(diagonal[at]) <= rounding:
+    i = int(np.abs(diagonal).argmax())
+    if abs(diagonal[i]) <= rounding:
         return
     advice = "set it to 0"
     if diagonal.min() > rounding and diagonal.max() >= size - rounding:
@@ -237,7 +240,7 @@ def _refuse_diagonal(
             "sqrt(s_ii + s_jj - 2 s_ij)"
         )
     raise InputError(
-        f"D has a diagonal that is not zero: {diagonal[at]:.4g} at {entry_name(at, at, labels)}; "
+        f"D has a diagonal that is not zero: {diagonal[i]:.4g} at {entry_name(i, i, labels)}; "
         f"{advice}."
     )
 

@@ -22,8 +22,8 @@ from neucmds.problem.names import Labels, ordered_by_name
 from neucmds.problem.pairs import refuse_parts
 from neucmds.problem.validation import refuse_range
 
-# Of n × n in float64: weights, D filled, and what checks, completes and compares them. Peaks of
-# 10.6 with weights and 14.6 with gaps were measured at n = 1500.
+# Number of n × n matrices in float64 that a fit holds: weights, D filled, and what checks,
+# completes and compares them. At n = 1500 peaks of 10.6 (weights) and 14.6 (gaps) were measured.
 _MATRICES = 14
 
 
@@ -35,55 +35,57 @@ def as_weighted(
     Weights are n × n, symmetric and not negative; entries of weight 0 and NaN do not count.
     """
     weights = ordered_by_name(weights, labels, "weights", rows=True)
-    d = sq_dissimilarity
-    xp = namespace(d)
-    n = int(d.shape[0])
-    gaps = xp.isnan(d)
-    has_gaps = bool(xp.any(gaps))
-    if weights is None and not has_gaps:
+    xp = namespace(sq_dissimilarity)
+    n = int(sq_dissimilarity.shape[0])
+    is_missing = xp.isnan(sq_dissimilarity)
+    if weights is None and not bool(xp.any(is_missing)):
         return None
-    if is_numpy(d):
+    if is_numpy(sq_dissimilarity):
         require_memory(
             _MATRICES * 8 * n**2,
             f"D of {n} objects with weights or missing entries",
             "pass the observed pairs as a scipy.sparse array, or use fewer objects",
         )
+    zeros = xp.zeros_like(sq_dissimilarity)
+    filled = xp.where(is_missing, zeros, sq_dissimilarity)
     if weights is None:
-        w = xp.ones_like(d)
+        weights = xp.ones_like(filled)
     else:
-        w = _checked(weights, d)
-    ids = index_like(np.arange(n), d)
-    w = xp.where(gaps | (ids[:, None] == ids[None, :]), xp.zeros_like(w), w)
-    if not bool(xp.all(xp.any(w > 0, axis=1))):
-        refuse_parts_of(w, labels)
-    return xp.where(gaps, xp.zeros_like(d), d), w
+        weights = _checked(weights, filled)
+    ids = index_like(np.arange(n), filled)
+    is_unused = is_missing | (ids[:, None] == ids[None, :])
+    weights = xp.where(is_unused, zeros, weights)
+    if not bool(xp.all(xp.any(weights > 0, axis=1))):
+        refuse_parts_of(weights, labels)
+    return filled, weights
 
 
-def _checked(weights: Any, d: Array) -> Array:
-    xp = namespace(d)
-    n = int(d.shape[0])
-    w = asarray_like(as_real(weights, "weights"), d, dtype=xp.float64)
-    if tuple(w.shape) != (n, n):
+def _checked(weights: Any, sq_dissimilarity: Array) -> Array:
+    """Return weights as an array like D, or refuse them."""
+    xp = namespace(sq_dissimilarity)
+    shape = tuple(sq_dissimilarity.shape)
+    weights = as_real(weights, "weights")
+    weights = asarray_like(weights, sq_dissimilarity, dtype=xp.float64)
+    if tuple(weights.shape) != shape:
         raise InputError(
-            f"weights have shape {tuple(w.shape)}; expected {(n, n)}."
+            f"weights have shape {tuple(weights.shape)}; expected {shape}."
         )
-    if not bool(xp.all(xp.isfinite(w) & (w >= 0))):
+    if not bool(xp.all(xp.isfinite(weights) & (weights >= 0))):
         raise InputError(
             "weights are negative, NaN or infinite; use 0 for entries that do not count."
         )
-    gap = float(xp.max(xp.abs(w - xp.matrix_transpose(w))))
-    if gap > 1e-8 * float(xp.max(w)):
+    gap = float(xp.max(xp.abs(weights - xp.matrix_transpose(weights))))
+    heaviest = float(xp.max(weights))
+    if gap > 1e-8 * heaviest:
         raise InputError(
             f"weights are not symmetric: largest gap {gap:.2g}; average W and Wᵀ."
         )
-    known = xp.where(xp.isnan(d), xp.zeros_like(d), xp.abs(d))
-    refuse_range(
-        float(xp.max(w)) * float(xp.max(known)), True, "weights times d² are"
-    )
-    return xp.astype(w, d.dtype, copy=False)
+    largest = float(xp.max(xp.abs(sq_dissimilarity)))
+    refuse_range(heaviest * largest, True, "weights times d² are")
+    return xp.astype(weights, sq_dissimilarity.dtype, copy=False)
 
 
-def refuse_parts_of(weights: Array, labels: tuple[str, ...] | None) -> None:
+def refuse_parts_of(weights: Array, labels: Labels) -> None:
     """Refuse weights that leave parts of the objects with no pair between them."""
     # A row without zeros joins all objects; a sparse copy of many weights takes time.
     if not bool(namespace(weights).all(weights[0, 1:] > 0)):
