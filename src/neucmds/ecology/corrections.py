@@ -63,8 +63,8 @@ def lingoes(D: Any, *, squared: bool = False) -> Corrected:
 def cailliez(D: Any, *, squared: bool = False) -> Corrected:
     """Add c to every dissimilarity: the least c that makes their squares Euclidean.
 
-    c is the largest real eigenvalue of [[0, 2B₂], [−I, −4B₁]], with B₂ and B₁ the centered −½D of
-    the squared and of the plain dissimilarities.
+    c is the largest real eigenvalue of [[0, 2B₂], [−I, −4B₁]]. B₂ is the centered −½d², B₁ the
+    centered −½d.
 
     Parameters
     ----------
@@ -92,14 +92,14 @@ def cailliez(D: Any, *, squared: bool = False) -> Corrected:
             f"the lowest squared dissimilarity is {lowest:.4g}, below 0; use lingoes."
         )
     d = np.sqrt(sq_d)
-    # The matrix holds squares beside ones: of d in another unit its eigenvalues lose digits.
+    # The block matrix mixes d², d and 1: it keeps its digits if the largest d is 1.
     unit = float(d.max()) or 1.0
-    gram = centered_gram((d / unit) ** 2)
+    d_gram = centered_gram(d / unit)
+    sq_gram = centered_gram((d / unit) ** 2)
     constant = 0.0
-    # Of a Euclidean D the largest real eigenvalue is a multiple zero, which Arnoldi cannot find.
-    if _lowest_eigenvalue(gram) < -1e-12:
-        largest = _largest_real(gram, centered_gram(d / unit))
-        constant = max(0.0, unit * largest)
+    # If D is Euclidean, the largest real eigenvalue is a multiple zero: Arnoldi does not converge.
+    if _lowest_eigenvalue(sq_gram) < -1e-12:
+        constant = max(0.0, unit * _largest_real_eigenvalue(sq_gram, d_gram))
     return _hollow((d + constant) ** 2, constant)
 
 
@@ -125,16 +125,16 @@ def _lowest_eigenvalue(gram: Floats) -> float:
     return float(eigvalsh(gram, subset_by_index=(0, 0))[0])
 
 
-def _largest_real(gram2: Floats, gram1: Floats) -> float:
-    n = gram2.shape[0]
+def _largest_real_eigenvalue(sq_gram: Floats, d_gram: Floats) -> float:
+    """Return the largest real part of the eigenvalues of [[0, 2B₂], [−I, −4B₁]]."""
+    size = 2 * len(sq_gram)
 
     def product(vector: Floats) -> Floats:
         upper, lower = np.split(vector.ravel(), 2)
         return np.concatenate(
-            [2 * (gram2 @ lower), -upper - 4 * (gram1 @ lower)]
+            [2 * (sq_gram @ lower), -upper - 4 * (d_gram @ lower)]
         )
 
-    size = 2 * n
     operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
     start = np.random.default_rng(0).normal(size=size)
     values = eigs(

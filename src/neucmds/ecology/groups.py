@@ -27,7 +27,8 @@ from neucmds.problem.dense import as_squares
 from neucmds.problem.names import Labels, row_names
 
 Floats = npt.NDArray[np.float64]
-Parts = Sequence[npt.NDArray[np.bool_]]
+# Which objects belong to each group.
+Members = Sequence[npt.NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,20 +98,20 @@ def dispersion(
     >>> import numpy as np
     >>> from neucmds.ecology import dispersion
     >>> x = np.array([0.0, 1.0, 2.0, 10.0, 14.0, 18.0])
-    >>> found = dispersion(abs(x[:, None] - x), list("aaabbb"), random_state=0)
-    >>> found.group_distances.round(3).tolist(), round(found.statistic, 2)
+    >>> spread = dispersion(abs(x[:, None] - x), list("aaabbb"), random_state=0)
+    >>> spread.group_distances.round(3).tolist(), round(spread.statistic, 2)
     ([0.667, 2.667], 2.12)
     """
-    centers = {"median": _to_medians, "centroid": _to_centroids}
-    if center not in centers:
+    sq_distances_to = {"median": _to_medians, "centroid": _to_centroids}
+    if center not in sq_distances_to:
         raise InputError(
             f"{option('center', center)} must be 'median' or 'centroid'."
         )
     squares, labels = as_squares(D, squared=squared)
     n = len(squares)
     names = _group_names(groups, labels, n)
-    rows = np.flatnonzero(names)
-    levels, member = np.unique(names[rows], return_inverse=True)
+    rows = np.flatnonzero(names != "")
+    levels, group_of = np.unique(names[rows], return_inverse=True)
     if not 1 < levels.size < rows.size:
         raise InputError(
             f"{levels.size} groups of {rows.size} objects have no spread to compare; pass at least "
@@ -118,24 +119,25 @@ def dispersion(
         )
     sq_d = to_numpy(squares).astype(np.float64)
     sq_d = sq_d[np.ix_(rows, rows)]
-    parts = [member == group for group in range(levels.size)]
-    sq_distances = centers[center](sq_d, parts)
+    members = [group_of == group for group in range(levels.size)]
+    sq_distances = sq_distances_to[center](sq_d, members)
     largest_sq = float(np.abs(sq_d).max())
     negative = int(np.sum(sq_distances < -1e-12 * largest_sq))
     if negative:
         message = f"{negative} negative squared distances to a center were set to zero."
         warnings.warn(NeucmdsWarning(message), stacklevel=2)
     to_center = np.sqrt(np.maximum(sq_distances, 0.0))
-    means = np.array([to_center[part].mean() for part in parts])
-    residuals = to_center - means[member]
+    means = np.array([to_center[group].mean() for group in members])
+    residuals = to_center - means[group_of]
     if np.abs(residuals).max() <= 1e-8 * math.sqrt(largest_sq):
         raise InputError(
-            f"in each of {levels.size} groups all objects are as far from its center, so that F "
+            f"in each of {levels.size} groups all objects are equally far from its center, so that F "
             "does not exist; pass groups of at least three different objects."
         )
     orders = permutation_orders(permutations, rows.size, seed_of(random_state))
+    # The first row holds the observed distances.
     samples = np.stack([to_center, *(residuals[order] for order in orders)])
-    tests = f_oneway(*(samples[:, part] for part in parts), axis=1)
+    tests = f_oneway(*(samples[:, group] for group in members), axis=1)
     observed = float(tests.statistic[0])
     permuted = tests.statistic[1:]
     distances = np.full(n, math.nan)
@@ -163,41 +165,45 @@ def _group_names(groups: Any, labels: Labels, n: int) -> npt.NDArray[np.str_]:
     return np.array(texts, dtype=str)
 
 
-def _to_centroids(sq_d: Floats, parts: Parts) -> Floats:
+def _to_centroids(sq_d: Floats, members: Members) -> Floats:
     """Compute squared distances to the centroids of groups from D."""
     sq_distances = np.empty(len(sq_d))
-    for part in parts:
-        means = sq_d[np.ix_(part, part)].mean(axis=1)
-        sq_distances[part] = means - means.mean() / 2
+    for group in members:
+        means = sq_d[np.ix_(group, group)].mean(axis=1)
+        sq_distances[group] = means - means.mean() / 2
     return sq_distances
 
 
-def _to_medians(sq_d: Floats, parts: Parts) -> Floats:
+def _to_medians(sq_d: Floats, members: Members) -> Floats:
     """Compute squared distances to spatial medians: the positive minus the negative part."""
-    b = centered_gram(sq_d)
-    lam, vectors = np.linalg.eigh((b + b.T) / 2)
-    rounding = math.sqrt(np.finfo(np.float64).eps) * np.abs(lam).max()
-    coordinates = vectors * np.sqrt(np.abs(lam))
+    gram = centered_gram(sq_d)
+    eigenvalues, vectors = np.linalg.eigh((gram + gram.T) / 2)
+    rounding = math.sqrt(np.finfo(np.float64).eps) * np.abs(eigenvalues).max()
+    coordinates = vectors * np.sqrt(np.abs(eigenvalues))
     sq_distances = np.zeros(len(sq_d))
     for sign in (1.0, -1.0):
-        x = coordinates[:, sign * lam > rounding]
-        for part in parts:
-            away = x[part] - _spatial_median(x[part])
-            sq_distances[part] += sign * np.sum(away**2, axis=1)
+        x = coordinates[:, sign * eigenvalues > rounding]
+        for group in members:
+            offsets = x[group] - _spatial_median(x[group])
+            sq_distances[group] += sign * np.sum(offsets**2, axis=1)
     return sq_distances
 
 
 def _spatial_median(x: Floats) -> Floats:
     """Return the point with the least sum of distances to the rows of x."""
 
-    def total(point: Floats) -> tuple[float, Floats]:
-        gaps = point - x
-        lengths = np.linalg.norm(gaps, axis=1, keepdims=True)
-        units = gaps / np.maximum(lengths, np.finfo(np.float64).tiny)
+    def sum_and_gradient(point: Floats) -> tuple[float, Floats]:
+        offsets = point - x
+        lengths = np.linalg.norm(offsets, axis=1, keepdims=True)
+        units = offsets / np.maximum(lengths, np.finfo(np.float64).tiny)
         return float(lengths.sum()), units.sum(axis=0)
 
     limits: Any = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 10_000}
-    end = minimize(
-        total, x.mean(axis=0), jac=True, method="L-BFGS-B", options=limits
+    median = minimize(
+        sum_and_gradient,
+        x.mean(axis=0),
+        jac=True,
+        method="L-BFGS-B",
+        options=limits,
     )
-    return np.asarray(end.x)
+    return np.asarray(median.x)

@@ -19,11 +19,11 @@ from neucmds.problem.names import counts, examples, is_frame, order_of
 Column = npt.NDArray[np.float64] | tuple[str | None, ...]
 
 DELIMITERS = "\t;,"
-# A line of remarks; names of columns and types in QIIME's files have no blank after the #.
+# A remark has a blank after its #; QIIME's lines of column names and of types have none.
 REMARK = re.compile(r"^#([ \t].*)?\n", re.MULTILINE)
 TYPES = re.compile(r"^#q2:types.*", re.MULTILINE | re.IGNORECASE)
 COMMENT = re.compile(r"^#.*\n?", re.MULTILINE)
-# Note on a table: the file it is from.
+# Key in `DataFrame.attrs` of the file that a table was read from.
 SOURCE = "neucmds_source"
 
 
@@ -65,7 +65,7 @@ def read_metadata(
     name, text = read_text(path)
     text = REMARK.sub("", text).lstrip("\n").removeprefix("#")
     delimiter = _delimiter(text)
-    rows = _cells(COMMENT.sub("", text), delimiter, name)
+    rows = _text_cells(COMMENT.sub("", text), delimiter, name)
     if rows.empty:
         raise InputError(
             f"{name} has one line; a line of column names and rows are needed."
@@ -88,8 +88,8 @@ def read_metadata(
     return rows
 
 
-def _cells(text: str, delimiter: str, name: str) -> Any:
-    """Return a table with a header as cells of text, without blank lines."""
+def _text_cells(text: str, delimiter: str, name: str) -> Any:
+    """Parse a table with a header into cells of text, without blank lines."""
     pandas = require_pandas(name)
     try:
         table = pandas.read_csv(
@@ -117,12 +117,12 @@ def _cells(text: str, delimiter: str, name: str) -> Any:
 
 
 def _delimiter(text: str) -> str:
-    """Return the delimiter of the header, or of the next line; for blanks a pattern of them."""
+    """Return the delimiter of the header, or else of the next line; blanks if neither has one."""
     for line in text.lstrip().splitlines()[:2]:
-        bare = "".join(line.split('"')[::2])
-        mark = max(DELIMITERS, key=bare.count)
-        if mark in bare:
-            return mark
+        outside_quotes = "".join(line.split('"')[::2])
+        delimiter = max(DELIMITERS, key=outside_quotes.count)
+        if delimiter in outside_quotes:
+            return delimiter
     return r"\s+"
 
 
@@ -138,7 +138,7 @@ def _typed(column: Any, is_category: bool) -> Any:
 
 
 def _numbers(column: Any) -> Any:
-    """Read cells as numbers, NaN where one is none."""
+    """Read cells as numbers; NaN stands for text."""
     return require_pandas("metadata").to_numeric(column, errors="coerce")
 
 
@@ -148,8 +148,8 @@ def _names_objects(column: Any) -> bool:
         return False
     numbers = _numbers(column)
     n = len(numbers)
-    counted = (set(range(n)), set(range(1, n + 1)))
-    return bool(numbers.isna().any()) or set(numbers) in counted
+    running_numbers = (set(range(n)), set(range(1, n + 1)))
+    return bool(numbers.isna().any()) or set(numbers) in running_numbers
 
 
 def check_column(frame: Any, column: str) -> None:
@@ -165,7 +165,7 @@ def column_values(frame: Any, column: str) -> Column:
     """Return a column as numbers (NaN where missing) or as categories (None where missing)."""
     check_column(frame, column)
     values = frame[column]
-    # Text and pandas' categories stay so, whatever their cells look like; so do booleans.
+    # Categories, booleans and text that looks like numbers are categories.
     if values.dropna().infer_objects().dtype.kind in "iuf":
         return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
     texts = values.astype(str).astype(object)
@@ -196,29 +196,29 @@ def match_rows(
 ) -> Any:
     """Put the rows of metadata in the order of n objects, and leave out those of other objects.
 
-    Rows of a DataFrame are matched by its index, those of a file by their names or the first
-    column, and by their order if neither side has names. With `missing` "grey", objects without a
-    row have no values; else they are refused.
+    Rows of a DataFrame are matched by its index, rows of a file by their names or by the first
+    column. If one side has no names, rows are matched by their order. Objects without a row are
+    refused, or get missing values if `missing` is "grey".
     """
     from_file = SOURCE in table.attrs
     if labels is None or (not from_file and counts(table.index)):
         _check_order(table, n)
         matched = table.set_axis(labels or range(n))
     else:
-        unnamed = require_pandas("metadata").RangeIndex
-        if from_file and isinstance(table.index, unnamed):
+        no_names = require_pandas("metadata").RangeIndex
+        if from_file and isinstance(table.index, no_names):
             table = table.set_index(table.columns[0])
-        rows = [str(name) for name in table.index]
+        row_names = [str(name) for name in table.index]
         with_row = list(labels)
         if missing == "grey":
-            known = set(rows).intersection(labels)
+            known = set(row_names)
             with_row = [name for name in labels if name in known] or with_row
         advice = f"pass the column of names as {option('name_column')}"
         if missing is not None:
             grey = option("metadata_missing", "grey")
             advice = f"pass {grey} to draw objects without a row in grey"
         order = order_of(
-            rows,
+            row_names,
             with_row,
             f"rows of {_source(table)}",
             others=True,

@@ -26,7 +26,7 @@ from neucmds.problem.names import Labels, common_objects
 Floats = npt.NDArray[np.float64]
 Order = npt.NDArray[np.intp]
 
-# As in vegan, a permuted statistic that equals the observed one up to rounding counts as larger.
+# As in vegan, a permuted statistic this little below the observed one counts as larger.
 TIE = math.sqrt(np.finfo(np.float64).eps)
 
 
@@ -79,17 +79,17 @@ def protest(
     """
     x, x_signs, x_names = coordinates_of(a)
     y, y_signs, y_names = coordinates_of(b)
-    rows, cols = common_objects(x_names, len(x), y_names, len(y))
+    x_rows, y_rows = common_objects(x_names, len(x), y_names, len(y))
     signs = common_signs(x_signs, y_signs)
-    x = centered_columns(x[rows], columns_by_sign(x_signs, signs))
-    y = centered_columns(y[cols], columns_by_sign(y_signs, signs))
-    norm = float(np.linalg.norm(x) * np.linalg.norm(y)) or 1.0
+    x = centered_columns(x[x_rows], columns_by_sign(x_signs, signs))
+    y = centered_columns(y[y_rows], columns_by_sign(y_signs, signs))
+    norms = float(np.linalg.norm(x) * np.linalg.norm(y)) or 1.0
 
     def correlation(order: Order | slice) -> float:
-        points = y[order]
+        permuted_y = y[order]
         if (signs > 0).all():
-            return float(np.linalg.norm(x.T @ points / norm, ord="nuc"))
-        return math.sqrt(1 - align(x, points, signs).disparity)
+            return float(np.linalg.norm(x.T @ permuted_y / norms, ord="nuc"))
+        return math.sqrt(1 - align(x, permuted_y, signs).disparity)
 
     orders = permutation_orders(permutations, len(x), seed_of(random_state))
     observed = correlation(slice(None))
@@ -108,8 +108,10 @@ def permutation_orders(
     """Yield permutations of n objects: those given, or as many random ones."""
     if np.ndim(permutations) == 2:
         orders = np.asarray(permutations)
-        in_order = np.sort(orders, axis=1)
-        if orders.shape[1] != n or (in_order != np.arange(n)).any():
+        if (
+            orders.shape[1] != n
+            or (np.sort(orders, axis=1) != np.arange(n)).any()
+        ):
             raise InputError(
                 f"each row of {option('permutations')} must hold the numbers 0 to {n - 1}."
             )
@@ -122,7 +124,7 @@ def permutation_orders(
 
 
 def check_permutations(permutations: Any) -> None:
-    """Refuse a number of permutations that is none."""
+    """Refuse a number of permutations that is not a whole number ≥ 0."""
     if not isinstance(permutations, (int, np.integer)) or permutations < 0:
         raise InputError(
             f"{option('permutations', permutations)} must be a whole number ≥ 0."

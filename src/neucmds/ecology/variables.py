@@ -37,8 +37,8 @@ class VariableFit:
     kind : {"vector", "factor"}
         Whether the variable is continuous or categorical.
     r2 : float
-        Of a continuous variable, its squared correlation with the coordinates along the direction;
-        of a categorical one, the share of the sum of squares that lies between the classes.
+        Squared correlation of a continuous variable with the coordinates along the direction;
+        share of the sum of squares that lies between the classes of a categorical one.
     p : float
         Share of permutations with an r² as large; NaN without permutations.
     n : int
@@ -156,9 +156,9 @@ def envfit(
         else:
             fits.append(_fit_factor(name, x, column, permutations, seed))
     fits.sort(key=lambda fit: fit.kind == "factor")
-    fewer = [fit.name for fit in fits if fit.n < len(x)]
-    if fewer:
-        message = f"of {len(x)} objects, only those with a value are fitted: {examples(fewer)}."
+    with_gaps = [fit.name for fit in fits if fit.n < len(x)]
+    if with_gaps:
+        message = f"of {len(x)} objects, only those with a value are fitted: {examples(with_gaps)}."
         warnings.warn(NeucmdsWarning(message), stacklevel=2)
     return EnvFit(chosen, tuple(fits))
 
@@ -219,16 +219,15 @@ def _fit_vector(
     n = int(known.sum())
     values = _centered(column[known])
     rounding = 1e-12 * float(np.linalg.norm(column[known]))
-    # A constant, up to rounding, has no direction.
-    if np.linalg.norm(values) <= rounding:
-        return VariableFit(
-            name, "vector", 0.0, math.nan, n, np.zeros(x.shape[1])
-        )
+    is_constant = np.linalg.norm(values) <= rounding
+    if is_constant:
+        no_direction = np.zeros(x.shape[1])
+        return VariableFit(name, "vector", 0.0, math.nan, n, no_direction)
     points = _centered(x[known])
     basis = orth(points, rcond=1e-10)
     slope = np.linalg.pinv(points, rcond=1e-10) @ values
     direction = slope / (np.linalg.norm(slope) or 1.0)
-    r2, p = _tested(basis, values, permutations, seed)
+    r2, p = _r2_and_p(basis, values, permutations, seed)
     return VariableFit(name, "vector", r2, p, n, direction)
 
 
@@ -243,13 +242,14 @@ def _fit_factor(
     cells = np.array(column, dtype=object)
     known = [value is not None for value in column]
     n = sum(known)
-    levels, classes = np.unique(cells[known], return_inverse=True)
+    levels, level_of = np.unique(cells[known], return_inverse=True)
+    # A row per object, with a one in the column of its class.
     members: Any = csr_array(
-        (np.ones(n), classes, np.arange(n + 1)), shape=(n, levels.size)
+        (np.ones(n), level_of, np.arange(n + 1)), shape=(n, levels.size)
     )
-    sizes = np.bincount(classes)
+    sizes = np.bincount(level_of)
     basis = members / np.sqrt(sizes)
-    r2, p = _tested(basis, _centered(x[known]), permutations, seed)
+    r2, p = _r2_and_p(basis, _centered(x[known]), permutations, seed)
     names = tuple(map(str, levels))
     centroids = members.T @ x[known] / sizes[:, None]
     return VariableFit(
@@ -257,17 +257,17 @@ def _fit_factor(
     )
 
 
-def _tested(
+def _r2_and_p(
     basis: Any, values: Floats, permutations: int, seed: int
 ) -> tuple[float, float]:
-    """Return the share of squares in an orthonormal basis, and that of permutations as large."""
+    """Return r², the share of squares in an orthonormal basis, and its p by permutation."""
     total = float(np.sum(values**2)) or 1.0
     orders = permutation_orders(permutations, len(values), seed)
-    shares = []
+    r2 = []
     for order in (np.arange(len(values)), *orders):
-        image = basis.T @ values[order]
-        shares.append(float(np.sum(image**2)) / total)
-    return shares[0], p_value(shares[0], shares[1:])
+        projected = basis.T @ values[order]
+        r2.append(float(np.sum(projected**2)) / total)
+    return r2[0], p_value(r2[0], r2[1:])
 
 
 def _centered(values: npt.NDArray[Any]) -> Floats:
