@@ -131,8 +131,8 @@ def dispersion(
     residuals = to_center - means[group_of]
     if np.abs(residuals).max() <= 1e-8 * math.sqrt(largest_sq):
         raise InputError(
-            f"in each of {levels.size} groups all objects are equally far from its center, so that F "
-            "does not exist; pass groups of at least three different objects."
+            f"in each of {levels.size} groups all objects are equally far from its center, so that "
+            "F does not exist; pass groups of at least three different objects."
         )
     orders = permutation_orders(permutations, rows.size, seed_of(random_state))
     # The first row holds the observed distances.

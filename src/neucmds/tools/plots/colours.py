@@ -19,7 +19,7 @@ GROUP_COLOURS = (
     "#CC79A7", "#000000", "#882255", "#999933", "#332288",
 )  # fmt: skip
 GROUP_MARKERS = "os^Dv<>PX*"
-# Groups with names of their own, smaller ones share the last; more whole numbers are numbers.
+# With more groups the smallest share one name; more whole numbers than this are a scale.
 MAX_GROUPS = 30
 
 
@@ -46,11 +46,13 @@ class Colours:
             )
 
 
-def look(group: int) -> tuple[str, str]:
-    """Return the colour and the marker of a group, which differ for all groups."""
-    turn = group // len(GROUP_COLOURS)
-    marker = GROUP_MARKERS[(group + turn) % len(GROUP_MARKERS)]
-    return GROUP_COLOURS[group % len(GROUP_COLOURS)], marker
+def colour_and_marker(group: int) -> tuple[str, str]:
+    """Return the colour and the marker of a group; no two groups share both."""
+    colour = GROUP_COLOURS[group % len(GROUP_COLOURS)]
+    # Where colours begin again, markers are one further.
+    shift = group // len(GROUP_COLOURS)
+    marker = GROUP_MARKERS[(group + shift) % len(GROUP_MARKERS)]
+    return colour, marker
 
 
 def as_colours(color: Any, n: int) -> Colours:

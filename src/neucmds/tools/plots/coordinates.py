@@ -16,7 +16,11 @@ from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.explore import Bootstrap
 from neucmds.tools.plots import figures
-from neucmds.tools.plots.colours import Colours, as_colours, look
+from neucmds.tools.plots.colours import (
+    Colours,
+    as_colours,
+    colour_and_marker,
+)
 from neucmds.tools.plots.figures import (
     GUIDE,
     POSITIVE,
@@ -28,9 +32,9 @@ from neucmds.tools.plots.names import write_name, write_names
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Objects that are named unasked.
+# Up to this many objects are named by default.
 MOST_NAMED = 60
-# Largest p of a variable that is drawn strongly, and share of points outside an ellipse.
+# Largest p of a variable that is drawn in full, and share of points outside an ellipse.
 SIGNIFICANT = 0.05
 
 
@@ -89,28 +93,29 @@ def plot_coordinates(
     """
     pair = two_axes(axes, embedding.k)
     ax = figures.axes_or_new(ax)
-    # The second column of one axis alone is zero.
+    # An embedding of fewer than two coordinates is drawn at zero on the others.
     padded = np.pad(to_numpy(embedding.coordinates), ((0, 0), (0, 2)))
     points = padded[:, np.array(pair) - 1]
-    for axis, drawn in zip(pair, (ax.xaxis, ax.yaxis), strict=True):
+    for axis, drawn_axis in zip(pair, (ax.xaxis, ax.yaxis), strict=True):
         if axis > embedding.k:
-            drawn.set_ticks([])
+            drawn_axis.set_ticks([])
         else:
-            drawn.set_label_text(axis_label(embedding, axis))
+            drawn_axis.set_label_text(axis_label(embedding, axis))
     notes = []
-    groups = Colours()
+    colours = Colours()
     if color is None:
         ax.scatter(*points.T, color=POSITIVE, **_point_style(len(points)))
     else:
-        groups = as_colours(color, embedding.n)
-        missing = int((~groups.known).sum())
+        colours = as_colours(color, embedding.n)
+        missing = int((~colours.known).sum())
         if missing:
             notes.append(f"{missing:,} objects without a value in grey")
-        _draw_colours(ax, points, groups, title)
+        _draw_colours(ax, points, colours, title)
     if ellipses:
-        groups.check_groups()
-        for group in range(len(groups.groups)):
-            _draw_ellipse(ax, points[groups.codes == group], look(group)[0])
+        colours.check_groups()
+        for group in range(len(colours.groups)):
+            colour, _ = colour_and_marker(group)
+            _draw_ellipse(ax, points[colours.codes == group], colour)
     centroids: dict[str, Any] = {}
     if arrows is not None:
         _draw_arrows(ax, arrows, pair, points)
@@ -165,10 +170,9 @@ def plot_bootstrap(
 
 
 def default_axes(embedding: Embedding) -> list[tuple[int, int]]:
-    """Return pairs of axes to plot, counted from 1: the first two, and one of each sign."""
+    """Return pairs of axes to plot, counted from 1: the first two, and the first of each sign."""
     pairs = [(1, 2)]
-    positive, negative = embedding.signature
-    if positive and negative:
+    if all(embedding.signature):
         signs = to_numpy(embedding.signs)
         mixed = (int(np.argmax(signs)) + 1, int(np.argmin(signs)) + 1)
         if set(mixed) != {1, 2}:
@@ -216,7 +220,7 @@ def _title(embedding: Embedding) -> str:
 
 
 def _set_aspect(ax: Axes) -> bool:
-    """Draw both axes on the same scale, and tell whether that leaves them readable."""
+    """Draw both axes on the same scale if that leaves them readable, and tell whether it does."""
     width = ax.dataLim.width
     height = ax.dataLim.height
     # Beyond 5 : 1 the short axis, often a negative one, would be a line.
@@ -247,14 +251,14 @@ def _draw_colours(
         ax.scatter(*points[~known].T, color="#BBBBBB", **style)
     if colours.numbers is not None:
         style["c"] = colours.numbers[known]
-        drawn = ax.scatter(*points[known].T, **style)
-        bar: Any = ax.figure.colorbar(drawn, ax=ax, pad=0.02, aspect=30)
+        dots = ax.scatter(*points[known].T, **style)
+        bar: Any = ax.figure.colorbar(dots, ax=ax, pad=0.02, aspect=30)
         bar.set_label(printable(title), parse_math=False)
         bar.solids.set_alpha(1.0)
         return
     handles = []
     for group in range(len(colours.groups)):
-        colour, marker = look(group)
+        colour, marker = colour_and_marker(group)
         members = points[colours.codes == group]
         handles.append(
             ax.scatter(*members.T, color=colour, marker=marker, **style)
@@ -293,7 +297,7 @@ def _draw_ellipse(ax: Axes, points: Floats, colour: str) -> None:
 
 
 def _centroids(fit: EnvFit) -> dict[str, Floats]:
-    """Return the centroid of each class of the variables that matter, by name."""
+    """Return the centroid of each class of the significant variables, by name."""
     centroids: dict[str, Floats] = {}
     for factor in fit.factors:
         if factor.p <= SIGNIFICANT:
@@ -317,9 +321,10 @@ def _draw_arrows(
     ends = np.array(
         [vector.direction * math.sqrt(vector.r2) for vector in vectors]
     )
-    # As vegan: the longest arrow reaches three quarters of the way to the border.
-    reach = np.abs(points).max(axis=0)
-    ends *= 0.75 * float(np.min(reach / np.abs(ends).max(axis=0).clip(1e-12)))
+    # As in vegan, the longest arrow reaches three quarters of the way to the border.
+    border = np.abs(points).max(axis=0)
+    longest = np.abs(ends).max(axis=0).clip(1e-12)
+    ends *= 0.75 * float(np.min(border / longest))
     for vector, end in zip(vectors, ends, strict=True):
         alpha = 1.0
         if vector.p > SIGNIFICANT:

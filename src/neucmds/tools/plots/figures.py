@@ -29,7 +29,7 @@ METHOD_STYLES: dict[str, tuple[str, str]] = {
     "exact": ("#009E73", "D"),
     "refined": ("#CC79A7", "P"),
 }
-# Label of figures that may be laid out and widened; a caller's own keep their size.
+# Label of the figures made here, which may be laid out and widened; those of a caller may not.
 _OURS = "neucmds"
 
 
@@ -64,8 +64,10 @@ def is_ours(ax: Axes) -> bool:
 
 
 def settle(ax: Axes) -> None:
-    """Lay a figure out: equal scales change ticks, and with them the layout, in a second pass."""
-    figure: Any = ax.figure.figure  # the whole, should this be a part of one
+    """Lay a figure out twice: equal scales change the ticks, and ticks change the layout."""
+    figure: Any = (
+        ax.figure.figure
+    )  # the whole figure, where `ax` is in a subfigure
     figure.draw_without_rendering()
     figure.draw_without_rendering()
 
@@ -78,20 +80,21 @@ def place_legend(
     **options: Any,
 ) -> Any:
     """Put the legend outside the data; in a caller's own figure inside."""
-    # Matplotlib drops names that begin with "_", and reads "$" as formulas; these are plain text.
-    numbers = [str(i) for i in range(len(names))]
+    # Numbers stand in for names: Matplotlib drops names that begin with "_", and reads "$" as math.
+    stand_ins = [str(i) for i in range(len(names))]
     if is_ours(ax):
         options |= {"loc": location, "frameon": False}
-        legend = ax.figure.legend(handles, numbers, **options)
+        legend = ax.figure.legend(handles, stand_ins, **options)
     else:
-        legend = ax.legend(handles, numbers, **options)
+        legend = ax.legend(handles, stand_ins, **options)
     for text, name in zip(legend.get_texts(), names, strict=True):
         text.set_text(printable(name))
     for text in (*legend.get_texts(), legend.get_title()):
         text.set_parse_math(False)
     handle: Any
     for handle in legend.legend_handles:
-        if hasattr(handle, "set_sizes"):  # points, pale where there are many
+        # Points have sizes; many are drawn pale.
+        if hasattr(handle, "set_sizes"):
             handle.set_alpha(1.0)
     return legend
 

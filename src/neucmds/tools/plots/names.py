@@ -41,26 +41,30 @@ def write_names(ax: Axes, points: Floats, names: Sequence[str]) -> None:
     """Write names beside points where there is space."""
     settle(ax)
     middles = ax.transData.transform(points)
+    # A box is (left, bottom, right, top), in pixels.
     taken = np.hstack([middles - REACH / 2, middles + REACH / 2])
     for text in ax.texts:
         taken = np.vstack([taken, text.get_window_extent().extents])
-    sides = np.array(
+    # The eight directions from a point, the right first.
+    directions = np.array(
         [(x, y) for x in (1, 0, -1) for y in (0, 1, -1) if x or y]
     )
     for point, middle, name in zip(points, middles, names, strict=True):
         if not name:
             continue
         text = write_name(ax, point, name, fontsize=7.5)
-        half = text.get_window_extent().size / 2
-        offsets = sides * (half + REACH)
-        boxes = np.hstack([offsets - half, offsets + half])
+        half_size = text.get_window_extent().size / 2
+        offsets = directions * (half_size + REACH)
+        boxes = np.hstack([offsets - half_size, offsets + half_size])
         boxes += np.tile(middle, 2)
         free = np.flatnonzero(_is_free(ax, boxes, taken))
         if not free.size:
             text.remove()
             continue
-        text.set_position(offsets[free[0]] * 72 / ax.figure.dpi)
-        taken = np.vstack([taken, boxes[free[0]]])
+        best = free[0]
+        # Offsets are in pixels, positions in points of 1/72 inch.
+        text.set_position(offsets[best] * 72 / ax.figure.dpi)
+        taken = np.vstack([taken, boxes[best]])
 
 
 def _is_free(ax: Axes, boxes: Floats, taken: Floats) -> Any:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Numbers = npt.NDArray[np.intp]
 
 MAX_PAIRS = 20_000
-# Rows of a D outside memory that pairs are drawn from.
+# Rows to read of a D outside memory; pairs are drawn from these.
 MAX_ROWS_READ = 200
 
 
@@ -43,7 +43,7 @@ def plot_shepard(
     ----------
     D : array, DataFrame, DistanceMatrix, condensed vector, path, Dense, …
         Whatever `neuc_mds` takes. Pairs that the fit ignored as missing are left out; of a D
-        outside memory only sampled rows are drawn.
+        outside memory, only pairs of sampled rows are drawn.
     embedding : Embedding
     squared : bool, optional
         Whether D holds squared dissimilarities; as in the fit by default. The plot is on the same
@@ -51,9 +51,9 @@ def plot_shepard(
     symmetrize : bool, default=False
         As in `neuc_mds`.
     max_pairs : int, default=20000
-        With more pairs than this, so many are drawn at random.
+        If there are more pairs, this many are drawn at random.
     random_state : int, Generator or None, default=0
-        Which ones.
+        Seed of the pairs that are drawn.
     ax : Axes, optional
 
     Returns
@@ -78,30 +78,32 @@ def plot_shepard(
     pairs = sampled_pairs(problem, embedding, max_pairs, random_state)
     ax = figures.axes_or_new(ax)
     negative = pairs.fitted < 0
-    for drawn, colour, name in (
+    for subset, colour, name in (
         (~negative, POSITIVE, "D̂ ≥ 0"),
         (negative, NEGATIVE, "D̂ < 0"),
     ):
-        count = int(drawn.sum())
+        count = int(subset.sum())
         ax.scatter(
-            pairs.given[drawn],
-            pairs.fitted[drawn],
+            pairs.given[subset],
+            pairs.fitted[subset],
             color=colour,
             s=10,
             linewidths=0,
-            # Pairs of either kind stay visible among the others, also where they are few.
+            # Few pairs are drawn strongly, so that they stay visible among many.
             alpha=float(np.clip(1500 / max(count, 1), 0.12, 0.7)),
             label=f"{name} ({count:,})",
             rasterized=True,
         )
-    ends = [pairs.given.min(initial=0.0), pairs.given.max(initial=0.0)]
-    ax.plot(ends, ends, color="black", linewidth=1.2, label="agreement")
+    diagonal = [pairs.given.min(initial=0.0), pairs.given.max(initial=0.0)]
+    ax.plot(
+        diagonal, diagonal, color="black", linewidth=1.2, label="agreement"
+    )
     ax.axhline(0.0, color=GUIDE, linewidth=0.6, zorder=1)
     unit = " (squared)" if pairs.squared else ""
     ax.set_xlabel(f"dissimilarity given{unit}")
     ax.set_ylabel(f"dissimilarity of the embedding{unit}")
-    what = f"{embedding.method}, k = {embedding.k}{figures.curvature_note(embedding)}"
-    figures.set_title(ax, f"Shepard plot, {what} ({pairs.drawn})")
+    fit = f"{embedding.method}, k = {embedding.k}{figures.curvature_note(embedding)}"
+    figures.set_title(ax, f"Shepard plot, {fit} ({pairs.counted})")
     figures.legend_below(ax, 3)
     return ax
 
@@ -130,8 +132,8 @@ class SampledPairs:
     total: int
 
     @property
-    def drawn(self) -> str:
-        """How many pairs these are, and of how many."""
+    def counted(self) -> str:
+        """The number of pairs, in words; of a sample also the number of all pairs."""
         count = f"{self.given.size:,}"
         if self.given.size < self.total:
             count += f" of {self.total:,}"
@@ -150,17 +152,17 @@ def sampled_pairs(
         raise InputError(
             f"D has {problem.n} objects, but the embedding {n}; pass the D it was made of."
         )
-    rows = np.arange(n)
+    rows_read = np.arange(n)
     rng = np.random.default_rng(random_state)
     if n > MAX_ROWS_READ and not isinstance(problem.gram, DenseGram):
-        rows = np.sort(rng.choice(n, MAX_ROWS_READ, replace=False))
+        rows_read = np.sort(rng.choice(n, MAX_ROWS_READ, replace=False))
     total = n * (n - 1) // 2
-    if total <= max_pairs and rows.size == n:
+    if total <= max_pairs and rows_read.size == n:
         i, j = np.triu_indices(n, 1)
     else:
-        i = rng.choice(rows, size=min(max_pairs, total))
+        i = rng.choice(rows_read, size=min(max_pairs, total))
         j = rng.integers(0, n - 1, size=i.size)
-        j += j >= i
+        j += j >= i  # any object but i
     sq_given = problem.gram.entries(i, j)
     if problem.weights is not None:
         sq_given[to_numpy(problem.weights)[i, j] == 0] = np.nan
@@ -178,7 +180,7 @@ def sampled_pairs(
 
 
 def on_scale(sq_values: Any, squared: bool) -> Any:
-    """Return d² as it is, or √d², and −√|d²| below zero."""
+    """Return squared values as they are, or their roots: −√|v| for a negative v."""
     if squared:
         return sq_values
     return np.sign(sq_values) * np.sqrt(np.abs(sq_values))

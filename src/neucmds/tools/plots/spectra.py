@@ -41,10 +41,9 @@ def plot_spectrum(
     Parameters
     ----------
     D : as for `neuc_mds`, or Spectrum
-        Of more than 2,000 objects only the largest eigenvalues are computed.
+        With more than 2,000 objects only the largest eigenvalues are computed.
     kept : Embedding, optional
-        The eigenvalues that it keeps, or that "refined", which keeps none, starts from, are drawn
-        larger and filled.
+        Eigenvalues that it keeps are drawn larger and filled; for "refined", those of its start.
     squared, symmetrize
         As in `neuc_mds`.
     ax : Axes, optional
@@ -63,9 +62,9 @@ def plot_spectrum(
     lam = by_magnitude(spectrum.values)
     ax = figures.axes_or_new(ax)
     rank = ranks(lam)
-    for part, colour, label, chosen in _parts(lam, kept):
+    for part, colour, label, is_kept in _parts(lam, kept):
         style: dict[str, Any] = {"s": 14, "facecolors": "none"}
-        if chosen:
+        if is_kept:
             style = {"s": 44, "facecolors": colour}
         count = int(part.sum())
         ax.scatter(
@@ -131,14 +130,14 @@ def plot_scree(
     lam = by_magnitude(spectrum.values)
     share = 100 * lam / trace
     rank = np.arange(1, lam.size + 1)
-    for part, colour, label, chosen in _parts(lam, kept):
-        drawn = part & (rank <= first)
-        bars = ax.bar(rank[drawn], share[drawn], color=colour, label=label)
+    for part, colour, label, is_kept in _parts(lam, kept):
+        shown = part & (rank <= first)
+        bars = ax.bar(rank[shown], share[shown], color=colour, label=label)
         texts = [
-            figures.with_minus(f"{value:.1f} %") for value in share[drawn]
+            figures.with_minus(f"{value:.1f} %") for value in share[shown]
         ]
         ax.bar_label(bars, texts, fontsize=8, padding=2)
-        if kept is not None and not chosen:
+        if kept is not None and not is_kept:
             for bar in bars:
                 bar.set_alpha(0.35)
     ax.axhline(0.0, color=GUIDE, linewidth=0.8)
@@ -179,7 +178,7 @@ def plot_stress_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
     for method in curves.stress:
         colour, marker = METHOD_STYLES.get(method, (GUIDE, "."))
         values = np.array(curves.normalized(method))
-        # Rounding of a perfect fit: a log scale has no place for it.
+        # A perfect fit up to rounding has no place on a log scale.
         values[values < 1e-28] = np.nan
         ax.plot(
             curves.ks,
@@ -201,11 +200,12 @@ def plot_stress_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def by_magnitude(eigenvalues: Floats) -> Floats:
-    """Sort eigenvalues, the largest first, without those that are zero up to rounding."""
+def by_magnitude(eigenvalues: Floats) -> Any:
+    """Sort eigenvalues by |λ|, the largest first, without those that are zero up to rounding."""
     size = np.abs(eigenvalues)
-    seen = eigenvalues[size > 1e-12 * size.max(initial=0.0)]
-    return np.asarray(seen[np.argsort(-np.abs(seen), kind="stable")])
+    nonzero = eigenvalues[size > 1e-12 * size.max(initial=0.0)]
+    order = np.argsort(-np.abs(nonzero), kind="stable")
+    return nonzero[order]
 
 
 def ranks(eigenvalues: Floats) -> Any:
@@ -215,23 +215,23 @@ def ranks(eigenvalues: Floats) -> Any:
 
 
 def kept_words(embedding: Embedding) -> tuple[str, str]:
-    """Return what eigenvalues that are marked and others are called."""
+    """Return words for the eigenvalues that `mark_kept` marks, and for the others."""
     if embedding.method == "refined":
         return "start of the fit", "other"
     return "kept", "dropped"
 
 
 def mark_kept(values: Floats, embedding: Embedding) -> Marks:
-    """Mark the nearest of `values` for each that is kept; of ties as many as are kept."""
-    targets = to_numpy(embedding.info.eigenvalues)
-    mark = np.zeros(values.size, dtype=bool)
-    # Two solves agree to their tolerance, which is 1e-3 of ‖B‖ where "refined" starts.
+    """Mark one of `values` for each eigenvalue that is kept: the nearest not yet marked."""
+    kept = to_numpy(embedding.info.eigenvalues)
+    marked = np.zeros(values.size, dtype=bool)
+    # The start of "refined" is solved to 1e-3 of ‖B‖.
     tolerance = 1e-3 * float(np.abs(values).max(initial=0.0))
-    for target in by_magnitude(targets):
-        gap = np.where(mark, np.inf, np.abs(values - target))
+    for eigenvalue in by_magnitude(kept):
+        gap = np.where(marked, np.inf, np.abs(values - eigenvalue))
         if gap.min(initial=np.inf) <= tolerance:
-            mark[gap.argmin()] = True
-    return mark
+            marked[gap.argmin()] = True
+    return marked
 
 
 def _spectrum(D: Any, squared: bool, symmetrize: bool) -> Spectrum:
@@ -244,27 +244,27 @@ def _spectrum(D: Any, squared: bool, symmetrize: bool) -> Spectrum:
 def _parts(
     values: Floats, embedding: Embedding | None
 ) -> Iterator[tuple[Marks, str, str, bool]]:
-    """Yield (mask, colour, label, whether kept) for each sign, of those kept and of the others.
+    """Split eigenvalues by sign, and into those kept and the others, without empty parts.
 
-    Parts without members are left out.
+    Yields a mask, a colour, a label, and whether these eigenvalues are kept.
     """
-    is_kept = np.zeros(values.size, dtype=bool)
+    kept = np.zeros(values.size, dtype=bool)
     words = ("", "eigenvalues")
     if embedding is not None:
-        is_kept = mark_kept(values, embedding)
+        kept = mark_kept(values, embedding)
         words = kept_words(embedding)
     for sign, colour, name in (
         (1, POSITIVE, "positive"),
         (-1, NEGATIVE, "negative"),
     ):
-        for chosen, word in zip((True, False), words, strict=True):
-            part = (np.sign(values) == sign) & (is_kept == chosen)
+        for is_kept, word in zip((True, False), words, strict=True):
+            part = (np.sign(values) == sign) & (kept == is_kept)
             if part.any():
-                yield part, colour, f"{name}, {word}", chosen
+                yield part, colour, f"{name}, {word}", is_kept
 
 
 def _signed_log_scale(ax: Axes, values: Floats) -> None:
-    """Scale y logarithmically away from zero; in four decades at the most, and evenly nearer."""
+    """Scale y logarithmically over at most four decades, and linearly around zero."""
     ax.axhline(0.0, color=GUIDE, linewidth=0.8)
     size = np.abs(values)
     largest = size.max(initial=0.0)

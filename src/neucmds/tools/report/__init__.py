@@ -59,8 +59,8 @@ def write_report(
     weights : array of shape (n, n), optional
         Weights of the fit, as for `neucmds.evaluate`. Parts that need equal weights are left out.
     replicates : int, default=0
-        Number of bootstrap replicates of `neucmds.bootstrap`, drawn as ellipses, and of
-        permutations of `neucmds.explore.stress_test`; each takes a fit.
+        Number of replicates of `neucmds.bootstrap`, drawn as ellipses, and of permutations of
+        `neucmds.explore.stress_test`; each takes a fit.
     random_state : int, default=0
         Seed of samples of pairs and objects, of replicates and permutations.
     overwrite : bool, default=False
@@ -68,7 +68,7 @@ def write_report(
     command : str
         Text that names on the page how it was made.
     callback : callable, optional
-        Called before each longer piece of work, with 0, None and a few words.
+        Called as ``callback(0, None, what)`` before each longer piece of work.
 
     Returns
     -------

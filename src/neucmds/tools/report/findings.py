@@ -38,16 +38,16 @@ from neucmds.tools.plots.shepard import SampledPairs, sampled_pairs
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """Everything that the page shows; `lacking` says why a part is None.
+    """Everything that the page shows; `lacking` says why parts are None.
 
-    `ladder` has every method at a few k, and `comparison` every method and loss at the k of the
-    embedding.
+    `comparisons` has every method at a few k, and `comparison` every method and loss at the k of
+    the embedding.
     """
 
     embedding: Embedding
     diagnosis: Diagnosis | None = None
     curves: StressCurves | None = None
-    ladder: tuple[Comparison, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
     comparison: Comparison | None = None
     quality: Quality | None = None
     errors: PairErrors | None = None
@@ -78,10 +78,10 @@ def gather(
     if embedding.k:
         parts["nearest"] = nearest_of(embedding, problem)
     if replicates:
-        drawing: Any = {"embedding": embedding, **seeded}
-        parts["stability"] = bootstrap(problem, n_boot=replicates, **drawing)
+        of_fit: Any = {"embedding": embedding, **seeded}
+        parts["stability"] = bootstrap(problem, n_boot=replicates, **of_fit)
         parts["stress_test"] = stress_test(
-            problem, permutations=replicates, **drawing
+            problem, permutations=replicates, **of_fit
         )
     if problem.weights is not None:
         return Findings(embedding, **parts)
@@ -91,11 +91,11 @@ def gather(
         rows = sampled_objects(problem.n, rng)
         gram = DenseGram(among(problem.gram, rows))
         sample = Dense(gram, squared=problem.squared)
-    ladder = []
+    comparisons = []
     k = 1
     while k < min(sample.n, MOST_CHOSEN):
         notify(callback, f"every method at k = {k}")
-        ladder.append(
+        comparisons.append(
             compare(sample, k, ALL_METHODS, random_state=random_state)
         )
         k *= 2
@@ -103,7 +103,7 @@ def gather(
     parts |= {
         "diagnosis": diagnose(problem, **seeded),
         "curves": stress_curve(problem, callback=callback),
-        "ladder": tuple(ladder),
+        "comparisons": tuple(comparisons),
         "comparison": compare(problem, k, COMPARED, **seeded),
         "lacking": "",
     }
@@ -113,7 +113,7 @@ def gather(
 def nearest_of(
     embedding: Embedding, problem: Dense
 ) -> dict[str, npt.NDArray[Any]]:
-    """Find the nearest objects of each by D and by D̂; −1 stands where fewer are known."""
+    """Find the nearest objects of each object by D and by D̂; −1 fills up where few are known."""
     count = min(NEIGHBORS, embedding.n - 1)
     by_fitted = to_numpy(embedding.neighbors(count)[0])
     by_given = np.empty_like(by_fitted)
@@ -122,7 +122,7 @@ def nearest_of(
         np.fill_diagonal(sq_given[:, rows], np.inf)
         if problem.weights is not None:
             sq_given[to_numpy(problem.weights[rows, :]) == 0] = np.inf
-        near = np.argsort(sq_given, axis=1, kind="stable")[:, :count]
-        known = np.isfinite(np.take_along_axis(sq_given, near, axis=1))
-        by_given[rows] = np.where(known, near, -1)
+        nearest = np.argsort(sq_given, axis=1, kind="stable")[:, :count]
+        known = np.isfinite(np.take_along_axis(sq_given, nearest, axis=1))
+        by_given[rows] = np.where(known, nearest, -1)
     return {"byGiven": by_given, "byFitted": by_fitted}

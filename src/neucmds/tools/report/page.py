@@ -39,26 +39,26 @@ from neucmds.tools.report.findings import Findings
 
 Data = dict[str, Any]
 
-# Curves against k.
-MEASURED = ("normalized_stress", "r2", "neighbors_kept")
+# Fields of `Quality` that are drawn against k.
+DRAWN_MEASURES = ("normalized_stress", "r2", "neighbors_kept")
 
 
 def render(
-    found: Findings,
+    findings: Findings,
     title: str,
     made: Sequence[tuple[str, str]],
-    metadata: Any = None,
-    color_by: str | None = None,
+    metadata: Any,
+    color_by: str | None,
 ) -> str:
     """Write the page; `made` is a list of names and values for its last section."""
     page: str = _template().render(
-        found=found,
+        findings=findings,
         title=title,
         made=made,
         color_by=color_by,
-        methods=_methods(found),
-        axis_table=words.axis_table(found.embedding),
-        data=words.clean(_payload(found, metadata, color_by)),
+        methods=_methods(findings),
+        axis_table=words.axis_table(findings.embedding),
+        data=words.clean(_payload(findings, metadata, color_by)),
     )
     return page.lstrip()
 
@@ -87,7 +87,7 @@ def _template() -> Any:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    # The commands write what a terminal can show.
+    # Texts shared with the terminal have a hyphen for a minus.
     environment.filters["minus"] = lambda text: re.sub(
         r"(?<!\w)-(?=\d)", "−", str(text)
     )
@@ -102,23 +102,23 @@ def _template() -> Any:
     return environment.get_template("page.html.j2")
 
 
-def _methods(found: Findings) -> Data:
+def _methods(findings: Findings) -> Data:
     """Return the columns of the comparison, with the embedding of the page first."""
-    if found.comparison is None:
+    if findings.comparison is None:
         return {}
-    rows = found.comparison.methods
-    embeddings = [found.embedding, *(row.embedding for row in rows)]
-    qualities = [found.quality, *(row.quality for row in rows)]
+    rows = findings.comparison.methods
+    embeddings = [findings.embedding, *(row.embedding for row in rows)]
+    qualities = [findings.quality, *(row.quality for row in rows)]
     return {
         "names": ["this page", *(row.method for row in rows)],
-        "signs": [words.signature(one.signature) for one in embeddings],
+        "signs": [words.signature(each.signature) for each in embeddings],
         "columns": words.measured_columns(qualities),
     }
 
 
-def _payload(found: Findings, metadata: Any, color_by: str | None) -> Data:
+def _payload(findings: Findings, metadata: Any, color_by: str | None) -> Data:
     """Return the data of every plot; `metadata` is in the order of the objects."""
-    embedding = found.embedding
+    embedding = findings.embedding
     document: Data = {
         "n": embedding.n,
         "mostAxes": MOST_CHOSEN,
@@ -129,36 +129,36 @@ def _payload(found: Findings, metadata: Any, color_by: str | None) -> Data:
         "groupMarkers": GROUP_MARKERS,
         "methodStyles": METHOD_STYLES,
         "axes": _axes(embedding),
-        "columns": _columns(found, metadata, color_by),
-        "spectrum": _spectrum(found),
-        "curves": _curves(found),
+        "columns": _columns(findings, metadata, color_by),
+        "spectrum": _spectrum(findings),
+        "curves": _curves(findings),
         "nearest": None,
-        "stability": _stability(found),
+        "stability": _stability(findings),
         "scan": None,
         "pairs": None,
         "tenths": [],
         "worst": None,
     }
-    if found.nearest is not None:
+    if findings.nearest is not None:
         document["nearest"] = {
-            name: _packed(values) for name, values in found.nearest.items()
+            name: _packed(values) for name, values in findings.nearest.items()
         }
-    if found.diagnosis is not None and found.diagnosis.scan is not None:
-        scan = found.diagnosis.scan
+    if findings.diagnosis is not None and findings.diagnosis.scan is not None:
+        scan = findings.diagnosis.scan
         document["scan"] = asdict(scan) | {"best": scan.best, "k": scan.k}
-    if found.pairs is not None and found.errors is not None:
-        pairs = found.pairs
+    if findings.pairs is not None and findings.errors is not None:
+        pairs = findings.pairs
         document["pairs"] = {
             name: _packed(getattr(pairs, name))
             for name in ("left", "right", "given", "fitted")
         }
         document["tenths"] = _tenths(pairs)
-        ids = found.errors.worst(NEIGHBORS)
+        ids = findings.errors.worst(NEIGHBORS)
         document["worst"] = {
             "ids": ids,
-            "errors": 100 * found.errors.of_object[ids],
-            "shares": found.errors.stress_share[ids],
-            "r2": found.errors.r2_of_object[ids],
+            "errors": 100 * findings.errors.of_object[ids],
+            "shares": findings.errors.stress_share[ids],
+            "r2": findings.errors.r2_of_object[ids],
         }
     return document
 
@@ -173,28 +173,28 @@ def _tenths(pairs: SampledPairs) -> list[Data]:
             continue
         given = pairs.given[ids]
         error = pairs.fitted[ids] / given - 1
-        least, middle, most = np.quantile(error, [0.05, 0.5, 0.95])
+        p5, median, p95 = np.quantile(error, [0.05, 0.5, 0.95])
         tenths.append(
             {
                 "low": given[0],
                 "middle": np.median(given),
                 "high": given[-1],
                 "count": ids.size,
-                "error": middle,
+                "error": median,
                 "typical": np.median(np.abs(error)),
-                "least": least,
-                "most": most,
+                "least": p5,
+                "most": p95,
             }
         )
     return tenths
 
 
-def _spectrum(found: Findings) -> Data | None:
+def _spectrum(findings: Findings) -> Data | None:
     """Return eigenvalues by magnitude, their rank per sign, and which are kept."""
-    embedding = found.embedding
+    embedding = findings.embedding
     lam = to_numpy(embedding.info.eigenvalues)
-    if found.curves is not None:
-        lam = found.curves.eigenvalues
+    if findings.curves is not None:
+        lam = findings.curves.eigenvalues
     lam = by_magnitude(lam)
     if not lam.size:
         return None
@@ -204,7 +204,8 @@ def _spectrum(found: Findings) -> Data | None:
         "rank": ranks(lam),
         "kept": is_kept.astype(int),
         "words": kept_words(embedding),
-        "complete": found.diagnosis is not None and found.diagnosis.complete,
+        "complete": findings.diagnosis is not None
+        and findings.diagnosis.complete,
         "trace": embedding.info.trace,
     }
 
@@ -224,16 +225,18 @@ def _axes(embedding: Embedding) -> Data:
 
 
 def _columns(
-    found: Findings, metadata: Any, color_by: str | None
+    findings: Findings, metadata: Any, color_by: str | None
 ) -> list[Data]:
     """Return what can colour the points: the columns of the metadata, and the mean error."""
     columns: list[Data] = []
     titles = []
     if metadata is not None:
-        # The sort keeps the order of the others.
+        # The column that colours comes first; the others stay in order.
         titles = sorted(metadata.columns, key=lambda title: title != color_by)
     for title in titles:
-        colours = as_colours(column_values(metadata, title), found.embedding.n)
+        colours = as_colours(
+            column_values(metadata, title), findings.embedding.n
+        )
         column = {"title": title, "variable": True}
         if colours.numbers is not None:
             column["numbers"] = _packed(colours.numbers)
@@ -241,47 +244,48 @@ def _columns(
             column["groups"] = _packed(colours.codes)
             column["order"] = colours.groups
         columns.append(column)
-    if found.errors is not None:
-        error = _packed(100 * found.errors.of_object)
+    if findings.errors is not None:
+        error = _packed(100 * findings.errors.of_object)
         columns.append(
             {"title": "mean error of the object in %", "numbers": error}
         )
     return columns
 
 
-def _curves(found: Findings) -> Data | None:
+def _curves(findings: Findings) -> Data | None:
     """Return measures of every method against k, and of the embedding of the page."""
-    if found.curves is None or found.quality is None:
+    if findings.curves is None or findings.quality is None:
         return None
     document: Data = {
-        "ks": [rung.requested for rung in found.ladder],
-        "here": found.quality.as_dict()
-        | {"k": found.embedding.k, "method": found.embedding.method},
+        "ks": [comparison.requested for comparison in findings.comparisons],
+        "here": findings.quality.as_dict()
+        | {"k": findings.embedding.k, "method": findings.embedding.method},
     }
-    for measure in MEASURED:
+    for measure in DRAWN_MEASURES:
         document[measure] = {}
-        for row in found.ladder[0].methods:
+        for row in findings.comparisons[0].methods:
             document[measure][row.method] = [
-                getattr(rung[row.method].quality, measure)
-                for rung in found.ladder
+                getattr(comparison[row.method].quality, measure)
+                for comparison in findings.comparisons
             ]
     return document
 
 
-def _stability(found: Findings) -> Data | None:
+def _stability(findings: Findings) -> Data | None:
     """Return means and covariances of the replicates of each object on the first axes."""
-    moved = found.stability
-    if moved is None:
+    replicates = findings.stability
+    if replicates is None:
         return None
-    shown = min(found.embedding.k, NEIGHBORS)
+    shown = min(findings.embedding.k, NEIGHBORS)
     return {
         "axes": shown,
-        "means": _packed(moved.clouds.mean(axis=0)[:, :shown]),
-        "covariances": _packed(moved.covariances[:, :shown, :shown]),
+        "means": _packed(replicates.clouds.mean(axis=0)[:, :shown]),
+        "covariances": _packed(replicates.covariances[:, :shown, :shown]),
     }
 
 
 def _packed(values: Any) -> dict[str, str]:
+    """Encode whole numbers or floats in four bytes each, as base64."""
     kind = {"i": "i4", "f": "f4"}[np.asarray(values).dtype.kind]
     data = np.asarray(values).astype(kind).tobytes()
     return {"kind": kind, "data": base64.b64encode(data).decode()}

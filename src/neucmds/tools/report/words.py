@@ -17,15 +17,15 @@ from neucmds.tools.plots.shepard import on_scale
 
 COUNTED = "objects are counted from 0"
 UNKNOWN = "–"
-# Entries of a list in a sentence.
+# A sentence names this many outlying entries.
 LISTED = 4
 
 
 def significant(value: float | None, digits: int = 4) -> str:
-    """Write a number with a few significant digits, and one that is not known as a dash."""
+    """Write a number with a few significant digits, and an unknown one as a dash."""
     if value is None or math.isnan(value):
         return UNKNOWN
-    # 1.7e9 for 1.7e+09: a table of nine columns has to fit into 80.
+    # 1.7e9 is shorter than 1.7e+09: nine columns have to fit into 80 characters.
     return f"{value:.{digits}g}".replace("e+0", "e").replace("e-0", "e-")
 
 
@@ -79,7 +79,7 @@ def curvature_words(embedding: Embedding) -> str:
 
 
 def clean(value: Any) -> Any:
-    """Turn arrays into lists, and NaN and infinities into None, which JSON has."""
+    """Turn arrays into lists, and NaN and infinities, which JSON lacks, into None."""
     if isinstance(value, dict):
         return {str(key): clean(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -97,16 +97,16 @@ def marked(
     *,
     most: bool = False,
 ) -> tuple[list[str], set[int]]:
-    """Write a column of numbers, and mark the best; those that read the same share the mark."""
+    """Return a column of numbers as texts, and the rows that read as the best."""
     known = [value for value in values if not math.isnan(value)]
-    pick = max if most else min
-    best = write(pick(known, default=math.inf))
+    best_of = max if most else min
+    best = write(best_of(known, default=math.inf))
     texts = [write(value) for value in values]
     return texts, {i for i, text in enumerate(texts) if text == best}
 
 
 def measured_columns(qualities: Sequence[Any]) -> dict[str, Any]:
-    """Return texts and the best of each measure of several embeddings, by header."""
+    """Return what `marked` makes of each measure of several embeddings, by header."""
     columns = {}
     for header, field, write, more_is_better in MEASURES:
         values = [getattr(quality, field) for quality in qualities]
@@ -139,10 +139,10 @@ def diagnosis_facts(
     scale = "squared dissimilarities" if squared else "dissimilarities"
     low = on_scale(diagnosis.smallest, squared)
     high = on_scale(diagnosis.largest, squared)
-    signs = f"{count(diagnosis.negative_entries)} and {count(diagnosis.zero_pairs)} pairs"
+    pairs = f"{count(diagnosis.negative_entries)} and {count(diagnosis.zero_pairs)} pairs"
     return [
         (scale, f"{significant(low)} to {significant(high)}"),
-        ("negative, zero", signs),
+        ("negative, zero", pairs),
         ("duplicate objects", count(diagnosis.duplicate_objects)),
         ("Euclidean?", _euclidean(diagnosis)),
         ("eigenvalues of B", _eigenvalues(diagnosis)),
