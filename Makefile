@@ -20,12 +20,12 @@ demo: $(VENV)/.cli
 	$(BIN)/neucmds demo --force
 
 # One thread of BLAS for each of the two processes: four threads on two cores wait for each other.
-PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+# With worksteal a process keeps the tests of a file together, and what they share is made once.
+PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-# All tests, then the examples in the docstrings.
+# All tests, and the examples in the docstrings.
 test: $(VENV)/.test
-	$(PYTEST)
-	$(PYTEST) --doctest-modules src/neucmds
+	$(PYTEST) --doctest-modules tests src/neucmds
 
 # Under a minute: what is marked slow is left out.
 test-fast: $(VENV)/.test

@@ -253,7 +253,7 @@ def minimized(kind, d, x, loss, w=None, **given):
 def test_it_never_rises_and_ends_at_rest_and_says_its_value(kind, loss, small):
     d, x = bumpy(60)
     w, heard = random_weights(60, 0.2), []
-    most = 2360 if small == 600 else 16
+    most = 2360 if small == 600 else 200
     with (
         patch.object(tiles, "FEW_OBJECTS", small),
         patch.object(listed_pairs, "CACHED_ELEMENTS", most),
