@@ -54,6 +54,37 @@ def test_a_folder_is_made_with_all_its_files_by_the_umask(tmp_path, umask):
     assert modes == [0o777 & ~umask, 0o666 & ~umask, 0o666 & ~umask]
 
 
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_a_folder_that_another_process_finishes_first_is_not_torn(
+    tmp_path, overwrite
+):
+    folder = tmp_path / "f"
+
+    def write_after_another(file):
+        first = {"a": text(b"first"), "b": text(b"first")}
+        atomic_folder(folder, first, overwrite=overwrite)
+        file.write(b"second")
+
+    def later():
+        return atomic_folder(
+            folder,
+            {"a": write_after_another},
+            overwrite=overwrite,
+            owned=["b"],
+        )
+
+    if overwrite:
+        assert later() == [folder / "a"]
+        assert (folder / "a").read_bytes() == b"second"
+        assert os.listdir(folder) == ["a"]
+    else:
+        with pytest.raises(FileExistsError, match="exists"):
+            later()
+        assert (folder / "a").read_bytes() == b"first"
+        assert sorted(os.listdir(folder)) == ["a", "b"]
+    assert os.listdir(tmp_path) == ["f"]
+
+
 @pytest.mark.parametrize(
     "failure", [OSError("no"), KeyboardInterrupt(), SystemExit(1)]
 )

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.spatial.distance import squareform
+from scipy.spatial.distance import cdist, squareform
 
-from neucmds import InputError, ecology, neuc_mds
+from neucmds import InputError, compare, ecology, neuc_mds
 
 VEGAN = json.loads(
     (
@@ -42,6 +42,38 @@ def test_the_scale_is_that_of_every_other_function(name):
     np.testing.assert_allclose(
         plain.sq_dissimilarity, squared.sq_dissimilarity, rtol=1e-9
     )
+
+
+def points(n, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, 4))
+
+
+@pytest.mark.parametrize("n", [40, 160, 300])
+@pytest.mark.parametrize("scale", [1.0, 1e-30])
+def test_a_euclidean_matrix_needs_no_constant(n, scale):
+    D = scale * cdist(points(n), points(n))
+    corrected = ecology.cailliez(D)
+    assert corrected.constant <= 1e-6 * D.max()
+    np.testing.assert_allclose(
+        np.sqrt(corrected.sq_dissimilarity), D, atol=1e-6 * D.max()
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-40, 1e-30, 1e30])
+def test_the_constant_scales_with_the_matrix(scale):
+    D = cdist(points(60), points(60), "cityblock") ** 1.5
+    constant = ecology.cailliez(D).constant
+    assert constant > 1
+    assert ecology.cailliez(scale * D).constant == pytest.approx(
+        scale * constant, rel=1e-8
+    )
+
+
+def test_many_euclidean_objects_are_compared_with_cailliez():
+    D = cdist(points(160), points(160))
+    row = compare(D, 2, ["classical", "cailliez"])["cailliez"]
+    classical = neuc_mds(D, 2, "classical")
+    assert row.embedding.stress == pytest.approx(classical.stress, rel=1e-6)
 
 
 def test_negative_squares_have_no_root_to_add_to():

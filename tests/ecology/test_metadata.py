@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from neucmds import neuc_mds
+from neucmds.ecology import envfit
 from neucmds.ecology.metadata import (
     as_metadata,
     column_values,
@@ -108,6 +110,12 @@ class TestColumns:
             ("site,depth\na,1\nb,1,2\n", "Expected 2 fields in line 3, saw 3"),
             ("site\na,1,2\nb,1,2\n", "fewer names of columns than columns"),
             (b"site,d\xe9pth\na,1\n", "utf-8"),
+            ("site,ph,ph\na,1,2\n", "more than one column 'ph'; rename"),
+            ("ph ph\na 1 2\n", "more than one column 'ph'; rename"),
+            (
+                "id\tph\n#q2:types\tnumeric\na\t4\nb\tlow\nc\t\n",
+                "'ph' is numeric by #q2:types, but 1 of its cells are text .'low'",
+            ),
         ],
         ids=[
             "empty",
@@ -117,6 +125,9 @@ class TestColumns:
             "long",
             "few names",
             "latin",
+            "repeated",
+            "repeated in R",
+            "text for numbers",
         ],
     )
     def test_what_is_no_table_is_refused_in_one_line(
@@ -125,6 +136,21 @@ class TestColumns:
         with pytest.raises(InputError, match=message) as error:
             read_metadata(write("sites.csv", text))
         assert "\n" not in str(error.value)
+
+    def test_tables_with_two_columns_of_a_name_are_refused(self):
+        table = pd.DataFrame([[1, 2]], index=["a"], columns=["ph", "ph"])
+        with pytest.raises(InputError, match="more than one column 'ph'"):
+            envfit(np.zeros((1, 2)), table)
+
+    def test_names_that_differ_in_case_are_said_to(self):
+        D = pd.DataFrame(1 - np.eye(3), list("abC"), list("abC"))
+        emb = neuc_mds(D, 2, "neuc+")
+        table = pd.DataFrame({"ph": [1.0, 2.0, 3.0]}, index=["A", "b", "c"])
+        with pytest.raises(
+            InputError,
+            match=r"2 differ only in upper and lower case \('a', 'C'\)",
+        ):
+            envfit(emb, table)
 
     def test_unknown_columns_and_files_are_refused(self, write, tmp_path):
         with pytest.raises(

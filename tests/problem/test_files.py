@@ -54,6 +54,18 @@ def qza_bytes(*members: str) -> bytes:
     return buffer.getvalue()
 
 
+def two_artifacts() -> bytes:
+    """Two artifacts of QIIME 2 in one archive."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for root, text in (
+            ("0f1e", FRAME.to_csv(sep="\t")),
+            ("2d3c", (2 * FRAME).to_csv(sep="\t")),
+        ):
+            archive.writestr(f"{root}/data/distance-matrix.tsv", text)
+    return buffer.getvalue()
+
+
 def npz_bytes(**arrays) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
@@ -236,6 +248,7 @@ DAMAGED = "not a table that can be read, or damaged"
             "Object arrays cannot be loaded",
         ),
         ("d.qza", "no archive", DAMAGED),
+        ("d.qza", two_artifacts(), "has 2 folders at its top"),
         ("d.qza", qza_bytes("data/ordination.txt"), "no data/distance-matrix"),
         ("d.xlsx", "x", "known are .csv, .tsv"),
         ("d", "x", "no suffix"),

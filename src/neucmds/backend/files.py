@@ -76,15 +76,26 @@ def atomic_folder(
         for name, write in files.items():
             with _written(new / name, folder / name) as file:
                 write(file)
-        _refuse_taken([target / name for name in sorted(names)], overwrite)
-        if not target.is_dir():
-            new.rename(target)
-            return [folder / name for name in files]
-        for name in files:
-            os.replace(new / name, target / name)
-        for name in names.difference(files):
-            (target / name).unlink(missing_ok=True)
+        if not _renamed(new, target):
+            _refuse_taken([target / name for name in sorted(names)], overwrite)
+            for name in files:
+                os.replace(new / name, target / name)
+            for name in names.difference(files):
+                (target / name).unlink(missing_ok=True)
     return [folder / name for name in files]
+
+
+def _renamed(new: Path, target: Path) -> bool:
+    """Rename a folder unless the target is one already, and tell whether it was renamed."""
+    if not target.is_dir():
+        try:
+            new.rename(target)
+            return True
+        except OSError:
+            # Another process may have made the target meanwhile.
+            if not target.is_dir():
+                raise
+    return False
 
 
 def _beside(folder: Path, name: str) -> tempfile.TemporaryDirectory[str]:

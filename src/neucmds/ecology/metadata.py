@@ -76,6 +76,8 @@ def read_metadata(
         for title, kind in zip(rows.columns, kinds, strict=False):
             if kind.strip() == "categorical":
                 categories.append(title)
+            if kind.strip() == "numeric":
+                _check_numeric(rows[title])
     first = rows.columns[0]
     for title in (*categories, name_column or first):
         check_column(rows, title)
@@ -91,18 +93,24 @@ def read_metadata(
 def _text_cells(text: str, delimiter: str, name: str) -> Any:
     """Parse a table with a header into cells of text, without blank lines."""
     pandas = require_pandas(name)
+    settings = {
+        "sep": delimiter,
+        "dtype": str,
+        "keep_default_na": False,
+        "skipinitialspace": True,
+    }
     try:
-        table = pandas.read_csv(
-            io.StringIO(text),
-            sep=delimiter,
-            dtype=str,
-            keep_default_na=False,
-            skipinitialspace=True,
+        header = pandas.read_csv(
+            io.StringIO(text), header=None, nrows=1, **settings
         )
+        table = pandas.read_csv(io.StringIO(text), **settings)
     except ValueError as error:
         raise InputError(
             f"{name} is not a table: {one_line(error)}."
         ) from error
+    # As titles, pandas would number those that are repeated.
+    titles = header.iloc[0]
+    _check_different(titles[titles != ""], name)
     if table.index.nlevels > 1:
         raise InputError(
             f"{name} has fewer names of columns than columns; add those missing."
@@ -152,6 +160,25 @@ def _names_objects(column: Any) -> bool:
     return bool(numbers.isna().any()) or set(numbers) in running_numbers
 
 
+def _check_numeric(column: Any) -> None:
+    """Refuse text in a column that QIIME's line of types calls numeric."""
+    texts = column[_numbers(column).isna() & ~column.isin(MISSING)]
+    if texts.size:
+        raise InputError(
+            f"column {column.name!r} is numeric by #q2:types, but {texts.size} of its cells are "
+            f"text ({examples(list(texts))}); correct them, or call it categorical."
+        )
+
+
+def _check_different(titles: Any, source: str) -> None:
+    """Refuse two columns of the same name."""
+    repeated = list(titles[titles.duplicated()])
+    if repeated:
+        raise InputError(
+            f"{source} has more than one column {repeated[0]!r}; rename them."
+        )
+
+
 def check_column(frame: Any, column: str) -> None:
     """Refuse a column that a table does not have."""
     if column not in frame.columns:
@@ -177,6 +204,7 @@ def as_metadata(table: Any) -> Any:
     if is_frame(table):
         frame = table.copy(deep=False)
         frame.columns = [str(column) for column in table.columns]
+        _check_different(frame.columns, _source(table))
         return frame
     if not isinstance(table, Mapping):
         raise InputError(

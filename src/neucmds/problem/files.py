@@ -148,6 +148,11 @@ def _from_npz(archive: Any, name: str) -> Table:
 def _from_qza(stream: BinaryIO, name: str) -> Table:
     """Read the distance matrix of an artifact of QIIME 2, a zip archive with one folder."""
     with zipfile.ZipFile(stream) as archive:
+        roots = {member.partition("/")[0] for member in archive.namelist()}
+        if len(roots) > 1:
+            raise InputError(
+                f"{name} has {len(roots)} folders at its top, but an artifact one; export it again."
+            )
         for member in archive.namelist():
             if member.partition("/")[2] == "data/distance-matrix.tsv":
                 with archive.open(member) as file:

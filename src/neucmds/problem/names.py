@@ -68,6 +68,12 @@ def order_of(
         differences.append(
             f"{len(unknown)} of them name no object ({examples(unknown)})"
         )
+    folded = {name.casefold() for name in unknown}
+    alike = [label for label in absent if label.casefold() in folded]
+    if alike:
+        differences.append(
+            f"{len(alike)} differ only in upper and lower case ({examples(alike)})"
+        )
     difference = ", and ".join(differences)
     raise InputError(
         f"{what} and the objects have different names: {difference}; {advice}."
