@@ -43,9 +43,9 @@ def device(array: Array) -> Any:
 
 def contiguous(array: Array) -> Array:
     """Return the array with its last axis contiguous in memory, copied if it is not."""
-    if compat.is_torch_array(array):
+    if is_torch(array):
         return array.contiguous()
-    if is_numpy(array) or compat.is_cupy_array(array):
+    if is_numpy(array) or is_cupy(array):
         return namespace(array).ascontiguousarray(array)
     return array
 
@@ -67,6 +67,16 @@ def is_numpy(value: object) -> bool:
     return isinstance(value, np.ndarray)
 
 
+def is_torch(value: object) -> bool:
+    """Tell whether a value is a tensor of PyTorch."""
+    return bool(compat.is_torch_array(value))
+
+
+def is_cupy(value: object) -> bool:
+    """Tell whether a value is a CuPy array."""
+    return bool(compat.is_cupy_array(value))
+
+
 def is_dask(value: object) -> bool:
     """Tell whether a value is a dask array."""
     return bool(compat.is_dask_array(value))
@@ -81,9 +91,9 @@ def to_numpy(value: Array) -> npt.NDArray[Any]:
     """Copy an array of any library and device to NumPy (NumPy itself is passed through)."""
     if is_numpy(value):
         return np.asarray(value)
-    if compat.is_cupy_array(value):
+    if is_cupy(value):
         return np.asarray(value.get())
-    if compat.is_torch_array(value):
+    if is_torch(value):
         return np.asarray(value.detach().cpu().numpy())
     return np.asarray(value)
 
@@ -93,7 +103,7 @@ def sparse_in_memory(matrix: Any) -> tuple[Any, Array | None]:
 
     Anything else is returned unchanged, with None.
     """
-    if compat.is_torch_array(matrix) and "strided" not in str(matrix.layout):
+    if is_torch(matrix) and "strided" not in str(matrix.layout):
         stored = matrix.to_sparse_coo().coalesce()
         ends = to_numpy(stored.indices())
         values = stored.values()
@@ -128,10 +138,14 @@ def asarray_like(value: object, like: Array, dtype: Any = None) -> Array:
 def uniform_rows(count: int, like: Array, rng: np.random.Generator) -> Array:
     """Draw rows as long as those of `like`, uniform in [0, 1), on its device.
 
-    In single precision, which is fastest.
+    In single precision, which is fastest; on a GPU by Torch's own generator.
     """
     xp = namespace(like)
     shape = (count, int(like.shape[1]))
+    if is_torch(like) and not on_cpu(like):
+        generator = xp.Generator(like.device)
+        generator.manual_seed(int(rng.integers(2**31)))
+        return empty_like(like, shape).uniform_(generator=generator)
     draws = rng.random(shape, dtype=np.float32)
     return xp.astype(asarray_like(draws, like, xp.float32), like.dtype)
 
@@ -162,7 +176,7 @@ def sparse_times(
 ) -> Array:
     """Multiply a sparse matrix, given as CSR holds it, with a block of columns."""
     shape = (int(starts.shape[0]) - 1, int(block.shape[0]))
-    if compat.is_torch_array(values):
+    if is_torch(values):
         import torch
 
         # Torch warns that the format is in beta.
@@ -172,7 +186,7 @@ def sparse_times(
                 starts, columns, values, size=shape, check_invariants=False
             )
             return matrix @ block
-    if compat.is_cupy_array(values):
+    if is_cupy(values):
         from cupyx.scipy.sparse import csr_matrix
 
         return csr_matrix((values, columns, starts), shape=shape) @ block
@@ -185,7 +199,7 @@ def sparse_times(
 def minkowski(x: Array, y: Array, p: float) -> Array:
     """(Σ|x − y|^p)^(1/p) between all rows, p = 1 or ∞; p = 0 counts features that differ."""
     xp = namespace(x)
-    if compat.is_torch_array(x):
+    if is_torch(x):
         return xp.cdist(x, y, p=p)
     total = xp.zeros((x.shape[0], y.shape[0]), dtype=x.dtype, device=device(x))
     for j in range(int(x.shape[1])):
@@ -201,11 +215,11 @@ def minkowski(x: Array, y: Array, p: float) -> Array:
 
 def k_smallest(matrix: Array, k: int) -> tuple[Array, Array]:
     """Return the k smallest entries of every row and their columns, in no particular order."""
-    if compat.is_torch_array(matrix):
+    if is_torch(matrix):
         values, columns = matrix.topk(k, dim=1, largest=False)
         return values, columns
     xp = namespace(matrix)
-    if is_numpy(matrix) or compat.is_cupy_array(matrix):
+    if is_numpy(matrix) or is_cupy(matrix):
         columns = matrix.argpartition(k - 1, axis=1)[:, :k]
         return xp.take_along_axis(matrix, columns, axis=1), columns
     return xp.sort(matrix, axis=1)[:, :k], xp.argsort(matrix, axis=1)[:, :k]
@@ -235,7 +249,7 @@ def stacked_cholesky(matrices: Array) -> tuple[Array, Array] | None:
     eigenpairs.
     """
     xp = namespace(matrices)
-    if compat.is_torch_array(matrices):
+    if is_torch(matrices):
         factors, info = xp.linalg.cholesky_ex(matrices)
         return factors, info > 0
     if not is_numpy(matrices):
@@ -253,7 +267,7 @@ def cholesky_and_inverse(matrix: Array) -> tuple[Array, Array]:
 
     On a GPU torch does not wait for the result.
     """
-    if compat.is_torch_array(matrix):
+    if is_torch(matrix):
         xp = namespace(matrix)
         lower, info = xp.linalg.cholesky_ex(matrix)
         lower = xp.where(info > 0, xp.nan, lower)
@@ -274,7 +288,7 @@ def cholesky_and_inverse(matrix: Array) -> tuple[Array, Array]:
 def solve_definite(matrices: Array, right_sides: Array) -> Array:
     """Solve one system for every positive definite matrix of a stack."""
     xp = namespace(matrices)
-    if compat.is_torch_array(matrices):
+    if is_torch(matrices):
         factors = xp.linalg.cholesky_ex(matrices)[0]
         return xp.cholesky_solve(right_sides[:, :, None], factors)[:, :, 0]
     return xp.linalg.solve(matrices, right_sides[:, :, None])[:, :, 0]
@@ -283,7 +297,7 @@ def solve_definite(matrices: Array, right_sides: Array) -> Array:
 def min_and_max(array: Array) -> tuple[float, float]:
     """Smallest and largest entry, in one walk where the library can; NaN if any entry is."""
     xp = namespace(array)
-    if compat.is_torch_array(array):
+    if is_torch(array):
         ends = list(xp.aminmax(array))
     else:
         ends = [xp.min(array), xp.max(array)]
@@ -298,13 +312,13 @@ def eps(dtype: Any, xp: Any = np) -> float:
 
 def free_memory(like: Array) -> int | None:
     """Return the free bytes of the GPU of `like`; None for arrays in main memory."""
-    if compat.is_cupy_array(like):
+    if is_cupy(like):
         import cupy
 
         with like.device:
             unused = cupy.get_default_memory_pool().free_bytes()
             return int(cupy.cuda.runtime.memGetInfo()[0]) + int(unused)
-    if compat.is_torch_array(like) and like.device.type == "cuda":
+    if is_torch(like) and like.device.type == "cuda":
         import torch
 
         unused = torch.cuda.memory_reserved(
@@ -317,9 +331,9 @@ def free_memory(like: Array) -> int | None:
 def in_place(name: str, array: Array, *args: float) -> Array:
     """Apply a function of the array API in place where the library can; use only the result."""
     xp = namespace(array)
-    if compat.is_torch_array(array):
+    if is_torch(array):
         return getattr(array, name + "_")(*args)
-    if not (is_numpy(array) or compat.is_cupy_array(array)):
+    if not (is_numpy(array) or is_cupy(array)):
         return getattr(xp, name)(array, *args)
     if name == "clip":
         return array.clip(*args, out=array)

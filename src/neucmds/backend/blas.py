@@ -22,6 +22,7 @@ from neucmds.backend.arrays import (
     Array,
     contiguous,
     is_numpy,
+    is_torch,
     namespace,
     on_cpu,
 )
@@ -88,6 +89,9 @@ def subtract_combined_rows(
     block: Array, coefficients: Array, basis: Array
 ) -> None:
     """``block -= coefficients @ basis``."""
+    if is_torch(block):
+        block.addmm_(coefficients, basis, alpha=-1)
+        return
 
     def subtract(share: slice) -> None:
         block[:, share] -= coefficients @ basis[:, share]

@@ -12,10 +12,16 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import array_api_compat as compat
 import numpy as np
 
-from neucmds.backend.arrays import Array, empty_like, namespace, to_numpy
+from neucmds.backend.arrays import (
+    Array,
+    empty_like,
+    is_cupy,
+    is_torch,
+    namespace,
+    to_numpy,
+)
 from neucmds.errors import NeucmdsWarning
 
 # Blocks that fill an H200 several times over: 16 for each of its 132 multiprocessors.
@@ -190,7 +196,8 @@ def mirrored_extremes(matrix: Array) -> tuple[float, float, float] | None:
     xp = namespace(matrix)
     n = int(matrix.shape[0])
     low, high, gap = (empty_like(matrix, (_BLOCKS,)) for _ in range(3))
-    missing = xp.zeros((1,), dtype=xp.int32, device=compat.device(matrix))
+    missing = empty_like(matrix, (1,), xp.int32)
+    missing[0] = 0
     launch((_BLOCKS, 1), matrix, n, low, high, gap, missing)
     ends = [
         xp.min(low),
@@ -273,11 +280,7 @@ def pair_changes(
 
 def narrow_product(matrix: Array, columns: Array) -> Array | None:
     """Return ``matrix @ columns`` for a float32 matrix and at most 64 columns, in float64."""
-    if (
-        not compat.is_torch_array(matrix)
-        or not _is_cuda(matrix)
-        or not _is_whole(matrix)
-    ):
+    if not is_torch(matrix) or not _is_cuda(matrix) or not _is_whole(matrix):
         return None
     width = int(columns.shape[1])
     single = str(matrix.dtype) == str(columns.dtype) == "torch.float32"
@@ -348,7 +351,7 @@ def _argument(value: Any) -> Any:
         return np.int32(value)
     if isinstance(value, float):
         return np.float64(value)
-    if compat.is_torch_array(value):
+    if is_torch(value):
         return value.data_ptr()
     return value
 
@@ -379,7 +382,7 @@ def _stream(cupy: Any, array: Array) -> Any:
 
     CuPy launches on its own current stream, which need not be that of Torch.
     """
-    if compat.is_cupy_array(array):
+    if is_cupy(array):
         return array.device
     import torch
 
@@ -390,13 +393,13 @@ def _stream(cupy: Any, array: Array) -> Any:
 
 
 def _is_cuda(array: Array) -> bool:
-    if compat.is_torch_array(array):
+    if is_torch(array):
         return bool(array.device.type == "cuda")
-    return bool(compat.is_cupy_array(array))
+    return is_cupy(array)
 
 
 def _is_whole(array: Array) -> bool:
     """Tell whether an array is one contiguous block, row by row."""
-    if compat.is_torch_array(array):
+    if is_torch(array):
         return bool(array.is_contiguous())
     return bool(array.flags.c_contiguous)
