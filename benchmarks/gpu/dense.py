@@ -79,7 +79,7 @@ def fit(D: torch.Tensor, k: int, method: str, **settings: Any) -> Any:
 def measure_fit(
     n: int, dtype: torch.dtype, k: int = 100, method: str = "neuc+"
 ) -> dict[str, Any]:
-    """Time and peak memory of one fit, with the true float64 residual of the kept pairs."""
+    """Time and peak memory of one fit, with the bound on the residuals of the kept pairs."""
     D = ball(n, dtype)
     fit(D, k, method)
     torch.cuda.empty_cache()

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from contextlib import nullcontext
 from functools import partial
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neucmds.problem.components import checked_size
+from neucmds.spectrum import krylov as krylov_module
 from neucmds.spectrum import lanczos
 from neucmds.spectrum.krylov import (
     are_known,
@@ -361,6 +363,39 @@ def test_residuals_at_a_looser_tolerance_are_measured(noise, library):
         spectrum.residuals[kept], left[kept], atol=1e-10 * scale
     )
     assert np.all(left <= spectrum.residuals + 1e-10 * scale)
+
+
+@pytest.mark.parametrize("precise", [False, True])
+@pytest.mark.parametrize("shape", ["noise", "ball", "far", "entry"])
+def test_residuals_are_bounded_by_rounding_measured_on_rows(
+    noise, monkeypatch, shape, precise
+):
+    # As on a GPU; products are float32 or, where rounding is drawn, worse than float32 by far.
+    monkeypatch.setattr(krylov_module, "on_cpu", lambda array: False)
+    rng = np.random.default_rng(3)
+    n = 1200
+    x = rng.random((n, 6))
+    D = (np.sqrt(((x[:, None] - x[None]) ** 2).sum(axis=-1)) - 0.3) ** 2
+    if shape == "noise":
+        D = noise(n)
+    elif shape == "far":
+        x[:3] *= 1e3
+        D = ((x[:, None] - x[None]) ** 2).sum(axis=-1) + 0.1 * np.abs(noise(n))
+    elif shape == "entry":
+        D[3, 7] = D[7, 3] = 1e3
+    np.fill_diagonal(D, 0.0)
+    gram = DenseGram(D)
+    if not precise:
+        rounded = gram.matmat(np.eye(n))
+        rounded += 1e-5 * rounded * rng.standard_normal((n, n))
+        gram.single = lambda: nullcontext(lambda block: rounded @ block)
+    keep = rule("neuc", 20)
+    spectrum = krylov(gram, keep, 20, tol=1e-5)
+    kept, left = keep(spectrum).kept, lengths_left(D, spectrum)
+    scale = np.abs(spectrum.values[kept]).max()
+    assert spectrum.converged
+    assert left[kept].max() <= 1e-5 * scale
+    assert np.all(left[kept] <= spectrum.residuals[kept] + 1e-12 * scale)
 
 
 def test_convergence_is_not_claimed_on_the_word_of_inexact_products():

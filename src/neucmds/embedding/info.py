@@ -22,10 +22,11 @@ class Info:
         order; for "exact" and "refined" with the squared loss largest magnitude first; otherwise
         none (k' = 0).
     residuals : array of shape (k',)
-        ``‖B u − λ u‖`` of the kept eigenpairs, from float64 products. LAPACK's are a bound,
-        nε times the largest |λ|; so are those of pairs that "exact" keeps and "neuc" and "neuc+"
-        do not: the length by Lanczos's recurrence and 1e-6 times the largest |λ|, which covers the
-        rounding of float32 products.
+        ``‖B u − λ u‖`` of the kept eigenpairs, from float64 products. On a GPU they may be a bound:
+        the length by Lanczos's recurrence and twice the rounding of float32 products, measured on
+        a sample of rows. LAPACK's are a bound, nε times the largest |λ|; so are those of pairs that
+        "exact" keeps and "neuc" and "neuc+" do not: the length by Lanczos's recurrence and 1e-6
+        times the largest |λ|, which covers the rounding of float32 products.
     sq_norm : float
         ‖D‖²_F on the squared scale, which normalises STRESS.
     converged : bool

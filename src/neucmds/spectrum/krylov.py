@@ -18,6 +18,7 @@ from neucmds.backend.arrays import (
     asarray_like,
     eps,
     namespace,
+    on_cpu,
     taken,
     to_numpy,
 )
@@ -27,6 +28,7 @@ from neucmds.spectrum.lanczos import (
     orthonormal_rows,
     project_out,
 )
+from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.gram import MOST_GATHERED, Gram
 from neucmds.spectrum.operators.single_precision import Multiply
 from neucmds.spectrum.search import (
@@ -85,8 +87,8 @@ def solve(
     Returns
     -------
     Spectrum
-        The kept pairs with residuals in float64, then more pairs from both ends with bounds on
-        them. ``rule(spectrum)`` keeps the same pairs.
+        The kept pairs with residuals measured in float64, then more pairs from both ends with
+        bounds on them. ``rule(spectrum)`` keeps the same pairs.
     """
     few = solver == "auto" and (gram.n <= 600 or 8 * n_wanted >= gram.n)
     block, capacity = basis_sizes(gram, n_wanted)
@@ -131,17 +133,18 @@ def _finished(
     rows = basis.vectors(kept)
     above, below = further_pairs(gram, basis, n_wanted, (top, bottom))
     values = basis.values[kept]
-    residuals = basis.residuals[kept] + basis.noise
+    residuals = basis.residuals[kept] + rounding_of(gram, basis, kept, rows)
     known = are_known(gram, values, residuals, limits)
-    # What single precision says of its own errors is not taken for granted.
-    if basis.precision > DOUBLE_ERROR or not np.all(known):
+    precision = basis.precision
+    if not np.all(known):
         values, rows, residuals = polish(gram, rows, top, limits)
         known = are_known(gram, values, residuals, limits)
+        precision = DOUBLE_ERROR
     size = np.abs(values)
     real = size > np.maximum(residuals, null_level(gram, values))
     # Pairs below the rounding of the search were found by chance: others of their size were not.
     converged = np.all(known) and np.all(size[real] > basis.noise)
-    error = VALUE_ERROR * DOUBLE_ERROR * float(np.max(size, initial=0.0))
+    error = VALUE_ERROR * precision * float(np.max(size, initial=0.0))
     # If a kept value is zero, all further in are, too.
     above = above[: above.size * bool(np.all(real[:top]))]
     below = below[: below.size * bool(np.all(real[top:]))]
@@ -181,6 +184,49 @@ def _finished(
     chosen = rule(spectrum).kept
     changed = np.any((chosen >= top) & (chosen < top + further.size))
     return replace(spectrum, converged=bool(converged and not changed))
+
+
+def rounding_of(
+    gram: Gram, basis: KrylovBasis, kept: Indices, rows: Array
+) -> Floats:
+    """Bound the rounding in B u − θ u of kept Ritz pairs, the vectors of which are `rows`.
+
+    What single precision says of its own rounding is not taken for granted. On a GPU it is
+    measured on some rows of D; elsewhere it counts as infinite, and float64 steps follow.
+    """
+    if basis.precision == DOUBLE_ERROR or not kept.size:
+        return np.full(kept.size, basis.noise)
+    if on_cpu(rows) or not isinstance(gram, DenseGram):
+        return np.full(kept.size, np.inf)
+    xp = gram.xp
+    values = basis.values[kept]
+    columns = asarray_like(values, rows)
+    # Rounding is largest where u is large: one row in two is drawn by u², the others evenly.
+    squares = to_numpy(xp.sum(rows * rows, axis=0))
+    chances = 0.5 / gram.n + 0.5 * squares / squares.sum()
+    drawn = basis.rng.choice(gram.n, int(basis.rows.shape[0]), p=chances)
+    # B u = −½(D u − its mean); the mean is that of the row means times u.
+    d = taken(gram.sq_dissimilarity, drawn)
+    errors = xp.astype(d, xp.float64, copy=False) @ rows.T
+    errors -= gram.row_means @ rows.T
+    errors *= -0.5
+    # By the recurrence, B u is θ u and a part in the next block.
+    outside = basis.remainder[kept]
+    block = basis.rows[basis.size : basis.size + outside.shape[1], :]
+    at_rows = taken(rows.T, drawn) * columns
+    errors -= at_rows
+    errors -= taken(block.T, drawn) @ asarray_like(outside.T, rows)
+    # A sum over all rows is, on average, the mean over those drawn of a term by its chance.
+    inverse = asarray_like(1 / chances[drawn], rows)[:, None]
+    # Float32 values must leave digits of the dropped part, ‖B‖² less the kept squares: these are
+    # off by 2λ uᵀe each.
+    moved = 2 * float(xp.sum(xp.mean(errors * at_rows * inverse, axis=0)))
+    dropped_sq = gram.frobenius_sq - float(values @ values)
+    if abs(moved) > 0.01 * dropped_sq:
+        return np.full(kept.size, np.inf)
+    # From 200 rows a length is known to a tenth or so: twice that is a bound.
+    lengths = xp.sqrt(xp.mean(errors**2 * inverse, axis=0))
+    return np.asarray(2 * to_numpy(lengths))
 
 
 def further_pairs(

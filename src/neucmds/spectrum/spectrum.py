@@ -48,8 +48,8 @@ class Spectrum:
     vectors : array of shape (n, m), optional
         Orthonormal and centered: orthogonal to the constant vector.
     residuals : ndarray of shape (m,)
-        ``‖B u − λ u‖`` of each pair: of those that the rule keeps, from float64 products; of
-        others, and of LAPACK's, a bound.
+        ``‖B u − λ u‖`` of each pair: of those that the rule keeps, from float64 products or, on a
+        GPU, a bound from some rows of D; of others, and of LAPACK's, a bound.
     value_errors : ndarray of shape (m,)
         Bounds on ``|uᵀBu − λ|``: the error of the products that the values come from.
     converged : bool
