@@ -5,11 +5,14 @@ import pytest
 
 from neucmds import (
     InputError,
+    LandmarkNeucMDS,
+    NeucIsomap,
     NeucMDS,
     evaluate,
     neuc_mds,
     procrustes,
 )
+from neucmds.ecology import dispersion, envfit, protest, species_scores
 from neucmds.errors import NeucmdsWarning
 
 pd = pytest.importorskip("pandas")
@@ -207,3 +210,222 @@ def test_objects_in_common_go_by_name_or_else_by_number(frame):
         InputError, match="1 of 15 and 1 objects have the same name"
     ):
         procrustes(named, shuffled[:1])
+
+
+# Every kind of name that an index can hold; row numbers in another order are names as well.
+INDEXES = {
+    "text": pd.Index(NAMES),
+    "integer": pd.Index(ORDER + 100),
+    "shuffled row numbers": pd.Index(ORDER),
+    "counted from 1": pd.RangeIndex(1, 16),
+    "float": pd.Index(ORDER / 4),
+    "tuple": pd.MultiIndex.from_tuples([(i % 3, i) for i in range(15)]),
+    "date": pd.date_range("2020-01-01", periods=15),
+}
+OTHER_ORDER = np.random.default_rng(3).permutation(15)
+
+
+@pytest.fixture(scope="module", params=INDEXES)
+def index(request):
+    return INDEXES[request.param]
+
+
+@pytest.fixture(scope="module")
+def named(frame, index):
+    return pd.DataFrame(frame.to_numpy(), index, index)
+
+
+@pytest.fixture(scope="module")
+def embedding(named):
+    return neuc_mds(named, 3)
+
+
+def test_objects_of_any_name_are_asked_for_by_it(index, embedding):
+    rows = embedding.unnamed
+    assert embedding.labels == tuple(str(name) for name in index)
+    assert embedding.distance(index[3], index[7]) == rows.distance(3, 7)
+    expected = rows.distance([3, 5], [7, 0])
+    for several in (index[[3, 5]], list(index[[3, 5]])):
+        found = embedding.distance(several, index[[7, 0]])
+        np.testing.assert_array_equal(found, expected)
+    part = embedding[index[OTHER_ORDER]]
+    np.testing.assert_array_equal(
+        part.coordinates, embedding.coordinates[OTHER_ORDER]
+    )
+    assert part.labels == embedding.take(OTHER_ORDER).labels
+    found = embedding.dissimilarities(index[[3]], index[[7]])
+    assert found == rows.dissimilarities([3], [7])
+
+
+def test_a_mask_and_colours_are_matched_by_their_index(index, embedding):
+    mask = pd.Series(np.arange(15) < 5, index)
+    shuffled = mask.iloc[OTHER_ORDER]
+    assert embedding[shuffled].labels == embedding.labels[:5]
+    np.testing.assert_array_equal(
+        embedding.neighbors(2, among=shuffled)[0],
+        embedding.neighbors(2, among=slice(5))[0],
+    )
+    np.testing.assert_array_equal(
+        embedding.dissimilarities(shuffled), embedding.dissimilarities(mask)
+    )
+    with pytest.raises(InputError, match="5 of 15 objects are not among"):
+        embedding[mask[5:]]
+    pytest.importorskip("matplotlib")
+    values = pd.Series(X[:, 0], index)
+    drawn = embedding.plot(color=values.iloc[OTHER_ORDER]).collections[0]
+    np.testing.assert_array_equal(drawn.get_array(), X[:, 0])
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        NeucMDS(3),
+        NeucMDS(3, metric="cityblock"),
+        LandmarkNeucMDS(3, 9),
+        LandmarkNeucMDS(3, 9, metric="cityblock"),
+        NeucIsomap(3),
+    ],
+    ids=str,
+)
+def test_estimators_keep_names_and_match_columns(named, estimator):
+    table = named
+    order = OTHER_ORDER
+    if estimator.metric != "precomputed":
+        table = pd.DataFrame(X, named.index, [30, 10, 20])
+        order = [2, 0, 1]
+    estimator.fit(table)
+    assert estimator.result_.labels == tuple(map(str, named.index))
+    new = table.iloc[:4]
+    shuffled = new.iloc[:, order]
+    np.testing.assert_allclose(
+        estimator.transform(shuffled), estimator.transform(new), atol=1e-9
+    )
+    assert estimator.score(shuffled) == pytest.approx(estimator.score(new))
+    np.testing.assert_array_equal(
+        estimator.kneighbors(shuffled, 2)[1], estimator.kneighbors(new, 2)[1]
+    )
+    names = [*map(str, new.columns[:-1]), "elsewhere"]
+    with pytest.raises(InputError, match="columns of X and the objects have"):
+        estimator.transform(new.set_axis(names, axis=1))
+
+
+def test_columns_of_landmarks_alone_are_matched(named):
+    estimator = LandmarkNeucMDS(3, landmarks=LANDMARKS).fit(named)
+    new = named.iloc[:4, LANDMARKS]
+    expected = estimator.transform(new)
+    for place in (estimator, estimator.result_, estimator.landmark_result_):
+        np.testing.assert_allclose(
+            place.transform(new.iloc[:, ::-1]), expected, atol=1e-9
+        )
+
+
+def test_a_series_names_the_objects_of_a_function(index):
+    words = pd.Series(["a" * (1 + i) for i in range(15)], index)
+
+    def metric(a, b):
+        return abs(len(a) - len(b))
+
+    for options in ({}, {"landmarks": 9}):
+        found = neuc_mds(words, 1, metric=metric, **options)
+        assert found.labels == tuple(map(str, index))
+    for estimator in (
+        NeucMDS(1, metric=metric),
+        LandmarkNeucMDS(1, 9, metric=metric),
+    ):
+        assert estimator.fit(words).result_.labels == tuple(map(str, index))
+
+
+def test_statistics_match_the_index_of_both_sides(named, embedding):
+    index = named.index
+    groups = pd.Series(list("aab" * 5), index)
+    expected = dispersion(named, list(groups), random_state=0).statistic
+    shuffled = groups.iloc[OTHER_ORDER]
+    assert dispersion(named, shuffled, random_state=0).statistic == expected
+    points = embedding.to_frame().set_axis(index)
+    assert protest(
+        points, points.iloc[OTHER_ORDER], permutations=0
+    ).statistic == pytest.approx(1)
+    table = pd.DataFrame({"height": np.abs(X[:, 0])}, index)
+    expected = envfit(
+        embedding.coordinates, table.to_dict("list"), permutations=0
+    )
+    scores = species_scores(embedding.coordinates, table.to_dict("list"))
+    for coordinates in (embedding, points, points.iloc[OTHER_ORDER]):
+        for variables in (table, table.iloc[OTHER_ORDER]):
+            found = envfit(coordinates, variables, permutations=0)
+            assert found["height"].r2 == pytest.approx(expected["height"].r2)
+            found = species_scores(coordinates, variables)
+            np.testing.assert_allclose(found, scores)
+
+
+def test_a_table_read_from_csv_has_the_names_of_its_first_column(
+    frame, tmp_path
+):
+    numbers = range(1, 16)
+    path = tmp_path / "table.csv"
+    pd.DataFrame(frame.to_numpy(), numbers, numbers).to_csv(path)
+    table = pd.read_csv(path, index_col=0)  # numbers beside, texts above
+    estimator = NeucMDS(3).fit(table)
+    assert estimator.result_.labels == neuc_mds(table, 3).labels
+    expected = estimator.transform(table.iloc[:3])
+    for columns in (table.columns, table.index):
+        new = table.iloc[:3].set_axis(columns, axis=1).iloc[:, OTHER_ORDER]
+        np.testing.assert_allclose(estimator.transform(new), expected)
+
+
+def test_an_integer_is_the_node_of_that_name():
+    networkx = pytest.importorskip("networkx")
+    graph = networkx.path_graph([5, 3, 1, 4, 2, 0])
+    embedding = neuc_mds(graph, 1, metric="shortest_path")
+    assert embedding.distance(5, 3) == pytest.approx(1)
+    assert embedding.distance([5, 5], [1, 0]) == pytest.approx([2, 5])
+    estimator = LandmarkNeucMDS(1, 6, metric="shortest_path").fit(graph)
+    np.testing.assert_array_equal(
+        estimator.transform([0, 5]), estimator.embedding_[[5, 0]]
+    )
+    for ask in (
+        lambda: embedding.distance(7, 1),
+        lambda: estimator.transform([7]),
+    ):
+        with pytest.raises(
+            InputError, match=r"'7' \(there are '5', '3', '1', '4', …\)"
+        ):
+            ask()
+    edges = pd.DataFrame(
+        {"from": [1, 2, 3], "to": [2, 3, 4], "length": [1, 2, 3]}
+    )
+    lengths = neuc_mds(edges, 1, metric="shortest_path")
+    assert lengths.distance(edges["from"], edges["to"]) == pytest.approx(
+        [1, 2, 3]
+    )
+
+
+def test_integers_are_row_numbers_where_no_name_is_a_number(frame):
+    named = neuc_mds(frame, 3)
+    unnamed = neuc_mds(frame.to_numpy(), 3)
+    assert named.distance(3, -1) == unnamed.distance("3", 14)
+    assert neuc_mds(pd.DataFrame(frame.to_numpy()), 3).labels is None
+
+
+def test_row_numbers_in_another_order_are_matched_with_unnamed_objects(frame):
+    embedding = neuc_mds(frame.to_numpy(), 3)
+    new = pd.DataFrame(frame.to_numpy()[:4]).iloc[:, OTHER_ORDER]
+    expected = embedding.transform(frame.to_numpy()[:4])
+    np.testing.assert_allclose(embedding.transform(new), expected)
+    estimator = NeucMDS(3).fit(frame.to_numpy())
+    np.testing.assert_allclose(estimator.transform(new), expected)
+
+
+@pytest.mark.parametrize("kind", [np.array, pd.Index, pd.Series, list])
+def test_names_of_appended_objects_may_be_any_sequence(frame, kind):
+    embedding = neuc_mds(frame, 3)
+    longer = embedding.append(embedding.coordinates[:2], kind(["x", "y"]))
+    assert longer.labels == (*NAMES, "x", "y")
+
+
+def test_embeddings_compare_and_align_without_a_traceback(frame):
+    embedding = neuc_mds(frame, 3)
+    assert embedding == embedding
+    assert embedding != neuc_mds(frame, 3)
+    with pytest.raises(InputError, match=r"not of type ndarray; .*protest"):
+        procrustes(embedding, X)

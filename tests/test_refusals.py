@@ -91,11 +91,11 @@ REFUSED = [
     ),
     (
         lambda emb: emb.dissimilarities([0.5], [0]),
-        "by whole numbers or by name",
+        r"no object is called '0.5' \(there are '0', '1', '2', '3', …\)",
     ),
     (
         lambda emb: emb.dissimilarities([True, False], [0]),
-        "by whole numbers or by name",
+        r"a mask has shape \(2,\); pass 12 values, or names",
     ),
     (
         lambda emb: emb.dissimilarities([[0, 1], [1, 2]]),

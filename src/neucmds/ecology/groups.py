@@ -24,7 +24,7 @@ from neucmds.ecology.permutation import (
 )
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.problem.dense import as_squares
-from neucmds.problem.names import Labels, row_names
+from neucmds.problem.names import Labels
 
 Floats = npt.NDArray[np.float64]
 # Which objects belong to each group.
@@ -158,8 +158,6 @@ def _group_names(groups: Any, labels: Labels, n: int) -> npt.NDArray[np.str_]:
         table = groups.to_frame("groups")
     else:
         table = {"groups": groups}
-    if row_names(table) is None:
-        labels = None
     column = match_rows(as_metadata(table), labels, n).iloc[:, 0]
     texts = column.astype(object).where(column.notna(), "")
     return np.array(texts, dtype=str)

@@ -14,11 +14,20 @@ import numpy.typing as npt
 
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.problem.files import MISSING, one_line, read_text, require_pandas
-from neucmds.problem.names import counts, examples, is_frame, order_of
+from neucmds.problem.names import (
+    counts,
+    examples,
+    is_frame,
+    matchable,
+    order_of,
+    row_numbers,
+)
 
 Column = npt.NDArray[np.float64] | tuple[str | None, ...]
 
 DELIMITERS = "\t;,"
+# Attribute of a table whose rows have no names.
+UNNAMED = "neucmds_unnamed"
 # A remark has a blank after its #; QIIME's lines of column names and of types have none.
 REMARK = re.compile(r"^#([ \t].*)?\n", re.MULTILINE)
 TYPES = re.compile(r"^#q2:types.*", re.MULTILINE | re.IGNORECASE)
@@ -212,7 +221,9 @@ def as_metadata(table: Any) -> Any:
             "what read_metadata returns."
         )
     columns = {str(name): list(column) for name, column in table.items()}
-    return require_pandas("a mapping of columns").DataFrame(columns)
+    frame = require_pandas("a mapping of columns").DataFrame(columns)
+    frame.attrs[UNNAMED] = True
+    return frame
 
 
 def match_rows(
@@ -229,7 +240,12 @@ def match_rows(
     refused, or get missing values if `missing` is "grey".
     """
     from_file = SOURCE in table.attrs
-    if labels is None or (not from_file and counts(table.index)):
+    by_name = labels is not None
+    if not from_file:
+        named = UNNAMED not in table.attrs
+        by_name = named and matchable(table.index, labels)
+        labels = labels or row_numbers(n)
+    if labels is None or not by_name:
         _check_order(table, n)
         matched = table.set_axis(labels or range(n))
     else:

@@ -21,7 +21,7 @@ from neucmds.backend.arrays import to_numpy
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.problem.containers import as_real
-from neucmds.problem.names import Labels, common_objects
+from neucmds.problem.names import Labels, common_objects, row_names
 
 Floats = npt.NDArray[np.float64]
 Order = npt.NDArray[np.intp]
@@ -151,4 +151,4 @@ def coordinates_of(embedding: Any) -> tuple[Floats, Floats, Labels]:
         raise InputError(
             f"coordinates have shape {values.shape}; they must be finite numbers of shape (n, k)."
         )
-    return values, np.ones(values.shape[1]), None
+    return values, np.ones(values.shape[1]), row_names(embedding)

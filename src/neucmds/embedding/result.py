@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -24,7 +24,6 @@ from neucmds.backend.arrays import (
     Array,
     asarray_like,
     index_like,
-    is_array,
     namespace,
     row_blocks,
     taken,
@@ -47,8 +46,13 @@ from neucmds.place.rules import LossPlacement, Placement
 from neucmds.problem.containers import as_real
 from neucmds.problem.names import (
     common_objects,
+    examples,
+    ids_in,
+    is_number,
     ordered_by_name,
+    row_numbers,
     rows_ordered_as,
+    text_of,
 )
 from neucmds.problem.validation import as_labels, check_count
 from neucmds.spectrum.geometry import StressTerms
@@ -56,16 +60,19 @@ from neucmds.spectrum.geometry import StressTerms
 # Arrays are NumPy's unless the input was another library's.
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-# Types that name one object.
-_SINGLE = (int, str, np.int64)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Embedding:
     """k real coordinates for each of n objects, with a sign for each coordinate.
 
     The dissimilarity it gives two objects is ``D̂_ij = Σ_a signs[a] (x_ia − x_ja)²``, on the squared
     scale. Coordinates come ordered by the size of their weight, largest first.
+
+    Wherever objects are asked for, a name is ``str(name)``: text, a number, a tuple or a date. If
+    an object is named by a number, integers are names; otherwise they are row numbers, from 0 on,
+    negative ones from the end. `take` and `unnamed` take row numbers in any case. Names 0 … n − 1
+    in this order are row numbers. A boolean Series is matched by its index.
 
     Parameters
     ----------
@@ -87,6 +94,7 @@ class Embedding:
     squared : bool
         Whether the input held squared dissimilarities; `transform` expects the same.
     labels : tuple of str or None
+        Names of the objects; None: their row numbers.
     placement : Placement or None
         The rule behind `transform`.
     loss : {"squared", "distance", "relative"}
@@ -330,17 +338,17 @@ class Embedding:
         >>> emb.distance([0, 0], [1, 2]).round(6).tolist()
         [3.0, 4.0]
         """
-        if type(i) in _SINGLE and type(j) in _SINGLE:
+        if self._is_single(i) and self._is_single(j):
             # Two single objects take a tenth of the time of two arrays.
-            first = self._number(i)
-            second = self._number(j)
+            first = self._row(i)
+            second = self._row(j)
             x = self.coordinates
             sq = self.form.paired_sq(
                 x[first : first + 1, :], x[second : second + 1, :]
             )
             return float(self._scaled(sq, squared)[0])
-        left = self._numbers(i)
-        right = self._numbers(j)
+        left = self._rows(i)
+        right = self._rows(j)
         try:
             left, right = np.broadcast_arrays(left, right)
         except ValueError as problem:
@@ -440,7 +448,7 @@ class Embedding:
         return indices, self._scaled(sq, squared)
 
     def append(
-        self, coordinates: Any, labels: Sequence[str] | None = None
+        self, coordinates: Any, labels: Iterable[object] | None = None
     ) -> Embedding:
         """Return the embedding with objects that were placed later.
 
@@ -448,7 +456,7 @@ class Embedding:
         ----------
         coordinates : array of shape (m, k)
             As `transform` returns them, or that of an estimator.
-        labels : sequence of str, optional
+        labels : sequence, array, Index or Series, optional
             Names of the new objects, if the others have names.
 
         Returns
@@ -468,8 +476,9 @@ class Embedding:
         new = self._as_points(coordinates, "coordinates")
         names = None
         if self.labels is not None or labels is not None:
-            old_and_new = [*(self.labels or ()), *(labels or ())]
-            names = as_labels(old_and_new, self.n + len(new))
+            old_names = self.labels or row_numbers(self.n)
+            new_names = ids_in(() if labels is None else labels)
+            names = as_labels([*old_names, *new_names], self.n + len(new))
         landmarks = self.landmarks
         if landmarks is None:
             landmarks = np.arange(self.n)
@@ -482,7 +491,30 @@ class Embedding:
         STRESS, R² and weights stay those of all objects. A part has no `transform`; use that of the
         whole embedding.
         """
-        ids = self._indices(which)
+        return self.take(self._indices(which))
+
+    def take(self, rows: Any) -> Embedding:
+        """Return the embedding of some objects by their row numbers, whatever their names are.
+
+        Parameters
+        ----------
+        rows : sequence of int
+            From 0 on; negative ones count from the end.
+
+        Returns
+        -------
+        Embedding
+            As ``embedding[...]``.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from neucmds import neuc_mds
+        >>> emb = neuc_mds(pd.DataFrame([[0, 3, 4], [3, 0, 5], [4, 5, 0]], [7, 2, 1], [7, 2, 1]), 2)
+        >>> emb[[7, 1]].labels, emb.take([0, 1]).labels
+        (('7', '1'), ('7', '2'))
+        """
+        ids = self.unnamed._indices(rows)
         labels = None
         if self.labels is not None:
             labels = as_labels([self.labels[i] for i in ids], ids.size)
@@ -620,7 +652,8 @@ class Embedding:
                 "transform of the whole embedding."
             )
         if self.landmarks is not None:
-            fitted = replace(self[self.landmarks], placement=self.placement)
+            fitted = self.take(self.landmarks)
+            fitted = replace(fitted, placement=self.placement)
             return fitted.transform(new, weights=weights)
         weights = rows_ordered_as(weights, new, "rows of weights")
         new = ordered_by_name(
@@ -692,34 +725,58 @@ class Embedding:
         """
         return saved.read(cls, Path(path))
 
+    @property
+    def unnamed(self) -> Embedding:
+        """The same embedding without names: its objects are asked for by row number."""
+        return replace(self, labels=None)
+
     @cached_property
-    def _numbers_by_name(self) -> dict[str, int]:
-        return {name: number for number, name in enumerate(self.labels or ())}
+    def _rows_by_name(self) -> dict[str, int]:
+        names = self.labels or row_numbers(self.n)
+        return {name: row for row, name in enumerate(names)}
 
-    def _number(self, which: Any) -> int:
-        """Return the number of one object, from 0 to n − 1, by its number or name."""
-        if isinstance(which, str):
-            if which not in self._numbers_by_name:
-                raise InputError(f"no object is called {which!r}.")
-            return self._numbers_by_name[which]
-        if not -self.n <= which < self.n:
-            raise InputError(f"there is no object {which} among {self.n}.")
-        return int(which) % self.n
+    @cached_property
+    def _integers_are_names(self) -> bool:
+        return any(is_number(name) for name in self.labels or ())
 
-    def _numbers(self, which: Any) -> Array:
-        """Turn numbers or names of objects into numbers."""
-        ids = np.asarray(which)
-        if ids.dtype == object:  # numbers, perhaps, in a column of a table
-            ids = np.asarray(ids.tolist())
-        if ids.dtype.kind in "USTO" or ids.size == 0:
-            return np.vectorize(self._number, otypes=[int])(ids)
-        if ids.dtype.kind not in "iu":
+    def _is_single(self, which: Any) -> bool:
+        """Tell whether one object is asked for; a tuple may be its name."""
+        if type(which) is tuple:
+            return text_of(which) in self._rows_by_name
+        return isinstance(which, str) or not hasattr(which, "__len__")
+
+    def _row(self, which: Any) -> int:
+        """Return the row of an object, by its name or row number."""
+        whole = isinstance(which, (int, np.integer))
+        if whole and not self._integers_are_names:
+            if not -self.n <= which < self.n:
+                raise InputError(f"there is no object {which} among {self.n}.")
+            return int(which) % self.n
+        name = text_of(which)
+        row = self._rows_by_name.get(name)
+        if row is None:
+            names = self.labels or row_numbers(self.n)
             raise InputError(
-                f"objects are named by whole numbers or by name, not {ids.dtype}."
+                f"no object is called {name!r} (there are {examples(names)})."
             )
-        self._number(ids.min())
-        self._number(ids.max())
-        return ids % self.n
+        return row
+
+    def _rows(self, which: Any) -> npt.NDArray[np.intp]:
+        """Return the rows of objects, in the shape in which these are given."""
+        if self._is_single(which):
+            return np.array(self._row(which))
+        ids = ids_in(which, self._rows_by_name)
+        if ids.dtype == bool:
+            raise InputError(
+                f"a mask has shape {ids.shape}; pass {self.n} values, or names."
+            )
+        if ids.dtype.kind not in "iu" or self._integers_are_names:
+            rows = np.vectorize(self._row, otypes=[np.intp])
+            return np.asarray(rows(ids.astype(object)))
+        if ids.size:
+            self._row(ids.min())
+            self._row(ids.max())
+        return ids.astype(np.intp) % self.n
 
     def _as_points(self, points: Array, name: str) -> Array:
         array = asarray_like(as_real(points, name), self.coordinates)
@@ -732,23 +789,27 @@ class Embedding:
             raise InputError(f"{name} hold NaN or infinity; drop these rows.")
         return array
 
-    def _indices(self, which: Any) -> npt.NDArray[Any]:
-        """Numbers of the objects that a slice, a mask, names or numbers choose; None: all."""
+    def _indices(self, which: Any) -> npt.NDArray[np.intp]:
+        """Rows of the objects that a slice, a mask, names or numbers choose; None: all."""
         if which is None:
             return np.arange(self.n)
         if isinstance(which, slice):
             return np.arange(self.n)[which]
-        if is_array(which):
-            which = to_numpy(which)
-        chosen = np.asarray(which)
-        if chosen.dtype == bool and chosen.shape == (self.n,):
-            return np.flatnonzero(chosen)
-        ids = np.atleast_1d(self._numbers(chosen))
-        if ids.ndim != 1:
-            raise InputError(
-                f"objects have shape {ids.shape}; pass one flat list of them."
+        if self._is_single(which):
+            return np.array([self._row(which)])
+        if getattr(getattr(which, "dtype", None), "kind", "") == "b":
+            which = ordered_by_name(
+                which, self.labels, "rows of the mask", rows=True
             )
-        return ids
+        mask = ids_in(which, self._rows_by_name)
+        if mask.dtype == bool and mask.shape == (self.n,):
+            return np.flatnonzero(mask)
+        rows = self._rows(which)
+        if rows.ndim != 1:
+            raise InputError(
+                f"objects have shape {rows.shape}; pass one flat list of them."
+            )
+        return rows
 
 
 def procrustes(
@@ -783,6 +844,13 @@ def procrustes(
     >>> procrustes(neuc_mds(D, 3), neuc_mds(2 * D, 3)).disparity < 1e-12
     True
     """
+    for embedding in (a, b):
+        if not isinstance(embedding, Embedding):
+            kind = type(embedding).__name__
+            raise InputError(
+                f"an embedding is expected, not of type {kind}; neucmds.ecology.protest compares "
+                "coordinates without signs."
+            )
     if not any(map(min, a.signature, b.signature)):
         raise InputError(
             f"the signatures {a.signature} and {b.signature} share no sign, so no isometry maps "

@@ -25,6 +25,7 @@ from neucmds.problem.graph import (
     shortest_path_rows,
 )
 from neucmds.problem.metrics import Metric
+from neucmds.problem.names import row_names
 
 # Path lengths held at once while new objects are placed: 256 MB.
 PATHS_AT_ONCE = 2**25
@@ -103,13 +104,14 @@ class NeucIsomap(SignedTransformer):
         self
         """
         with self._fitting() as callback:
+            names = row_names(X)
             # A copy: X is the user's, who may write to it.
             X = self._validated(X, reset=True).copy()
             self._neighbors, self.graph_ = self._joined(X)
             options = self._options(
                 metric=SHORTEST_PATH, metric_params=None, callback=callback
             )
-            self.result_ = embed(self.graph_, options)
+            self.result_ = embed(self.graph_, options, names)
         warn_of_surprises(self.result_)
         return self
 

@@ -43,7 +43,7 @@ from neucmds.problem.containers import (
 )
 from neucmds.problem.graph import joined_paths, named_graph
 from neucmds.problem.metrics import known_everywhere
-from neucmds.problem.names import ordered_by_name, row_names
+from neucmds.problem.names import names_in, ordered_by_name, row_names
 from neucmds.problem.validation import working_dtype
 
 
@@ -186,8 +186,8 @@ class LandmarkNeucMDS(SignedTransformer):
                 rows, metric = metric.numbered(objects)
             else:
                 rows = self._checked(X)
-            if self._precomputed:
-                columns = getattr(self, "feature_names_in_", None)
+            if self._precomputed and hasattr(self, "_columns"):
+                columns = names_in(self._columns)
             options = self._options(
                 metric=metric, metric_params=None, callback=callback
             )
@@ -266,8 +266,8 @@ class LandmarkNeucMDS(SignedTransformer):
         ----------
         X : array of shape (m, n_features), (m, n) or (m, L), NumPy or dask
             Features of the objects, or their dissimilarities to all fitted objects or to the
-            landmarks. Of a graph: numbers of its nodes, or lengths of the edges of new nodes to
-            fitted ones as a sparse array (m, n).
+            landmarks. For a graph: names of its nodes (row numbers if they have none), or lengths
+            of the edges of new nodes to fitted ones as a sparse array (m, n).
         out : path, optional
             Write the coordinates to this ``.npy`` file instead of memory; the memory map of it is
             returned. Not for dask arrays, which have `dask.array.to_npy_stack` and others.
@@ -358,16 +358,15 @@ class LandmarkNeucMDS(SignedTransformer):
         return replace(self._fitted, metric=metric), rows
 
     def _nodes(self, X: Any) -> Any:
-        """Check numbers of nodes of the fitted graph."""
-        n = self.n_features_in_
-        nodes = np.asarray(X)
-        numbers = nodes.ndim == 1 and np.issubdtype(nodes.dtype, np.integer)
-        if not numbers or not np.isin(nodes, np.arange(n)).all():
+        """Return the rows of nodes of the fitted graph, by name or number."""
+        try:
+            return self.result_._indices(X)
+        except InputError as problem:
+            n = self.n_features_in_
             raise InputError(
-                f"pass numbers of nodes from 0 to {n - 1}, or lengths of the edges of new nodes to "
-                f"these as a sparse array (m, {n})."
-            )
-        return nodes
+                f"{str(problem).rstrip('.')}: pass nodes of the graph, or lengths of the edges of "
+                f"new nodes to these as a sparse array (m, {n})."
+            ) from problem
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
         """Return rows of X as an array of NumPy, dask, or another library on a device."""
@@ -398,10 +397,7 @@ class LandmarkNeucMDS(SignedTransformer):
             return self._validated(X, reset)
         # New objects need dissimilarities to the landmarks alone.
         X = ordered_by_name(
-            X,
-            self.landmark_result_.labels,
-            "columns of new objects",
-            rows=False,
+            X, self.landmark_result_.labels, "columns of new objects"
         )
         if is_array(X) and not is_numpy(X):
             return X

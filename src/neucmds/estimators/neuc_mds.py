@@ -31,8 +31,10 @@ from neucmds.problem.graph import joined_paths, named_graph, shortest_path_rows
 from neucmds.problem.metrics import Metric
 from neucmds.problem.names import (
     is_frame,
+    names_in,
     ordered_by_name,
     pairs_ordered_as,
+    row_names,
     rows_ordered_as,
 )
 from neucmds.spectrum.operators.choose import lazy_if_large
@@ -135,6 +137,8 @@ class NeucMDS(SignedTransformer):
             self._fitted_metric = self._metric_of(data)
             if self._has_names(X) or isinstance(data, list):
                 data = X
+            elif not self._of_graph and not self._precomputed:
+                labels = row_names(X)
             options = self._options(
                 metric=self._bound_metric(),
                 metric_params=None,
@@ -180,10 +184,8 @@ class NeucMDS(SignedTransformer):
         check_is_fitted(self)
         weights = rows_ordered_as(weights, X, "rows of weights")
         if self._fitted_metric is None and self.result_.labels is None:
-            names = getattr(self, "feature_names_in_", None)
-            weights = ordered_by_name(
-                weights, names, "columns of weights", rows=False
-            )
+            names = getattr(self, "_columns", None)
+            weights = ordered_by_name(weights, names, "columns of weights")
         return self.result_.transform(self._to_fitted(X), weights=weights)
 
     @property
@@ -232,9 +234,7 @@ class NeucMDS(SignedTransformer):
         """Tell whether a table or a DistanceMatrix of dissimilarities names the objects."""
         if not self._precomputed or hasattr(X, "ids"):
             return self._precomputed
-        if not is_frame(X) or list(X.index) != list(X.columns):
-            return False
-        return all(isinstance(name, str) for name in X.index)
+        return is_frame(X) and names_in(X.index) is not None
 
     def _to_fitted(self, X: Any) -> Any:
         """Return dissimilarities of new objects to the fitted ones."""

@@ -31,6 +31,7 @@ from neucmds.options import (
 from neucmds.problem.calls import watched
 from neucmds.problem.components import N_COMPONENTS, NComponents
 from neucmds.problem.metrics import Metric, refuse_params
+from neucmds.problem.names import is_frame, ordered_by_name
 
 
 @dataclass(eq=False, repr=False)
@@ -230,7 +231,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _fitting(self) -> Iterator[Callback | None]:
         """Yield the callback of each step; a fit that fails leaves the fit before it."""
         earlier_fit = self.__dict__.copy()
-        for name in ("n_features_in_", "feature_names_in_"):
+        for name in ("n_features_in_", "feature_names_in_", "_columns"):
             self.__dict__.pop(name, None)
         check_parameters(self.get_params(deep=False))
         bar = ProgressBar(self.callback)
@@ -299,6 +300,8 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         An array of another library has only its number of columns checked here.
         """
+        if is_frame(X):
+            X = self._with_columns(X, reset)
         with in_one_line(pairs=self._precomputed and hasattr(self, "missing")):
             return validate_data(
                 self,
@@ -309,6 +312,25 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 ensure_min_samples=2 if reset else 1,
                 ensure_all_finite="allow-nan" if gaps else True,
             )
+
+    def _with_columns(self, X: Any, reset: bool) -> Any:
+        """Order the columns of a table of new objects as those of the fit.
+
+        Where objects have no names, text is left to scikit-learn, which refuses another order.
+        """
+        if reset:
+            self._columns = X.columns
+            return X
+        columns = getattr(self, "_columns", None)
+        if columns is None:
+            return ordered_by_name(X, None, "columns of X")
+        has_text = hasattr(self, "feature_names_in_")
+        if has_text and not (self._precomputed and self._model.labels):
+            return X
+        X = ordered_by_name(X, columns, "columns of X")
+        if X.shape[1] != len(columns):
+            return X
+        return X.set_axis(columns, axis=1)
 
     @property
     def _precomputed(self) -> bool:

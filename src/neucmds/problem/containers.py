@@ -16,7 +16,7 @@ from neucmds.backend.arrays import Array
 from neucmds.backend.memory import require_memory
 from neucmds.errors import InputError, option
 from neucmds.problem.files import one_line, read_table
-from neucmds.problem.names import agreed, is_frame, row_names
+from neucmds.problem.names import agreed, is_frame, row_names, text_of
 from neucmds.problem.validation import as_labels, working_dtype
 
 
@@ -41,8 +41,8 @@ def unwrap(data: Any) -> tuple[Array, Sequence[object] | None]:
             )
         if len(data.index) != len(data.columns):
             return values, None
-        rows = [str(label) for label in data.index]
-        columns = [str(label) for label in data.columns]
+        rows = [text_of(label) for label in data.index]
+        columns = [text_of(label) for label in data.columns]
         return values, agreed(rows, columns, "D")
     if hasattr(data, "tocsr"):
         raise InputError(

@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 from neucmds.backend.arrays import k_smallest, row_blocks
 from neucmds.backend.memory import require_memory
 from neucmds.errors import InputError, NeucmdsWarning, option
-from neucmds.problem.names import counts, examples, is_frame
+from neucmds.problem.names import counts, examples, is_frame, text_of
 from neucmds.problem.pairs import TOLERANCE, edges_of, refuse_parts
 from neucmds.problem.sampled_pairs import (
     CHECKED,
@@ -107,7 +107,7 @@ def named_graph(
     if hasattr(data, "nodes") and hasattr(data, "adj"):
         directed = data.is_directed()
         if not counts(data.nodes):
-            names = tuple(str(node) for node in data.nodes)
+            names = tuple(text_of(node) for node in data.nodes)
         data = _networkx_lengths(data, settings["weight"])
     elif is_frame(data):
         data, names = edges_of(data, settings["weight"])

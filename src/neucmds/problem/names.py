@@ -1,14 +1,25 @@
-"""Match tables, weights and columns with the objects by name."""
+"""Match tables, weights and columns with the objects by name: one rule for all of them.
+
+A name is ``str(name)``, whatever it was: text, a whole number, a float, a tuple or a date. The
+index of a table or Series, the nodes of a graph and a list of different texts name objects; arrays
+do not, and names 0 … n − 1 in this order are row numbers, too. Tables with names are matched with
+objects that have names; what cannot be matched is refused. Row numbers are matched with objects
+that are named by numbers, and are the position otherwise. An integer is a name where any object is
+named by a number, and a row number otherwise (`Embedding.take` and `Embedding.unnamed` take row
+numbers in any case).
+"""
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from neucmds.backend.arrays import is_array, to_numpy
 from neucmds.errors import InputError, NeucmdsWarning
 
 Numbers = npt.NDArray[np.intp]
@@ -16,6 +27,16 @@ Labels = tuple[str, ...] | None
 
 # Names that a message gives before it only counts.
 _EXAMPLES = 4
+
+
+def text_of(name: object) -> str:
+    """Return a name as text, numbers of NumPy in a tuple as Python's."""
+    if isinstance(name, tuple):
+        name = tuple(
+            part.item() if isinstance(part, np.generic) else part
+            for part in name
+        )
+    return str(name)
 
 
 def agreed(
@@ -28,9 +49,7 @@ def agreed(
                 f"{what} names column {i} {col!r} and row {i} {row!r}; make them agree, in the "
                 "same order."
             )
-    if counts(rows):
-        return None
-    return tuple(rows)
+    return names_in(rows)
 
 
 def order_of(
@@ -48,7 +67,7 @@ def order_of(
     """
     numbers: dict[str, int] = {}
     known = set(labels)
-    for i, name in enumerate(map(str, names)):
+    for i, name in enumerate(map(text_of, names)):
         first = numbers.setdefault(name, i)
         if first != i and name in known:
             raise InputError(
@@ -84,6 +103,10 @@ def common_objects(
     a: Sequence[str] | None, n_a: int, b: Sequence[str] | None, n_b: int
 ) -> tuple[Numbers, Numbers]:
     """Return the numbers of the objects that two results share: by name, or else all by number."""
+    if a is None and b is not None and matchable(b, None):
+        a = row_numbers(n_a)
+    elif b is None and a is not None and matchable(a, None):
+        b = row_numbers(n_b)
     if a is None or b is None:
         if n_a != n_b:
             raise InputError(
@@ -123,47 +146,95 @@ def is_frame(data: Any) -> bool:
     )
 
 
-def row_names(data: Any) -> tuple[str, ...] | None:
-    """Names of the rows of a table, if they are text and all different; a list of texts is one."""
+def row_names(data: Any) -> Labels:
+    """Names of the rows of a table or Series, if all differ; a list of texts names itself."""
     names: Any = ()
     if hasattr(data, "iloc"):
         names = data.index
-    elif isinstance(data, (list, tuple)):
+    elif isinstance(data, (list, tuple)) and set(map(type, data)) == {str}:
         names = data
-    texts = tuple(name for name in names if isinstance(name, str))
-    if not texts or len(set(texts)) < len(names):
+    texts = names_in(names)
+    if not texts or len(set(texts)) < len(texts):
         return None
     return texts
 
 
+def names_in(index: Iterable[object]) -> Labels:
+    """Return names as texts; None if they are row numbers."""
+    texts = tuple(text_of(name) for name in index)
+    if counts(texts):
+        return None
+    return texts
+
+
+def row_numbers(n: int) -> tuple[str, ...]:
+    """Return the names of n objects that have no others."""
+    return tuple(str(i) for i in range(n))
+
+
 def counts(names: Iterable[object], start: int = 0) -> bool:
     """Tell whether names only count the objects."""
-    texts = [str(name) for name in names]
+    texts = [text_of(name) for name in names]
     return texts == [str(i) for i in range(start, start + len(texts))]
+
+
+def is_number(name: str) -> bool:
+    """Tell whether a name is a number."""
+    try:
+        return math.isfinite(float(name))
+    except ValueError:
+        return False
+
+
+def ids_in(which: Any, names: Container[str] = ()) -> npt.NDArray[Any]:
+    """Return names, row numbers or a mask as an array.
+
+    A tuple in a list is a name if it is among `names`, and a row of names otherwise.
+    """
+    if is_array(which):
+        ids = to_numpy(which)
+    else:
+        objects = list(which)
+        ids = np.asarray(objects)
+        # A pandas index has tuples and dates, which NumPy would take apart or rewrite.
+        is_index = hasattr(which, "to_numpy")
+        if is_index or any(text_of(first) in names for first in objects[:1]):
+            ids = np.fromiter(objects, object, len(objects))
+    if ids.dtype.kind == "M":  # as the entries of an index are written
+        return ids.astype("datetime64[us]").astype(object)
+    if ids.dtype == object:
+        plain = [isinstance(x, (int, np.integer)) for x in ids.flat]
+        if all(plain):
+            return np.asarray(ids.tolist())
+    return ids
+
+
+def matchable(names: Iterable[object], labels: Sequence[str] | None) -> bool:
+    """Tell whether rows or columns go by name, not by position."""
+    texts = [text_of(name) for name in names]
+    if labels is None:
+        return set(texts) == set(row_numbers(len(texts)))
+    return not counts(texts) or set(texts) <= set(labels)
 
 
 def ordered_by_name(
     data: Any,
-    labels: Sequence[object] | None,
+    labels: Iterable[object] | None,
     what: str,
     *,
     rows: bool = False,
     cols: bool = True,
 ) -> Any:
-    """Order rows or columns of a DataFrame by label; other input, and counted names, stay."""
-    if labels is None or not is_frame(data):
-        return data
-    texts = [str(label) for label in labels]
-    if rows and not _uncounted(data.index, texts):
-        data = data.iloc[order_of(data.index, texts, what)]
-    if cols and not _uncounted(data.columns, texts):
-        data = data.iloc[:, order_of(data.columns, texts, what)]
+    """Order rows of a DataFrame or Series, or columns, by label; what has no names stays."""
+    if labels is not None:
+        labels = names_in(labels)
+    if rows and hasattr(data, "iloc") and matchable(data.index, labels):
+        names = labels or row_numbers(len(data.index))
+        data = data.iloc[order_of(data.index, names, what)]
+    if cols and is_frame(data) and matchable(data.columns, labels):
+        names = labels or row_numbers(len(data.columns))
+        data = data.iloc[:, order_of(data.columns, names, what)]
     return data
-
-
-def _uncounted(names: Any, labels: Sequence[str]) -> bool:
-    """Tell whether names count, unlike the labels."""
-    return counts(names) and not set(map(str, names)) <= set(labels)
 
 
 def rows_ordered_as(data: Any, other: Any, what: str) -> Any:
@@ -171,10 +242,6 @@ def rows_ordered_as(data: Any, other: Any, what: str) -> Any:
     # Other numbers of rows are refused by their shape.
     if not (is_frame(data) and is_frame(other)) or len(data.index) != len(
         other.index
-    ):
-        return data
-    if counts(other.index) and set(map(str, data.index)) != set(
-        map(str, other.index)
     ):
         return data
     return ordered_by_name(data, other.index, what, rows=True, cols=False)
@@ -190,11 +257,9 @@ def pairs_ordered_as(data: Any, other: Any, what: str, *, square: bool) -> Any:
     sides = [other.index]
     if square:
         sides.append(other.columns)
-    named = [
-        [str(name) for name in side] for side in sides if not counts(side)
-    ]
+    named = [names for side in sides if (names := names_in(side))]
     if not named:
-        return data
+        return ordered_by_name(data, None, what, rows=True)
     if named[0] != named[-1]:
         raise InputError(
             f"D has an index that differs from its columns, and {what} have names; set D.index = "

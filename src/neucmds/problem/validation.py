@@ -17,6 +17,7 @@ import numpy.typing as npt
 from neucmds.backend import arrays
 from neucmds.backend.arrays import Array
 from neucmds.errors import InputError, option
+from neucmds.problem.names import text_of
 
 Floats = npt.NDArray[Any]
 # The lowest entry of D, the highest, and the largest difference of two mirrored ones.
@@ -36,7 +37,7 @@ def as_labels(
     """Check that there is one unique label per object, and turn them into text."""
     if labels is None:
         return None
-    names = tuple(str(label) for label in labels)
+    names = tuple(text_of(label) for label in labels)
     if len(names) != n:
         raise InputError(
             f"D has {n} objects but {len(names)} labels; pass one label per object."

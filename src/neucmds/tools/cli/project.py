@@ -72,7 +72,7 @@ def project(
             model / "embedding.npz" if model.is_dir() else model
         )
         landmarks = embedding.landmarks
-        fitted = embedding if landmarks is None else embedding[landmarks]
+        fitted = embedding if landmarks is None else embedding.take(landmarks)
         rows, names = read_new_objects(new, fitted.n, fitted.labels)
         coordinates = to_numpy(embedding.transform(rows))
         fits = _fits(fitted, rows, coordinates)

@@ -61,7 +61,7 @@ class Result:
         rows = sampled_objects(embedding.n, np.random.default_rng(seed))
         measured = embedding
         if rows.size < embedding.n:
-            measured = embedding[rows]
+            measured = embedding.take(rows)
         problem = prepare_some(data, rows, **reading)
         return cls.of(embedding, problem, measured)
 

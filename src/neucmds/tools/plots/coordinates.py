@@ -15,6 +15,7 @@ from neucmds.ecology.variables import checked_axes
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.explore import Bootstrap
+from neucmds.problem.names import ordered_by_name
 from neucmds.tools.plots import figures
 from neucmds.tools.plots.colours import (
     Colours,
@@ -106,6 +107,9 @@ def plot_coordinates(
     if color is None:
         ax.scatter(*points.T, color=POSITIVE, **_point_style(len(points)))
     else:
+        color = ordered_by_name(
+            color, embedding.labels, "rows of color", rows=True
+        )
         colours = as_colours(color, embedding.n)
         missing = int((~colours.known).sum())
         if missing:

@@ -166,7 +166,7 @@ def sampled_pairs(
     sq_given = problem.gram.entries(i, j)
     if problem.weights is not None:
         sq_given[to_numpy(problem.weights)[i, j] == 0] = np.nan
-    d_hat = to_numpy(embedding.distance(i, j, squared=True))
+    d_hat = to_numpy(embedding.unnamed.distance(i, j, squared=True))
     sq_fitted = embedding.form.to_sq_distance(d_hat.astype(np.float64))
     known = np.isfinite(sq_given) & np.isfinite(sq_fitted)
     return SampledPairs(
