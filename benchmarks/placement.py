@@ -41,8 +41,8 @@ from neucmds import Embedding, datasets, neuc_mds
 from neucmds.form import Form
 from neucmds.place.least_squares import NewObjects
 from neucmds.place.newton import descend
-from neucmds.refine.pairwise import moments
 from neucmds.refine.losses import LOSSES, PairLoss, floor_of
+from neucmds.refine.pairwise import moments
 
 RECORD = RECORDS / "placement.json"
 METHODS = ("classical", "neuc", "neuc+", "exact", "refined")

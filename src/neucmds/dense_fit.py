@@ -208,7 +208,7 @@ def scouted(
     """Choose curvature and signature, if free, by short descents on D among some objects.
 
     Return the size, with its signature if that was chosen, and the form, without signs yet. The
-    fit itself chooses the signature of few objects.
+    fit itself chooses the signature of few objects. A curved start keeps its form.
 
     Parameters
     ----------
@@ -221,6 +221,8 @@ def scouted(
     weights : array, optional
         Of D as `sample_squares` returns it.
     """
+    if options.init is not None and not options.init.form.is_flat:
+        return components, options.init.form
     curvature = options.curvature
     signature_is_sought = (
         n > FEW_OBJECTS

@@ -106,3 +106,16 @@ def test_parts_and_duplicates_are_joined():
         est = NeucIsomap(2, 6).fit(X)
     assert est.graph_.shape == (58, 58)
     assert est.result_.distance(50, 57) == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("n", [4, 5])
+def test_fewer_objects_than_neighbours_are_refused_in_one_line(n):
+    x = np.random.default_rng(0).normal(size=(n, 3))
+    with pytest.raises(InputError, match=f"at least 6 objects, and X has {n}"):
+        NeucIsomap(2, n_neighbors=5).fit(x)
+
+
+def test_a_number_of_neighbours_is_whole():
+    x = np.random.default_rng(0).normal(size=(9, 3))
+    with pytest.raises(InputError, match=r"n_neighbors=1.5 must be a whole"):
+        NeucIsomap(2, n_neighbors=1.5).fit(x)

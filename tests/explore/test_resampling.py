@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.spatial.distance import squareform
 
 from neucmds import InputError, bootstrap, neuc_mds, procrustes
 from neucmds.explore import stress_test
@@ -111,3 +112,91 @@ def test_what_cannot_be_resampled_is_refused(plane, options, said):
         bootstrap(
             **({"D": plane, "n_components": 2, "method": "neuc"} | options)
         )
+
+
+@pytest.fixture(scope="module")
+def hyperbolic():
+    """Distances in a hyperbolic plane, κ = −1."""
+    x = np.random.default_rng(3).normal(size=(20, 2))
+    time = np.sqrt(1 + np.sum(x**2, axis=1))
+    inner = np.multiply.outer(time, time) - x @ x.T
+    d = np.arccosh(np.maximum(inner, 1))
+    np.fill_diagonal(d, 0)
+    return d
+
+
+def test_replicates_of_a_curved_embedding_have_its_curvature(hyperbolic):
+    unit = squareform(hyperbolic).mean() ** 2
+    whole = neuc_mds(
+        hyperbolic,
+        (2, 1),
+        loss="distance",
+        curvature=-unit,
+        tol=1e-9,
+        max_iter=5000,
+    )
+    assert whole.stress1 < 1e-4
+    options = {"n_boot": 4, "tol": 1e-9, "max_iter": 5000}
+    again = bootstrap(hyperbolic, embedding=whole, **options)
+    # Replicates with another κ than −1 would be off by .5.
+    assert again.spread.max() < 1e-3
+    fitted = bootstrap(
+        hyperbolic, (2, 1), loss="distance", curvature=-unit, **options
+    )
+    assert fitted.spread.max() < 1e-2
+
+
+def test_an_embedding_brings_its_floor_and_its_names(plane):
+    names = [f"o{i}" for i in range(len(plane))]
+    d = pd.DataFrame(plane, names, names)
+    whole = neuc_mds(d, 1, loss="relative", floor=2.0)
+    expected = bootstrap(d, 1, 4, loss="relative", floor=2.0)
+    np.testing.assert_allclose(
+        bootstrap(d, 1, 4, embedding=whole).clouds, expected.clouds, atol=1e-6
+    )
+    order = np.random.default_rng(1).permutation(len(plane))
+    shuffled = d.iloc[order, order]
+    np.testing.assert_allclose(
+        bootstrap(shuffled, 1, 4, embedding=whole).clouds,
+        expected.clouds,
+        atol=1e-6,
+    )
+    usual = bootstrap(d, 1, 4, loss="relative")
+    assert np.abs(usual.clouds - expected.clouds).max() > 0.01
+
+
+def test_a_stress_test_permutes_by_the_floor_of_an_embedding(plane):
+    whole = neuc_mds(plane, 1, loss="relative", floor=2.0)
+    expected = stress_test(plane, 1, 3, loss="relative", floor=2.0)
+    found = stress_test(plane, 1, 3, embedding=whole)
+    np.testing.assert_allclose(found.permuted, expected.permuted)
+    usual = stress_test(plane, 1, 3, loss="relative")
+    assert np.abs(usual.permuted - expected.permuted).max() > 1e-4
+
+
+@pytest.mark.parametrize("resampling", [bootstrap, stress_test])
+def test_an_embedding_of_other_objects_is_refused_in_one_line(
+    plane, resampling
+):
+    whole = neuc_mds(plane, 2)
+    with pytest.raises(InputError, match=r"has 20 objects, but .* has 24"):
+        resampling(plane[:20, :20], 2, 3, embedding=whole)
+    with pytest.raises(InputError, match=r"loss .*brings its own"):
+        resampling(plane, 2, 3, embedding=whole, loss="relative")
+
+
+@pytest.mark.parametrize("resampling", [bootstrap, stress_test])
+@pytest.mark.parametrize(
+    "options",
+    [{"weights": np.ones((24, 24))}, {"missing": "ignore"}, {"landmarks": 10}],
+)
+def test_what_needs_no_resampling_of_all_pairs_is_refused(
+    plane, resampling, options
+):
+    with pytest.raises(InputError, match=r"every pair known.*leave it out"):
+        resampling(plane, 2, 3, **options)
+
+
+def test_a_number_of_permutations_is_whole(plane):
+    with pytest.raises(InputError, match=r"permutations=1.5 must be a whole"):
+        stress_test(plane, 2, permutations=1.5)

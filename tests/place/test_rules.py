@@ -16,8 +16,8 @@ from neucmds.form import Form
 from neucmds.place import newton
 from neucmds.place.least_squares import NewObjects, secular_minimum
 from neucmds.place.rules import LinearPlacement, LossPlacement
-from neucmds.refine.pairwise import moments
 from neucmds.refine.losses import PairLoss
+from neucmds.refine.pairwise import moments
 
 
 def objective(z, p, t, m):

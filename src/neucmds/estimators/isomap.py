@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from neucmds.backend.arrays import Array, row_blocks
 from neucmds.dense_fit import warn_of_surprises
-from neucmds.errors import NeucmdsWarning, option
+from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.estimators.transformer import SignedTransformer
 from neucmds.fit import embed
 from neucmds.options import SHORTEST_PATH
@@ -26,6 +26,7 @@ from neucmds.problem.graph import (
 )
 from neucmds.problem.metrics import Metric
 from neucmds.problem.names import row_names
+from neucmds.problem.validation import check_count
 
 # Path lengths held at once while new objects are placed: 256 MB.
 PATHS_AT_ONCE = 2**25
@@ -121,6 +122,12 @@ class NeucIsomap(SignedTransformer):
             metric = Metric.of(self.metric, self.metric_params)
             metric = metric.fitted_to(X, squared=True)
             metric.refuse_function("average it over both")
+        check_count(n_neighbors=self.n_neighbors)
+        if len(X) <= self.n_neighbors:
+            raise InputError(
+                f"{option('n_neighbors', self.n_neighbors)} needs at least {self.n_neighbors + 1} "
+                f"objects, and X has {len(X)}; lower it."
+            )
         neighbors = NearestNeighbors(
             n_neighbors=self.n_neighbors,
             metric=self.metric,

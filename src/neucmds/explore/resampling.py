@@ -19,15 +19,28 @@ from neucmds.embedding import Embedding, procrustes
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.fit import embed
 from neucmds.options import Callback, Options
+from neucmds.place.rules import LossPlacement
 from neucmds.prepared import dense_gram, prepare, refuse_weights
 from neucmds.problem.components import N_COMPONENTS
 from neucmds.problem.dense import Dense
-from neucmds.problem.names import order_of
+from neucmds.problem.names import Labels, order_of
 from neucmds.problem.validation import check_count
+from neucmds.refine.descent import Configuration
 from neucmds.spectrum.operators.dense import DenseGram
 
 Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.intp]
+
+# Options of `neuc_mds` that fits of a D in memory with every pair known can have.
+FIT_OPTIONS: tuple[str, ...] = (
+    "method",
+    "loss",
+    "floor",
+    "curvature",
+    "tol",
+    "max_iter",
+    "n_init",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +50,7 @@ class Bootstrap:
     Parameters
     ----------
     embedding : Embedding
-        Of D.
+        The embedding of D.
     clouds : ndarray of shape (replicates, n, k)
         Coordinates of the replicates, aligned by isometries of O(p, q).
     """
@@ -48,9 +61,9 @@ class Bootstrap:
     @property
     def covariances(self) -> Floats:
         """Covariance of the coordinates of each object over the replicates; shape (n, k, k)."""
-        around = self.clouds - self.clouds.mean(axis=0)
-        sums: Floats = np.einsum("bia,bic->iac", around, around)
-        return sums / max(1, len(around) - 1)
+        deviations = self.clouds - self.clouds.mean(axis=0)
+        sums: Floats = np.einsum("bia,bic->iac", deviations, deviations)
+        return sums / max(1, len(deviations) - 1)
 
     @property
     def spread(self) -> Floats:
@@ -80,7 +93,8 @@ def bootstrap(
     D : as for `neuc_mds`, or Dense
         It must fit in memory, with every pair known.
     n_components, squared, symmetrize, random_state
-        As for `neuc_mds`; replicates have the signature of the embedding of D.
+        As for `neuc_mds`; replicates have the signature, the curvature κ and the floor of the
+        embedding of D.
     n_boot : int, default=100
         Number of bootstrap replicates.
     resample : {"bootstrap", "jackknife"} or iterable of D, default="bootstrap"
@@ -89,12 +103,14 @@ def bootstrap(
         ``smacof::jackmds`` does not place it. Or your own replicates of D, for example of resampled
         species or raters, as ``smacof::bootmds``.
     embedding : Embedding, optional
-        An embedding of D to use; `n_components` and the options are then its own.
+        An embedding of D to use: `n_components`, method, loss, floor and curvature are then its
+        own, and of the options only ``tol`` and ``max_iter`` may be given. Objects are matched by
+        name, where both have names.
     callback : callable, optional
         Called before each replicate with its number, their total if known, and a few words.
     **options
-        Options of `neuc_mds`, such as ``method``, ``loss`` or ``max_iter``. "refined" starts each
-        replicate from the embedding of D.
+        method, loss, floor, curvature, tol, max_iter and n_init of `neuc_mds`. "refined" starts
+        each replicate from the embedding of D.
 
     Returns
     -------
@@ -111,12 +127,13 @@ def bootstrap(
     ((10, 20, 3), True)
     """
     problem, sq_d = _dense(D, "bootstrap", squared, symmetrize)
-    fit_options, whole = _fitted(
-        problem, embedding, n_components, random_state, options
+    fit_options, whole, sq_d = _fitted(
+        problem, sq_d, embedding, n_components, random_state, options
     )
+    names = whole.labels or problem.labels
     total = None
     if not isinstance(resample, str):
-        replicates = _given(problem, resample, squared, symmetrize)
+        replicates = _given(whole.n, names, resample, squared, symmetrize)
     elif problem.n < whole.k + 3:
         raise InputError(
             f"{problem.n} objects are too few to leave some out of {whole.k} coordinates."
@@ -155,33 +172,52 @@ def _drawn(
 
 
 def _given(
-    problem: Dense, replicates: Iterable[Any], squared: bool, symmetrize: bool
+    n: int,
+    names: Labels,
+    replicates: Iterable[Any],
+    squared: bool,
+    symmetrize: bool,
 ) -> Iterator[tuple[Ids, Floats]]:
-    """Read replicates of D, with their objects in the order of D."""
+    """Read replicates of D, with their objects in the order of `names`."""
     for replicate in replicates:
-        other, sq_d = _dense(replicate, "bootstrap", squared, symmetrize)
-        if other.n != problem.n:
+        problem, sq_d = _dense(replicate, "bootstrap", squared, symmetrize)
+        if problem.n != n:
             raise InputError(
-                f"a replicate has {other.n} objects, but D has {problem.n}."
+                f"a replicate has {problem.n} objects, but D has {n}."
             )
-        if problem.labels is not None and other.labels is not None:
-            order = order_of(
-                other.labels, problem.labels, "rows of a replicate"
-            )
-            sq_d = sq_d[np.ix_(order, order)]
-        yield np.arange(problem.n), sq_d
+        yield (
+            np.arange(n),
+            _ordered(sq_d, problem.labels, names, "rows of a replicate"),
+        )
+
+
+def _ordered(sq_d: Floats, names: Labels, wanted: Labels, what: str) -> Floats:
+    """Return D in the order of the names wanted, if both have names."""
+    if names is None or wanted is None:
+        return sq_d
+    order = order_of(names, wanted, what)
+    return sq_d[np.ix_(order, order)]
 
 
 def _aligned(
     whole: Embedding, options: Options, ids: Ids, sq_d: Floats
 ) -> Floats:
-    """Embed some objects of a replicate, place the others, and align all with the embedding."""
+    """Embed the objects `ids` of a replicate, place the others, and align all with the embedding.
+
+    A start hands on the form of the embedding: a curvature in units of the mean distance would be
+    another one in every replicate.
+    """
     x = to_numpy(whole.coordinates).astype(np.float64)
     start = None
     if whole.method == "refined":
-        start = (x[ids], to_numpy(whole.signs))
+        start = Configuration(x[ids], whole.form.in_numpy())
     options = replace(
-        options, n_components=whole.signature, init=start, n_init=None
+        options,
+        n_components=whole.signature,
+        init=start,
+        n_init=None,
+        floor=_floor(whole),
+        curvature=0.0,
     )
     others = np.setdiff1d(np.arange(whole.n), ids)
     replicate = _fit_squares(sq_d[np.ix_(ids, ids)], options)
@@ -232,8 +268,8 @@ def stress_test(
     """
     check_permutations(permutations)
     problem, sq_d = _dense(D, "stress_test", squared, symmetrize)
-    fit_options, whole = _fitted(
-        problem, embedding, n_components, random_state, options
+    fit_options, whole, sq_d = _fitted(
+        problem, sq_d, embedding, n_components, random_state, options
     )
     fit_options = replace(fit_options, n_components=max(1, whole.k))
     rng = np.random.default_rng(fit_options.random_state)
@@ -251,23 +287,52 @@ def stress_test(
 
 def _fitted(
     problem: Dense,
+    sq_d: Floats,
     embedding: Embedding | None,
     k: Any,
     seed: Any,
     options: dict[str, Any],
-) -> tuple[Options, Embedding]:
-    """Return the options of a fit and its embedding."""
+) -> tuple[Options, Embedding, Floats]:
+    """Return the options of a fit, its embedding, and D in the order of that."""
+    allowed = FIT_OPTIONS
+    reason = "D needs every pair known, in memory"
+    if embedding is not None:
+        allowed = ("tol", "max_iter")
+        reason = f"{option('embedding')} brings its own"
+    for name in options:
+        if name not in allowed:
+            raise InputError(
+                f"{option(name)} cannot be given here: {reason}; leave it out."
+            )
     if embedding is None:
         fit_options = Options(k, random_state=seed, **options)
-        return fit_options, embed(problem, fit_options)
+        return fit_options, embed(problem, fit_options), sq_d
+    if problem.n != embedding.n:
+        raise InputError(
+            f"D has {problem.n} objects, but the embedding has {embedding.n}; pass the D that was "
+            "embedded."
+        )
     fit_options = Options(
         embedding.signature,
         embedding.method,
         loss=embedding.loss,
+        floor=_floor(embedding),
         curvature=embedding.curvature,
         random_state=seed,
+        **options,
     )
-    return fit_options, embedding
+    sq_d = _ordered(sq_d, problem.labels, embedding.labels, "rows of D")
+    return fit_options, embedding, sq_d
+
+
+def _floor(embedding: Embedding) -> float | None:
+    """Return the floor of the relative loss that an embedding was fitted by."""
+    if embedding.loss != "relative":
+        return None
+    rule = embedding.placement
+    assert isinstance(rule, LossPlacement)
+    sq_floor = np.asarray([rule.loss.sq_floor])
+    return float(embedding.form.in_numpy().to_distance(sq_floor)[0])
 
 
 def _fit_squares(sq_d: Floats, options: Options) -> Embedding:

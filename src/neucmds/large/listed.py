@@ -68,7 +68,7 @@ def embed_pairs(pairs: Pairs, options: Options) -> Embedding:
             _start_size(pairs.n, total_of(components))
         )
         start = landmark_start(landmarks, squares, components, form, options)
-    elif start.form.is_flat:
+    else:
         start = replace(start, form=replace(form, signs=start.signs))
     embedding = fit_pairs(pairs, start, options, falling=options.init is None)
     return replace(embedding, requested=total_of(components))

@@ -230,7 +230,8 @@ def _start_others(
     embedding = fit.embedding
     if not embedding.k:
         raise InputError(
-            f"all {embedding.n} global landmarks are in one place; have more landmarks."
+            f"all {embedding.n} global landmarks are in one place, so that two levels have no "
+            f"coordinates to start from; leave {option('n_near')} out."
         )
     rule = fit.rule
     assert isinstance(rule, LossPlacement)
