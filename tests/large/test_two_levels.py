@@ -277,3 +277,25 @@ def test_graphs_of_many_edges_of_length_zero_are_searched_to_the_end():
         assert np.isfinite(est.fit_transform(graph)).all()
     with pytest.raises(InputError, match="global landmarks are in one place"):
         LandmarkNeucMDS(2, 60, n_near=6, **settings).fit(graph * 0)
+
+
+@pytest.mark.parametrize("loss", ["squared", "relative"])
+@pytest.mark.parametrize("metric", ["precomputed", "cityblock"])
+@pytest.mark.parametrize("scale", [7.0, 1e-9])
+def test_scaled_data_have_scaled_coordinates(loss, metric, scale):
+    x = np.random.default_rng(0).normal(size=(300, 2))
+    data = x
+    if metric == "precomputed":
+        data = np.abs(x[:, None] - x).sum(axis=2)
+
+    def fitted(data):
+        return LandmarkNeucMDS(2, 100, n_near=6, loss=loss, metric=metric).fit(
+            data
+        )
+
+    expected = scale * fitted(data).embedding_
+    np.testing.assert_allclose(
+        fitted(scale * data).embedding_,
+        expected,
+        atol=1e-6 * np.abs(expected).max(),
+    )

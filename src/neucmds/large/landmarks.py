@@ -22,7 +22,7 @@ from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.large.choice import Indices, choose_landmarks
 from neucmds.large.landmark_fit import embed_landmarks
-from neucmds.large.placing import LandmarkFit, NodePaths, take
+from neucmds.large.placing import KEY_BITS, LandmarkFit, NodePaths, take
 from neucmds.large.two_levels import (
     GLOBAL_PER_COORDINATE,
     NEAR_PER_COORDINATE,
@@ -144,9 +144,24 @@ def fit_landmarks(
     if of_graph:
         return fit_nodes(fit, options)
     if metric is None:
+        fit = _with_keys(fit, among, embedded)
         return fit_rows(fit, X, landmarks, options)
     rows = take(X, landmarks)
+    entries = to_numpy(rows)
+    fit = _with_keys(fit, entries, np.arange(entries.shape[1]))
     return fit_rows(fit, rows, np.arange(n_landmarks), options)
+
+
+def _with_keys(
+    fit: LandmarkFit, entries: npt.NDArray[Any], columns: Indices
+) -> LandmarkFit:
+    """Draw entries of landmarks to tell rows apart by; `columns` are those of the entries in X."""
+    rng = np.random.default_rng(0)
+    i = rng.integers(entries.shape[0], size=KEY_BITS)
+    j = rng.integers(entries.shape[1], size=KEY_BITS)
+    with np.errstate(over="ignore"):
+        values = entries[i, j].astype(np.float32)
+    return replace(fit, key_columns=columns[j], key_values=values)
 
 
 def _bound_metric(options: Options) -> Metric | None:

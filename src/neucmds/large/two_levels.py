@@ -204,7 +204,9 @@ def fit_nodes(fit: LandmarkFit, options: Options) -> LandmarkFit:
     squares = np.concatenate(lengths, axis=1).astype(np.float64) ** 2
     others = np.setdiff1d(np.arange(fit.width), fit.sources)
     global_squares = asarray_like(
-        squares[others, : fit.sources.size], nodes.like, np.float64
+        squares[others, : fit.sources.size],
+        nodes.like,
+        namespace(nodes.like).float64,
     )
     fit = _start_others(fit, others, far[others], global_squares)
     i, column = np.nonzero(np.isfinite(squares))
