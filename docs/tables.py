@@ -431,8 +431,13 @@ def curvature() -> str:
     def both(flat: Any, bent: Any, name: str) -> str:
         return f"{100 * flat[name]:.2f} % → {100 * bent[name]:.2f} %"
 
+    def signs(row: Any) -> str:
+        return f"({', '.join(map(str, row['signature']))})"
+
     pairs = zip(rows[::2], rows[1::2], strict=True)
-    return table(
+    version = record("curvature")["versions"]["neucmds"]
+    made_with = f"Recorded with neucmds {version}; `benchmarks/curvature.py`."
+    lines = table(
         (
             "",
             "n",
@@ -449,7 +454,7 @@ def curvature() -> str:
                 f"{bent['n']:,}",
                 str(bent["k"]),
                 f"{bent['curvature']:.1f}".replace("-", "−"),
-                f"({', '.join(map(str, bent['signature']))})",
+                f"{signs(flat)} → {signs(bent)}",
                 both(flat, bent, "mean_error"),
                 both(flat, bent, "near_error"),
                 f"{flat['recall_10']:.3f} → {bent['recall_10']:.3f}",
@@ -457,6 +462,7 @@ def curvature() -> str:
             for flat, bent in pairs
         ),
     )
+    return f"{lines}\n{made_with}\n"
 
 
 def curved_spaces() -> str:

@@ -56,23 +56,23 @@ def test_a_folder_is_made_with_all_its_files_by_the_umask(tmp_path, umask):
 
 @pytest.mark.parametrize("overwrite", [True, False])
 def test_a_folder_that_another_process_finishes_first_is_not_torn(
-    tmp_path, overwrite
+    tmp_path, monkeypatch, overwrite
 ):
     folder = tmp_path / "f"
+    rename = Path.rename
 
-    def write_after_another(file):
+    def rename_after_another(self, target):
+        monkeypatch.undo()
         first = {"a": text(b"first"), "b": text(b"first")}
         atomic_folder(folder, first, overwrite=overwrite)
-        file.write(b"second")
+        return rename(self, target)
 
     def later():
         return atomic_folder(
-            folder,
-            {"a": write_after_another},
-            overwrite=overwrite,
-            owned=["b"],
+            folder, {"a": text(b"second")}, overwrite=overwrite, owned=["b"]
         )
 
+    monkeypatch.setattr(Path, "rename", rename_after_another)
     if overwrite:
         assert later() == [folder / "a"]
         assert (folder / "a").read_bytes() == b"second"

@@ -70,7 +70,7 @@ def test_the_constant_scales_with_the_matrix(scale):
 
 
 def test_many_euclidean_objects_are_compared_with_cailliez():
-    D = cdist(points(160), points(160))
+    D = cdist(points(300), points(300))
     row = compare(D, 2, ["classical", "cailliez"])["cailliez"]
     classical = neuc_mds(D, 2, "classical")
     assert row.embedding.stress == pytest.approx(classical.stress, rel=1e-6)

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.spatial.distance import pdist, squareform
+from scipy.spatial.distance import cdist, pdist, squareform
 
 from neucmds import Embedding, evaluate, neuc_mds
 from neucmds.ecology import envfit
@@ -237,6 +237,24 @@ def test_weights_are_matched_by_name(run, here, named_csv):
     document = run(*command, "--json").document
     assert [row["method"] for row in document["methods"]] == ["refined"]
     assert "needs every pair" in document["left_out"]["neuc+"]
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-30])
+def test_many_euclidean_objects_need_no_correction(run, here, scale):
+    x = np.random.default_rng(0).normal(size=(300, 4))
+    np.save(here / "d.npy", scale * cdist(x, x))
+    options = ["-k", 2, "--method", "classical", "--plots", "none"]
+    for folder, more in (
+        ("plain", []),
+        ("corrected", ["--correction", "cailliez"]),
+    ):
+        outcome = run("embed", "d.npy", *options, *more, "-o", folder)
+        assert outcome.code == 0, outcome.err
+    plain, corrected = (
+        Embedding.load(here / folder / "embedding.npz").dissimilarities()
+        for folder in ("plain", "corrected")
+    )
+    np.testing.assert_allclose(corrected, plain, atol=1e-6 * plain.max())
 
 
 class TestLandmarks:
