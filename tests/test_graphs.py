@@ -23,10 +23,10 @@ def crossing(x, y):
     return f"{x}/{y}"
 
 
-def streets():
+def streets(side=SIDE):
     """A table of edges between named crossings, the length of each in a column of its own name."""
-    steps = [(x, y, x + 1, y) for x in range(SIDE - 1) for y in range(SIDE)]
-    steps += [(x, y, x, y + 1) for x in range(SIDE) for y in range(SIDE - 1)]
+    steps = [(x, y, x + 1, y) for x in range(side - 1) for y in range(side)]
+    steps += [(x, y, x, y + 1) for x in range(side) for y in range(side - 1)]
     rows = [
         (crossing(a, b), crossing(c, d), 1.0 + (a + 2 * b) % 3)
         for a, b, c, d in steps
@@ -166,7 +166,7 @@ def test_tables_and_arrays_of_edges_are_not_taken_for_matrices():
     [
         ["diagnose", "g.csv"],
         ["report", "g.csv", "-k", "3"],
-        ["embed", "g.csv", "-k", "3", "--landmarks", "30", "--plots", "none"],
+        ["embed", "g.csv", "-k", "3", "--landmarks", "12", "--plots", "none"],
     ],
 )
 def test_commands_take_graphs(command, tmp_path, monkeypatch, capsys):
@@ -178,7 +178,7 @@ def test_commands_take_graphs(command, tmp_path, monkeypatch, capsys):
         return code, capsys.readouterr().err
 
     monkeypatch.chdir(tmp_path)
-    table = streets()
+    table = streets(4)
     table.to_csv("g.csv", index=False)
     assert "is not a square matrix" in said()[1]
     graph, force = (
