@@ -105,19 +105,17 @@ def sparse_in_memory(matrix: Any) -> tuple[Any, Array | None]:
     """
     if is_torch(matrix) and "strided" not in str(matrix.layout):
         stored = matrix.to_sparse_coo().coalesce()
-        ends = to_numpy(stored.indices())
+        row_and_column = tuple(to_numpy(stored.indices()))
         values = stored.values()
-        shape = tuple(matrix.shape)
-        return sparse.coo_array(
-            (to_numpy(values), tuple(ends)), shape=shape
-        ), values[:0]
+        parts = (to_numpy(values), row_and_column)
+        return sparse.coo_array(parts, tuple(matrix.shape)), values[:0]
     if hasattr(matrix, "get") and hasattr(matrix, "tocoo"):
         return matrix.get(), matrix.data[:0]
     return matrix, None
 
 
 def taken(array: Array, rows: Array) -> Array:
-    """Return some rows of an array, by their numbers."""
+    """Return rows of an array by their numbers."""
     return namespace(array).take(array, index_like(rows, array), axis=0)
 
 
@@ -275,14 +273,14 @@ def cholesky_and_inverse(matrix: Array) -> tuple[Array, Array]:
             matrix.shape[0], dtype=matrix.dtype, device=matrix.device
         )
         return lower, xp.linalg.solve_triangular(lower, identity, upper=False)
-    given = to_numpy(matrix)
+    in_numpy = to_numpy(matrix)
     try:
-        factor = np.linalg.cholesky(given)
-        inverse = np.linalg.inv(factor)
+        lower = np.linalg.cholesky(in_numpy)
+        inverse = np.linalg.inv(lower)
     except np.linalg.LinAlgError:
-        factor = np.full_like(given, np.nan)
-        inverse = factor
-    return asarray_like(factor, matrix), asarray_like(inverse, matrix)
+        lower = np.full_like(in_numpy, np.nan)
+        inverse = lower
+    return asarray_like(lower, matrix), asarray_like(inverse, matrix)
 
 
 def solve_definite(matrices: Array, right_sides: Array) -> Array:
@@ -298,10 +296,10 @@ def min_and_max(array: Array) -> tuple[float, float]:
     """Smallest and largest entry, in one walk where the library can; NaN if any entry is."""
     xp = namespace(array)
     if is_torch(array):
-        ends = list(xp.aminmax(array))
+        extremes = list(xp.aminmax(array))
     else:
-        ends = [xp.min(array), xp.max(array)]
-    low, high = to_numpy(xp.stack(ends))
+        extremes = [xp.min(array), xp.max(array)]
+    low, high = to_numpy(xp.stack(extremes))
     return float(low), float(high)
 
 

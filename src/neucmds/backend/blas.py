@@ -7,6 +7,7 @@ panels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, reduce
@@ -15,7 +16,6 @@ from operator import add
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_info
 
 from neucmds.backend.arrays import (
@@ -31,14 +31,15 @@ from neucmds.backend.threads import open_pool, parallel_map, worker_pool
 
 # Cores whose OpenBLAS kernels have the unpacked small product.
 _UNPACKED_CORES = {"SkylakeX", "Cooperlake", "SapphireRapids"}
+# Multiplications below which they do not pack.
 _SMALL_PRODUCT = 1_000_000
 # Most vectors in a panel: 100 are done as 50 and 50.
 _MAX_VECTORS = 52
 # Columns of a panel: the vectors' part of it stays in the L2 cache.
 _PANEL_COLUMNS = 1334
-# Rows of a task; a multiple of 6 rows runs fastest in the kernel.
+# Rows of a task, a multiple of 6.
 _TASK_ROWS = 504
-# Shares of a product with a basis.
+# Shares of the entries of a basis, which threads work on.
 _SHARES = 4
 
 
@@ -136,12 +137,10 @@ def _by_shares(work: Callable[[slice], Any], basis: Array) -> list[Any]:
     return parallel_map(work, [slice(*pair) for pair in pairwise(bounds)])
 
 
-def _by_panels(
-    matrix: npt.NDArray[Any], columns: npt.NDArray[Any], scale: float
-) -> npt.NDArray[np.float64]:
-    # As rows, which is how the basis wants it.
+def _by_panels(matrix: Array, columns: Array, scale: float) -> Array:
+    # Contiguous by columns: to a basis these are rows.
     product = np.empty(columns.T.shape).T
-    n_groups = max(1, -(-columns.shape[1] // _MAX_VECTORS))
+    n_groups = max(1, math.ceil(columns.shape[1] / _MAX_VECTORS))
     groups = np.array_split(columns, n_groups, axis=1)
     targets = np.array_split(product, n_groups, axis=1)
     parts = [np.ascontiguousarray(group, matrix.dtype) for group in groups]
@@ -156,9 +155,7 @@ def _by_panels(
     return product
 
 
-def _panel_sums(
-    matrix: npt.NDArray[Any], parts: list[npt.NDArray[Any]]
-) -> list[npt.NDArray[Any]]:
+def _panel_sums(matrix: Array, parts: list[Array]) -> list[Array]:
     """Return ``matrix @ part`` for every part, panel by panel."""
     sums = [
         np.zeros((matrix.shape[0], part.shape[1]), dtype=matrix.dtype)
@@ -167,14 +164,15 @@ def _panel_sums(
     for start in range(0, matrix.shape[1], _PANEL_COLUMNS):
         share = slice(start, start + _PANEL_COLUMNS)
         for part, total in zip(parts, sums, strict=True):
-            height = max(1, _SMALL_PRODUCT // (_PANEL_COLUMNS * part.shape[1]))
+            width = part.shape[1]
+            height = max(1, _SMALL_PRODUCT // (_PANEL_COLUMNS * width))
+            # A multiple of 6 rows runs fastest in the kernel.
             height = height // 6 * 6 or height
-            whole = matrix.shape[0] // height * height
-            stack = matrix[:whole, share].reshape(
-                -1, height, matrix[:, share].shape[1]
-            )
-            total[:whole].reshape(-1, height, part.shape[1])[...] += (
-                stack @ part[share]
-            )
-            total[whole:] += matrix[whole:, share] @ part[share]
+            panel = matrix[:, share]
+            # Whole panels as a stack of small products, then the rows below them.
+            whole = len(panel) // height * height
+            stack = panel[:whole].reshape(-1, height, panel.shape[1])
+            sums_of_stack = total[:whole].reshape(-1, height, width)
+            sums_of_stack += stack @ part[share]
+            total[whole:] += panel[whole:] @ part[share]
     return sums

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend import memory
 from neucmds.backend.arrays import Array, row_blocks
@@ -83,9 +82,7 @@ def from_store(store: Any) -> Array:
     )
 
 
-def _read_rows(
-    path: str, offset: int, block_info: Any = None
-) -> npt.NDArray[Any]:
+def _read_rows(path: str, offset: int, block_info: Any = None) -> Array:
     """Read the rows of a chunk from a file."""
     chunk = block_info[None]
     (start, stop), (_, n) = chunk["array-location"]

@@ -88,27 +88,30 @@ def parallel_map(
     """Apply a function to every part, in the open pool or else in a new one; in order."""
     todo = list(parts)
     results: list[Any] = [None] * len(todo)
-    numbers = iter(range(len(todo)))  # all threads take from it
+    # All threads take the number of their next part from it.
+    numbers = iter(range(len(todo)))
 
-    def help_out() -> None:
+    def work_on_parts() -> None:
         try:
             for i in numbers:
                 results[i] = work(todo[i])
-        finally:  # a failure ends the work of the others
+        finally:
+            # After a failure no part is left for the others.
             deque(numbers, maxlen=0)
 
     if len(todo) < 2:
-        help_out()
+        work_on_parts()
         return results
     with worker_pool():
         pool = open_pool.get()
         assert pool is not None
         helpers, size = pool
         helping = [
-            helpers.submit(help_out) for _ in range(min(size, len(todo)) - 1)
+            helpers.submit(work_on_parts)
+            for _ in range(min(size, len(todo)) - 1)
         ]
         try:
-            help_out()
+            work_on_parts()
         finally:
             wait(helping)
         for helper in helping:
@@ -140,14 +143,14 @@ def fill_rows(
     n = target.shape[0]
     parts = list(row_blocks(n, width, elements))
     # A few at a time: the pool does not wait for a slow reader. joblib's hangs in forked processes.
-    several = 4 * n_threads if n_threads > 1 else 1
+    batch_size = 4 * n_threads if n_threads > 1 else 1
     with (
         single_blas_thread(),
         ThreadPoolExecutor(n_threads, "neucmds") as pool,
     ):
         apply = pool.map if n_threads > 1 else map
-        for start in range(0, len(parts), several):
-            batch = parts[start : start + several]
+        for start in range(0, len(parts), batch_size):
+            batch = parts[start : start + batch_size]
             for rows, values in zip(batch, apply(work, batch), strict=True):
                 target[rows] = values
                 if callback is not None:

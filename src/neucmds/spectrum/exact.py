@@ -9,7 +9,6 @@ G = U_W M U_Wᵀ with any symmetric M, and the STRESS itself is minimised: still
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
@@ -22,6 +21,7 @@ from neucmds.backend.arrays import (
 )
 from neucmds.problem.components import Size
 from neucmds.spectrum.geometry import stress_terms
+from neucmds.spectrum.operators.gram import Floats, Indices
 from neucmds.spectrum.selection import (
     Selection,
     classical,
@@ -30,9 +30,6 @@ from neucmds.spectrum.selection import (
     neuc_plus,
 )
 from neucmds.spectrum.spectrum import Spectrum
-
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 
 # Candidates of matching pursuit from each end; it holds a square matrix over all: 8 MB.
 FAR_REACH = 500
@@ -62,7 +59,6 @@ def exact_selection(
     # The supports of neuc and neuc+, and of the best published weighting should it be another.
     supports = [published[i].kept for i in (0, 1, int(np.argmin(totals)))]
     if isinstance(components, int):
-        # Neither reach is better on all data.
         k = components
         # Placing new objects divides by λ: a tenth of what neuc and neuc+ keep is small enough.
         smallest = [
@@ -70,6 +66,7 @@ def exact_selection(
             for kept in supports
         ]
         floor = 0.1 * float(min(smallest))
+        # Neither reach is better on all data.
         supports += [
             _matching_pursuit(spectrum, diagonal, k, reach, floor)
             for reach in (2 * k, max(2 * k, FAR_REACH))
@@ -88,15 +85,15 @@ def _promising(
     spectrum: Spectrum, diagonal: Array, supports: list[Indices]
 ) -> list[Indices]:
     """Keep all supports of few objects; of many, the one on which single weights do best."""
-    supports = list(
-        {tuple(kept): kept for kept in supports if kept.size}.values()
-    )
+    # Each once, and none that is empty.
+    distinct = {tuple(kept): kept for kept in supports if kept.size}
+    supports = list(distinct.values())
     if int(diagonal.shape[0]) <= MAX_DENSE or not supports:
         return supports
-    best = [exact_weights(spectrum, diagonal, kept) for kept in supports]
-    totals = [
-        sum(stress_terms(spectrum, diagonal, selection)) for selection in best
-    ]
+    totals = []
+    for kept in supports:
+        weighted = exact_weights(spectrum, diagonal, kept)
+        totals.append(sum(stress_terms(spectrum, diagonal, weighted)))
     return [supports[int(np.argmin(totals))]]
 
 
@@ -107,12 +104,12 @@ def _on_support(
     components: Size,
 ) -> Selection:
     core = _best_core(spectrum, diagonal, kept)
-    if isinstance(components, tuple):
-        mu = np.linalg.eigvalsh(core)
-        if (int(np.sum(mu > 0)), int(np.sum(mu < 0))) != components:
-            signs = np.sign(spectrum.values[kept])
-            return exact_weights(spectrum, diagonal, kept, signs)
-    return Selection(kept, core)
+    mu = np.linalg.eigvalsh(core)
+    signature = (int(np.sum(mu > 0)), int(np.sum(mu < 0)))
+    if isinstance(components, int) or signature == components:
+        return Selection(kept, core)
+    signs = np.sign(spectrum.values[kept])
+    return exact_weights(spectrum, diagonal, kept, signs)
 
 
 def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
@@ -155,6 +152,7 @@ def _conjugate_gradients(u: Array, e0: Array) -> Array:
     for _ in range(n):
         if rho <= target:
             break
+        # (P∘P)y = diag(P Diag(y) P), and T⁻¹y = (2/n)(y − Σy/2n).
         image = xp.sum((u @ (ut @ (direction[:, None] * u))) * u, axis=1)
         image += (2 / n) * (direction - xp.sum(direction) / (2 * n))
         step = rho / float(xp.vecdot(direction, image))
@@ -232,10 +230,10 @@ def _matching_pursuit(
         best = int(np.argmax(gain))
         if gain[best] <= 0:
             break
-        row = (hessian[best] - rows[:step, best] @ rows[:step]) / np.sqrt(
-            schur[best]
-        )
-        residual = residual - row * (residual[best] / np.sqrt(schur[best]))
+        # One row of the Cholesky factor of the hessian.
+        pivot = np.sqrt(schur[best])
+        row = (hessian[best] - rows[:step, best] @ rows[:step]) / pivot
+        residual = residual - row * (residual[best] / pivot)
         schur = schur - row**2
         rows[step] = row
         chosen.append(best)

@@ -6,21 +6,20 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     Array,
     asarray_like,
     eps,
+    index_like,
     namespace,
     to_numpy,
 )
 from neucmds.form import Form
-from neucmds.spectrum.operators.gram import Gram
+from neucmds.spectrum.operators.gram import Floats, Gram
 from neucmds.spectrum.selection import Selection
 from neucmds.spectrum.spectrum import Spectrum
 
-Floats = npt.NDArray[np.float64]
 StressTerms = tuple[float, float, float]
 
 # Sums of n² terms in blocks, products of n terms: their error was below 16 ε of the sum of the
@@ -33,13 +32,13 @@ def canonical(x: Array, form: Form) -> tuple[Array, Form]:
     xp = namespace(x)
     basis, triangle = xp.linalg.qr(x)
     r = to_numpy(triangle)
+    # x S xᵀ = Q (R S Rᵀ) Qᵀ = Q V μ Vᵀ Qᵀ with x = QR.
     mu, v = np.linalg.eigh((r * form.signs) @ r.T)
     order = np.argsort(-np.abs(mu), kind="stable")
     mu = mu[order]
     turn = v[:, order] * np.sqrt(np.abs(mu))
-    return basis @ asarray_like(turn, x), replace(
-        form, signs=np.where(mu < 0, -1.0, 1.0)
-    )
+    signs = np.where(mu < 0, -1.0, 1.0)
+    return basis @ asarray_like(turn, x), replace(form, signs=signs)
 
 
 def signed_lengths(x: Array, form: Form) -> Floats:
@@ -57,10 +56,8 @@ def diagonalize(core: Floats) -> tuple[Floats, Floats]:
         mu, vectors = np.linalg.eigh((core + core.T) / 2)
     order = np.argsort(-np.abs(mu), kind="stable")
     largest = float(np.max(np.abs(mu), initial=0.0))
-    order = order[
-        np.abs(mu[order])
-        > largest * max(64, mu.size) * np.finfo(np.float64).eps
-    ]
+    rounding = largest * max(64, mu.size) * eps(np.float64)
+    order = order[np.abs(mu[order]) > rounding]
     return mu[order], vectors[:, order]
 
 
@@ -73,11 +70,10 @@ def column_signs(columns: Array) -> Array:
     sizes = xp.abs(columns)
     near = sizes >= (1 - 1e-6) * xp.max(sizes, axis=0)
     first = xp.argmax(xp.astype(near, xp.int8), axis=0)
-    each = asarray_like(
-        np.arange(columns.shape[1]), columns, dtype=first.dtype
-    )
-    leading = columns[first, each]
-    return xp.where(leading < 0, -xp.ones_like(leading), xp.ones_like(leading))
+    numbers = index_like(np.arange(columns.shape[1]), columns)
+    leading = columns[first, numbers]
+    ones = xp.ones_like(leading)
+    return xp.where(leading < 0, -ones, ones)
 
 
 def selected_coordinates(

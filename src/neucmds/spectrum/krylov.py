@@ -5,7 +5,7 @@ The search is in single precision where it can be; `polish` finishes in float64.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -29,8 +29,12 @@ from neucmds.spectrum.lanczos import (
     project_out,
 )
 from neucmds.spectrum.operators.dense import DenseGram
-from neucmds.spectrum.operators.gram import MOST_GATHERED, Gram
-from neucmds.spectrum.operators.single_precision import Multiply
+from neucmds.spectrum.operators.gram import (
+    MOST_GATHERED,
+    Floats,
+    Gram,
+    Indices,
+)
 from neucmds.spectrum.search import (
     ROUGH_TOL,
     Rule,
@@ -42,10 +46,6 @@ from neucmds.spectrum.search import (
     split_of,
 )
 from neucmds.spectrum.spectrum import Spectrum, full_spectrum
-
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
-Indices = npt.NDArray[np.intp]
 
 # Relative error of a product in float64, and in float32: up to 6.3e-7 measured, on noise.
 DOUBLE_ERROR = 1e-14
@@ -90,16 +90,20 @@ def solve(
         The kept pairs with residuals measured in float64, then more pairs from both ends with
         bounds on them. ``rule(spectrum)`` keeps the same pairs.
     """
-    few = solver == "auto" and (gram.n <= 600 or 8 * n_wanted >= gram.n)
+    lapack_is_faster = gram.n <= 600 or 8 * n_wanted >= gram.n
     block, capacity = basis_sizes(gram, n_wanted)
-    small = capacity < 2 * n_wanted + 5 * block
-    # Of a D of zeros there is nothing to search for.
-    if solver == "full" or few or small or gram.frobenius_sq == 0.0:
+    if (
+        solver == "full"
+        or (solver == "auto" and lapack_is_faster)
+        or capacity < 2 * n_wanted + 5 * block
+        # D is zero: there is nothing to search for.
+        or gram.frobenius_sq == 0.0
+    ):
         return full_spectrum(gram)
     seed = check_random_state(random_state)
     # A generator draws faster.
     rng = np.random.default_rng(seed.randint(2**31))
-    attempts: list[tuple[AbstractContextManager[Multiply], float]] = [
+    attempts: list[tuple[Any, float]] = [
         (nullcontext(gram.matmat), DOUBLE_ERROR)
     ]
     # The float64 steps bring float32 pairs to 1e-8, but not to 1e-9.
@@ -114,7 +118,6 @@ def solve(
             basis = KrylovBasis(rows, multiply, rng, precision)
             basis.inject(block)
             converged = search(gram, basis, rule, n_wanted, tol)
-        basis.multiply = gram.matmat
         spectrum = _finished(gram, basis, rule, n_wanted, tol)
         if converged and spectrum.converged:
             return spectrum
@@ -145,9 +148,11 @@ def _finished(
     # Pairs below the rounding of the search were found by chance: others of their size were not.
     converged = np.all(known) and np.all(size[real] > basis.noise)
     error = VALUE_ERROR * precision * float(np.max(size, initial=0.0))
-    # If a kept value is zero, all further in are, too.
-    above = above[: above.size * bool(np.all(real[:top]))]
-    below = below[: below.size * bool(np.all(real[top:]))]
+    # If a kept value is zero, all values between the kept ones are zero on its side.
+    if not np.all(real[:top]):
+        above = above[:0]
+    if not np.all(real[top:]):
+        below = below[:0]
     values = values[real]
     residuals = residuals[real]
     rows = taken(rows, np.flatnonzero(real))
@@ -155,12 +160,12 @@ def _finished(
     bottom = values.size - top
     further = np.r_[above, below]
     inner = basis.values[further]
-    # Of equal values the kept one stays outside.
+    # Values stay sorted: rounding may put a further value beyond the kept one next to it.
     if top:
         inner = np.minimum(inner, values[top - 1])
     if bottom:
         inner = np.maximum(inner, values[top])
-    # The kept rows have changed.
+    # The kept rows may have changed since these were orthogonal to them.
     inner_rows, _ = project_out(rows, basis.vectors(further))
     inner_rows, _, _ = orthonormal_rows(inner_rows, 0.0)
     inner_residuals = basis.residuals[further] + basis.noise
@@ -173,7 +178,6 @@ def _finished(
         n_top=top + above.size,
         n_bottom=bottom + below.size,
         precision=eps(gram.dtype, gram.xp),
-        # As rows, which are contiguous.
         vectors=gram.xp.concat(
             [rows[:top, :], inner_rows, rows[top:, :]], axis=0
         ).T,
@@ -246,7 +250,7 @@ def further_pairs(
     limit = min(2 * n_wanted, m // 2)
     from_top = known[top:limit] & (values[top:limit] > 0)
     from_bottom = known[::-1][bottom:limit] & (values[::-1][bottom:limit] < 0)
-    # The first unknown pair ends a run.
+    # The number of known pairs before the first unknown one, or before the appended False.
     above = int(np.argmin(np.append(from_top, False)))
     below = int(np.argmin(np.append(from_bottom, False)))
     return np.r_[top : top + above], np.r_[m - bottom - below : m - bottom]
@@ -254,7 +258,7 @@ def further_pairs(
 
 def are_known(
     gram: Gram, values: Floats, residuals: Floats, limits: Floats
-) -> Flags:
+) -> npt.NDArray[np.bool_]:
     """Tell which pairs have the residual allowed and a certain sign, or are zero."""
     size = np.abs(values)
     return (residuals <= np.minimum(limits, size)) | (
@@ -293,20 +297,23 @@ def polish(
 def rayleigh_ritz(
     rows: Array, images: Array, n_top: int, count: int
 ) -> tuple[Floats, Array, Array]:
-    """Return Ritz values, vectors and their images from orthonormal rows and their images."""
+    """Return `count` Ritz values, vectors and their images; `n_top` of the largest come first.
+
+    `rows` are orthonormal, `images` are their products with B.
+    """
     projected = to_numpy(rows @ images.T)
-    lam, vectors = np.linalg.eigh(0.5 * (projected + projected.T))
-    descending = np.arange(lam.size)[::-1]
-    ends = np.r_[descending[:n_top], descending[lam.size - count + n_top :]]
-    turn = asarray_like(np.ascontiguousarray(vectors[:, ends].T), rows)
-    return lam[ends], turn @ rows, turn @ images
+    ascending, vectors = np.linalg.eigh(0.5 * (projected + projected.T))
+    descending = np.arange(ascending.size)[::-1]
+    n_bottom = count - n_top
+    chosen = np.r_[descending[:n_top], descending[ascending.size - n_bottom :]]
+    turn = asarray_like(np.ascontiguousarray(vectors[:, chosen].T), rows)
+    return ascending[chosen], turn @ rows, turn @ images
 
 
 def _residual_rows(
     values: Floats, rows: Array, images: Array
 ) -> tuple[Array, Floats]:
     """Return B u − λ u of every pair, and its length."""
-    xp = namespace(rows)
-    errors = asarray_like(-values[:, None], rows) * rows
-    errors += images
-    return errors, to_numpy(xp.sqrt(xp.vecdot(errors, errors)))
+    errors = images - asarray_like(values[:, None], rows) * rows
+    sq_lengths = to_numpy(namespace(rows).vecdot(errors, errors))
+    return errors, np.sqrt(sq_lengths)

@@ -7,7 +7,6 @@ are rows: a growing basis is then one contiguous array.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     Array,
@@ -16,6 +15,7 @@ from neucmds.backend.arrays import (
     cholesky_and_inverse,
     contiguous,
     empty_like,
+    index_like,
     namespace,
     on_cpu,
     to_numpy,
@@ -26,19 +26,18 @@ from neucmds.backend.blas import (
     inner_products,
     subtract_combined_rows,
 )
+from neucmds.spectrum.operators.gram import Floats, Indices
 from neucmds.spectrum.operators.single_precision import Multiply
 
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
-
-# A length: of the weakest direction of a block, relative to the longest image, below which it is
-# orthogonalised again.
+# Least length of a block's weakest direction, relative to the longest image, that needs no second
+# orthogonalisation.
 WEAK = 1e-4
-# An eigenvalue: the least of a Gram matrix with unit diagonal at which Cholesky factors suffice.
+# Least eigenvalue of a Gram matrix with unit diagonal at which Cholesky factors suffice.
 _WELL_CONDITIONED = 1e-4
 # Largest deviation from orthonormality that one step of Newton–Schulz takes away.
 _NEARLY_ORTHONORMAL = 1e-8
-# Least eigenvalue of a Gram matrix that is not rounding (eps·16 = 3.6e-15): a length of 3e-7.
+# Least eigenvalue of a Gram matrix that counts, the square of a length of 3e-7; rounding of 16 rows
+# is 16ε = 3.6e-15.
 _INDEPENDENT = 1e-13
 
 
@@ -78,9 +77,9 @@ class KrylovBasis:
         # The first row that the next block is coupled with.
         self.coupled_from = 0
         self.n_products = 0
-        # Of each block that was not waited for: `coupled_from`, `size` and `width` before it; its
-        # factor; the inner products of its rows.
-        self.queued: list[tuple[int, int, int, Array, Array]] = []
+        # Blocks that were not waited for: `coupled_from` and `size` before each, and the matrix
+        # [factor | inner] of `orthonormal_ahead`, with a row for each of its rows.
+        self.queued: list[tuple[int, int, Array]] = []
         capacity = int(rows.shape[0])
         self.projected = empty_like(rows, (capacity, capacity))
         self.projected[:, :] = 0.0
@@ -118,11 +117,13 @@ class KrylovBasis:
         if on_cpu(self.rows) or not self.size:
             self._expand_with_care()
             return
-        coupled_from, size, width = self.coupled_from, self.size, self.width
+        coupled_from = self.coupled_from
+        size = self.size
         image = self._project()
         rows, factor, inner = orthonormal_ahead(image)
-        self.queued.append((coupled_from, size, width, factor, inner))
-        self.width = width
+        judged = namespace(rows).concat([factor, inner], axis=1)
+        self.queued.append((coupled_from, size, judged))
+        self.width = int(rows.shape[0])
         self.rows[self.size : self.size + self.width, :] = rows
 
     def _expand_with_care(self) -> None:
@@ -165,15 +166,13 @@ class KrylovBasis:
         self.queued = []
         if not queued:
             return
-        _, first_row, *_ = queued[0]
+        _, first_row, _ = queued[0]
         inside_sq = self._inside_sq(first_row)
-        xp = namespace(self.rows)
-        # One transfer: [factor | inner] of the blocks below one another; all have one width.
-        judged = [
-            xp.concat([factor, inner], axis=1) for *_, factor, inner in queued
-        ]
-        fetched = to_numpy(xp.concat(judged, axis=0))
-        for block, (coupled_from, size, width, *_) in enumerate(queued):
+        # One transfer for all blocks, which have one width.
+        blocks = [judged for _, _, judged in queued]
+        fetched = to_numpy(namespace(self.rows).concat(blocks, axis=0))
+        width = int(blocks[0].shape[0])
+        for block, (coupled_from, size, _) in enumerate(queued):
             part = slice(size - first_row, size - first_row + width)
             factor = fetched[part, :width]
             inner = fetched[part, width:]
@@ -184,7 +183,7 @@ class KrylovBasis:
             inverse = np.linalg.inv(factor)
             # 1/‖inverse‖_F bounds the least singular value from below.
             weakest = 1 / np.linalg.norm(inverse)
-            # False if any is NaN: Cholesky failed.
+            # Where Cholesky failed, there is NaN, and both comparisons are false.
             if error < _NEARLY_ORTHONORMAL and weakest >= WEAK * largest:
                 self.coupling = factor
                 continue
@@ -207,7 +206,8 @@ class KrylovBasis:
             self.rows[self.coupled_from : new, :], image
         )
         image, coefficients = project_out(self.rows[:new, :], image)
-        coefficients[:, self.coupled_from :] += coupled  # both passes
+        # What both passes subtracted.
+        coefficients[:, self.coupled_from :] += coupled
         # eigh reads only the lower triangle.
         self.projected[old:new, :new] = coefficients
         self.coupled_from = old
@@ -236,8 +236,8 @@ class KrylovBasis:
 
     def vectors(self, which: Indices) -> Array:
         """Ritz vectors as orthonormal rows."""
+        columns = index_like(which, self.rows)
         xp = namespace(self.rows)
-        columns = asarray_like(which, self.rows, dtype=xp.int64)
         chosen = xp.take(self.coefficients, columns, axis=1)
         return chosen.T @ self.rows[: self.size, :]
 

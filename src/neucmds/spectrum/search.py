@@ -7,18 +7,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend.arrays import eps, on_cpu
 from neucmds.spectrum.lanczos import KrylovBasis
-from neucmds.spectrum.operators.gram import Gram
+from neucmds.spectrum.operators.gram import Floats, Gram, Indices
 from neucmds.spectrum.spectrum import Spectrum
 
 if TYPE_CHECKING:
     from neucmds.spectrum.selection import Selection
 
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 Rule = Callable[[Spectrum], "Selection"]
 
 # Relative residual of the kept pairs at which random vectors are injected, and the largest of a
@@ -56,19 +53,19 @@ def search(
     block = basis.width
     capacity = int(basis.rows.shape[0])
     step = 0
-    # The step of the next check, and the first at which the search may end.
-    due = math.ceil((n_wanted + max(n_wanted, 6 * block)) / block)
+    next_check = math.ceil((n_wanted + max(n_wanted, 6 * block)) / block)
+    # The first step at which the search may end; zero before vectors are injected.
     ready = 0
     last_step = 0
     last_split = None
     last_worst = 1.0
-    # Kept values when vectors were injected, and how far they may move.
-    values: Floats | None = None
+    # Kept values when vectors were injected, and how far they may move after that.
+    injected_at: Floats | None = None
     reach: Floats = np.empty(0)
     while True:
         basis.expand()
         step += 1
-        if step < due and basis.size + 2 * basis.width <= capacity:
+        if step < next_check and basis.size + 2 * basis.width <= capacity:
             continue
         basis.solve()
         kept = kept_by(gram, rule, basis.values)
@@ -78,13 +75,13 @@ def search(
         limits = allowed_residuals(gram, basis.values, kept, tol)
         shares = basis.residuals[clear] / limits[clear]
         worst = tol * float(np.max(shares, initial=np.finfo(float).tiny))
-        now = basis.values[clear]
+        values = basis.values[clear]
         if worst < ROUGH_TOL and (
-            values is None or has_moved(now, values, reach)
+            injected_at is None or has_moved(values, injected_at, reach)
         ):
             space = (capacity - block - 2 * n_wanted) // 2 - basis.width
             basis.inject(min(INJECTED, space))
-            values = now
+            injected_at = values
             reach = 2 * (basis.residuals[clear] + basis.noise)
             ready = step + BLOCKS_AFTER_INJECTION
         elif (
@@ -103,7 +100,7 @@ def search(
         if worst < 1 and last_split in (None, split):
             missing = missing_blocks(step, worst, last_step, last_worst, tol)
             wait = blocks_to_wait(gram, basis, missing)
-        due = max(step + wait, ready)
+        next_check = max(step + wait, ready)
         last_step = step
         last_split = split
         last_worst = worst
@@ -114,8 +111,9 @@ def missing_blocks(
 ) -> float:
     """Predict how many blocks are missing, by the mean rate or by that since the last check."""
     level = math.log(worst)
-    since = (math.log(last_worst) - level) / (step - last_step)
-    return (level - math.log(tol)) / max(-level / step, since)
+    mean_rate = -level / step
+    last_rate = (math.log(last_worst) - level) / (step - last_step)
+    return (level - math.log(tol)) / max(mean_rate, last_rate)
 
 
 def blocks_to_wait(gram: Gram, basis: KrylovBasis, missing: float) -> int:
@@ -150,6 +148,7 @@ def is_settled(
     # |λ − θ| ≤ ρ always, and about ρ²/gap; a tenth of |θ| stands for the gap.
     size = np.maximum(np.abs(values), np.finfo(float).tiny)
     error = np.minimum(residuals, 10 * residuals**2 / size)
+    # Outwards: the upper half goes up, the lower half down.
     error[values.size - values.size // 2 :] *= -1
     error[kept] = 0.0
     pushed = np.sort(values + error)[::-1]
@@ -166,15 +165,18 @@ def kept_by(gram: Gram, rule: Rule, values: Floats) -> Indices:
 
 
 def worth_keeping(
-    kept: Indices, size: int, capacity: int, few: int
+    kept: Indices, size: int, capacity: int, margin: int
 ) -> Indices:
-    """Choose pairs for a restart: the kept ones, their neighbours, a few at each end."""
+    """Choose pairs for a restart: the kept ones and their neighbours, of either end.
+
+    Each end has `margin` neighbours, and its share of a third of the space that is left.
+    """
     top, bottom = split_of(kept)
-    few = min(few, (capacity - kept.size) // 2)
-    space = (capacity - kept.size - 2 * few) // 3
+    margin = min(margin, (capacity - kept.size) // 2)
+    space = (capacity - kept.size - 2 * margin) // 3
     share = top / max(1, kept.size)
-    top += few + int(space * share)
-    bottom += few + int(space * (1 - share))
+    top += margin + int(space * share)
+    bottom += margin + int(space * (1 - share))
     return np.asarray(np.r_[:top, size - bottom : size], dtype=np.intp)
 
 
@@ -208,6 +210,6 @@ def null_level(gram: Gram, values: Floats) -> float:
 
 
 def split_of(kept: Indices) -> tuple[int, int]:
-    """Count sorted kept indices from the top and from the bottom; they are contiguous in both."""
+    """Count the kept pairs of each end; `kept` is sorted, 0, 1, … and then …, m − 2, m − 1."""
     top = int(np.sum(kept == np.arange(kept.size)))
     return top, int(kept.size) - top

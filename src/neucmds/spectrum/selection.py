@@ -7,14 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from neucmds.errors import InputError, option
 from neucmds.problem.components import Size, total_of
-from neucmds.spectrum.spectrum import Spectrum
-
-Floats = npt.NDArray[np.float64]
+from neucmds.spectrum.operators.gram import Floats, Indices
+from neucmds.spectrum.spectrum import EPS, Spectrum
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,7 @@ class Selection:
     A diagonal core, as of all of the paper's methods, is one-dimensional.
     """
 
-    kept: npt.NDArray[np.intp]
+    kept: Indices
     core: Floats
 
 
@@ -35,7 +33,7 @@ def shrink(kept: Floats, dropped_sum: float) -> Floats:
 
 def split_bounds(
     ends: Spectrum, k: int, second_term_divisor: float
-) -> tuple[npt.NDArray[np.intp], Floats]:
+) -> tuple[Indices, Floats]:
     """Evaluate (C1 + C2/divisor)/4 at every split of k into r largest and k − r smallest.
 
     One of these splits is optimal among *all* subsets of size k, so k + 1 values replace the
@@ -51,15 +49,14 @@ def split_bounds(
     unknown_sq = max(0.0, ends.frobenius_sq - float(lam @ lam))
     if ends.unknown_sq is not None:
         unknown_sq = ends.unknown_sq
-    # Row r is what stays when r are taken from the top and the others from the bottom.
-    windows = sliding_window_view(np.r_[lam, 0.0], lam.size - k + 1)[
-        from_top, :-1
-    ]
+    # Row r holds the values dropped when r are kept from the top and k − r from the bottom. A view
+    # needs windows of at least one value: with a zero appended, each is one value longer.
+    windows = sliding_window_view(np.r_[lam, 0.0], lam.size - k + 1)
+    windows = windows[from_top, :-1]
     dropped = windows.sum(axis=1)
     dropped_sq = (windows**2).sum(axis=1)
-    return from_top, unknown_sq + dropped_sq + (
-        unknown + dropped
-    ) ** 2 / second_term_divisor
+    second_term = (unknown + dropped) ** 2 / second_term_divisor
+    return from_top, unknown_sq + dropped_sq + second_term
 
 
 def classical(ends: Spectrum, components: Size) -> Selection:
@@ -103,10 +100,10 @@ def union(ends: Spectrum, components: Size) -> Selection:
 
 def _kept_pairs(
     ends: Spectrum, components: Size, second_term_divisor: float
-) -> npt.NDArray[np.intp]:
+) -> Indices:
     """Return the pairs of the signature, or else of the least bound."""
     lam = ends.values
-    size = ends.values.size
+    size = lam.size
     if isinstance(components, tuple):
         positive, negative = components
         top = min(positive, int(np.sum(lam[: ends.n_top] > ends.null_level)))
@@ -116,16 +113,13 @@ def _kept_pairs(
         k = min(components, size)
         from_top, bounds = split_bounds(ends, k, second_term_divisor)
         least = float(bounds.min())
-        # Rounding of the bounds: every eigenvalue is known to the null level.
-        of_totals = (
-            8 * np.finfo(np.float64).eps * (ends.frobenius_sq + ends.trace**2)
-        )
-        of_values = ends.null_level * (
-            4 * math.sqrt(least) + 4 * size * ends.null_level
-        )
+        # Rounding of the bounds, by the sums in them or by eigenvalues known to the null level.
+        null = ends.null_level
+        of_sums = 8 * EPS * (ends.frobenius_sq + ends.trace**2)
+        of_values = null * (4 * math.sqrt(least) + 4 * size * null)
         # Of splits equal up to rounding, the one with most positive pairs: a Euclidean D of rank
         # below k then keeps no spurious negative.
-        alike = bounds <= least + min(of_totals, of_values)
+        alike = bounds <= least + min(of_sums, of_values)
         top = int(from_top[alike][-1])
         bottom = k - top
     ids = np.arange(size)
@@ -136,7 +130,7 @@ def _kept_pairs(
 
 def _largest_positive(
     ends: Spectrum, components: Size, method: str
-) -> npt.NDArray[np.intp]:
+) -> Indices:
     if isinstance(components, tuple) and components[1] > 0:
         raise InputError(
             f"{option('method', method)} keeps positive eigenvalues only; for "
@@ -146,7 +140,7 @@ def _largest_positive(
     return np.arange(min(total_of(components), positive), dtype=np.intp)
 
 
-def _shrunk(ends: Spectrum, kept: npt.NDArray[np.intp]) -> Selection:
+def _shrunk(ends: Spectrum, kept: Indices) -> Selection:
     """Shift the kept eigenvalues, giving up the smallest while the shift would flip its sign."""
     while True:
         lam = ends.values[kept]

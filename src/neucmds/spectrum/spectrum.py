@@ -18,9 +18,7 @@ from neucmds.backend.arrays import (
     to_numpy,
 )
 from neucmds.backend.memory import require_memory
-from neucmds.spectrum.operators.gram import Gram
-
-Floats = npt.NDArray[np.float64]
+from neucmds.spectrum.operators.gram import Floats, Gram, Indices
 
 EPS = float(np.finfo(np.float64).eps)
 # Matrices n × n in float64 of LAPACK: B, the eigenvectors and its work space.
@@ -77,7 +75,7 @@ class Spectrum:
         lam = np.sort(np.asarray(values, dtype=np.float64))[::-1]
         return cls(lam, float(lam.sum()), float(lam @ lam), lam.size, lam.size)
 
-    def dropped_sq(self, kept: npt.NDArray[np.intp]) -> float:
+    def dropped_sq(self, kept: Indices) -> float:
         """Sum of squares of all eigenvalues but the kept ones, as measured where it was.
 
         ‖B‖² less the kept squares has an error of some ε‖B‖².
@@ -99,16 +97,12 @@ class Spectrum:
             )
         return largest * level
 
-    def take(self, kept: npt.NDArray[np.intp]) -> Array:
-        """Return some eigenvectors, one column each."""
+    def take(self, kept: Indices) -> Array:
+        """Return the eigenvectors of kept values, one column each."""
         if np.array_equal(kept, np.arange(self.values.size)):
             return self.vectors
-        xp = namespace(self.vectors)
-        return xp.take(
-            self.vectors,
-            index_like(kept, self.vectors),
-            axis=1,
-        )
+        columns = index_like(kept, self.vectors)
+        return namespace(self.vectors).take(self.vectors, columns, axis=1)
 
     @property
     def complete(self) -> bool:

@@ -86,11 +86,13 @@ def is_store(value: Any) -> bool:
     """Tell whether a value is a matrix outside memory: a map, or sliceable and no known array."""
     if isinstance(value, np.memmap):
         return True
-    # zarr arrays and HDF5 datasets; tables, sparse matrices and arrays have more to them.
-    more = ("index", "tocsr", "__array_ufunc__", "__dlpack__", "ids")
-    return all(
-        hasattr(value, name) for name in ("shape", "dtype", "__getitem__")
-    ) and not any(hasattr(value, name) for name in more)
+    # zarr arrays and HDF5 datasets have the first, but not the others: these are of tables, sparse
+    # matrices, arrays in memory and scikit-bio's matrices.
+    required = ("shape", "dtype", "__getitem__")
+    foreign = ("index", "tocsr", "__array_ufunc__", "__dlpack__", "ids")
+    return all(hasattr(value, name) for name in required) and not any(
+        hasattr(value, name) for name in foreign
+    )
 
 
 def lazy_if_large(D: Any) -> Any:

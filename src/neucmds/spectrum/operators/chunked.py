@@ -10,7 +10,6 @@ from typing import Any
 
 import array_api_compat.numpy as xp
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend import memory
 from neucmds.backend.arrays import Array
@@ -163,9 +162,7 @@ def _by_worker(
     return list(groups.items())
 
 
-def _multiply_row(
-    chunks: list[npt.NDArray[Any]], pieces: list[npt.NDArray[Any]]
-) -> npt.NDArray[Any]:
+def _multiply_row(chunks: list[Array], pieces: list[Array]) -> Array:
     """Σ_j D_ij V_j over the chunks at hand, one product at a time."""
     total = np.zeros(
         (chunks[0].shape[0], pieces[0].shape[1]), dtype=pieces[0].dtype

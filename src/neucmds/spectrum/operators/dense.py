@@ -10,11 +10,11 @@ import numpy as np
 from neucmds.backend import arrays
 from neucmds.backend.arrays import (
     Array,
-    index_like,
     is_numpy,
     namespace,
     on_cpu,
     row_blocks,
+    taken,
 )
 from neucmds.backend.blas import symmetric_times
 from neucmds.backend.threads import parallel_map
@@ -55,20 +55,18 @@ class DenseGram(Gram):
         """Do a piece of work on every row slice, on all threads where the library has none."""
         if not is_numpy(self.sq_dissimilarity):
             return super().on_each(work)
-        d = self.sq_dissimilarity
         return parallel_map(
-            lambda rows: work(rows, d[rows, :]), row_blocks(self.n, self.n)
+            lambda rows: work(rows, self.rows(rows)),
+            row_blocks(self.n, self.n),
         )
 
     def entries(self, i: Indices, j: Indices) -> Floats:
-        """Return D of some pairs, as NumPy float64."""
-        d = self.sq_dissimilarity
-        if is_numpy(d):
-            return np.asarray(d[i, j], dtype=np.float64)
-        at = index_like(i * self.n + j, d)
-        return arrays.to_numpy(
-            self.xp.take(self.xp.reshape(d, (-1,)), at)
-        ).astype(np.float64)
+        """Return D of listed pairs, as NumPy float64."""
+        sq_d = self.sq_dissimilarity
+        if is_numpy(sq_d):
+            return np.asarray(sq_d[i, j], dtype=np.float64)
+        entries = taken(self.xp.reshape(sq_d, (-1,)), i * self.n + j)
+        return arrays.to_numpy(entries).astype(np.float64)
 
     def product(self, block: Array) -> Array:
         """D @ block in one matrix product; row by row if D must be widened for it."""
@@ -84,6 +82,6 @@ class DenseGram(Gram):
         """
         if not self.working_copy or self.dtype != self.xp.float32:
             return self.working_copy
-        return (
-            arrays.free_memory(self.sq_dissimilarity) or 0
-        ) >= 6 * self.n**2
+        # The copy takes 4 n² bytes; half as much is left for vectors.
+        free = arrays.free_memory(self.sq_dissimilarity) or 0
+        return free >= 6 * self.n**2

@@ -92,9 +92,8 @@ class FeatureGram(Gram):
 
     def rows(self, rows: slice) -> Array:
         """Compute these rows of D, the diagonal exactly zero."""
-        xp = self.xp
         computed = self.fitted.squares(self.points[rows, :], self.points)
-        computed[:, rows] = _hollow(computed[:, rows], xp)
+        computed[:, rows] = _hollow(computed[:, rows], self.xp)
         return computed
 
     def row_slices(self) -> list[slice]:
@@ -119,12 +118,13 @@ class FeatureGram(Gram):
         sq_norm = xp.zeros((), dtype=xp.float64, device=self.device)
         for rows, cols, tile in self._tiles():
             sums[rows] += xp.sum(tile, axis=1, dtype=xp.float64)
+            copies = 1
             if rows != cols:
+                # The tile stands for its mirror image, too.
                 sums[cols] += xp.sum(tile, axis=0, dtype=xp.float64)
+                copies = 2
             tile *= tile
-            sq_norm = sq_norm + (1 if rows == cols else 2) * xp.sum(
-                tile, dtype=xp.float64
-            )
+            sq_norm = sq_norm + copies * xp.sum(tile, dtype=xp.float64)
         return sums / self.n, float(sq_norm)
 
     def dense(self) -> Array:
@@ -160,11 +160,9 @@ class FeatureGram(Gram):
             left = self.points[rows, :]
             for cols in strips[i:]:
                 tile = self.fitted.squares(left, self.points[cols, :])
-                yield (
-                    rows,
-                    cols,
-                    _hollow(tile, self.xp) if rows == cols else tile,
-                )
+                if rows == cols:
+                    tile = _hollow(tile, self.xp)
+                yield rows, cols, tile
             if self.callback is not None:
                 self.callback(
                     rows.stop, self.n, f"pass {self.n_passes} over D"

@@ -58,7 +58,7 @@ class Gram(ABC):
         return xp.concat([part @ block for part in wide], axis=0)
 
     def entries(self, i: Indices, j: Indices) -> Floats:
-        """Return D of some pairs, as NumPy float64; row by row where D is not in memory."""
+        """Return D of listed pairs, as NumPy float64; row by row where D is not in memory."""
         out = np.empty(i.size)
         order = np.argsort(i, kind="stable")
         rows, starts = np.unique(i[order], return_index=True)
@@ -95,10 +95,11 @@ class Gram(ABC):
     @cached_property
     def _moments(self) -> tuple[Array, float]:
         row_means, sq_norm = self.read_moments()
-        # Blocks, of features for instance, are not checked before; their usual size is.
+        # D between features is not checked before: its usual entry is, here.
         usual = math.sqrt(sq_norm) / self.n
-        size = usual or float(self.xp.max(self.xp.abs(row_means)))
-        refuse_range(math.sqrt(size), squared=False)
+        # Squares of tiny entries underflow to zero.
+        usual = usual or float(self.xp.max(self.xp.abs(row_means)))
+        refuse_range(math.sqrt(usual), squared=False)
         return row_means, sq_norm
 
     @property
@@ -119,9 +120,10 @@ class Gram(ABC):
     @property
     def total_sum_of_squares(self) -> float:
         """Σ(D_ij − mean)² over i ≠ j, the mean being that of these entries."""
-        total = self.sq_norm - (self.n * self.mean) ** 2 * self.n / max(
-            1, self.n - 1
-        )
+        n = self.n
+        # The sum of all entries, squared, over the number of those beside the diagonal.
+        by_mean = (n * self.mean) ** 2 * n / max(1, n - 1)
+        total = self.sq_norm - by_mean
         # Below a thousand times the rounding error of ‖D‖², D is constant.
         if total <= 1e-13 * self.sq_norm:
             return 0.0
@@ -174,10 +176,9 @@ class Gram(ABC):
     @cached_property
     def frobenius_sq(self) -> float:
         """‖B‖²_F, the sum of all squared eigenvalues."""
-        # D is hollow, so ‖B‖² ≥ ‖D‖²/(4n) up to a constant: the differences cost log10(n) digits
-        # at the most.
-        means = self.row_means
+        # ‖B‖² = ¼(‖D‖² − 2n Σ(row means)² + n²·mean²). D is hollow, so that this is no less than
+        # ‖D‖²/(4n) up to a constant: the differences cost log10(n) digits at the most.
         n = self.n
-        row_part = float(self.xp.vecdot(means, means))
-        centered = self.sq_norm - 2 * n * row_part + (n * self.mean) ** 2
-        return max(0.0, 0.25 * centered)
+        rows_sq = float(self.xp.vecdot(self.row_means, self.row_means))
+        sq_norm = self.sq_norm - 2 * n * rows_sq + (n * self.mean) ** 2
+        return max(0.0, 0.25 * sq_norm)

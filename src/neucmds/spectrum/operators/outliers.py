@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend.arrays import Array, to_numpy
-from neucmds.spectrum.operators.gram import Gram
-
-Floats = npt.NDArray[np.float64]
+from neucmds.spectrum.operators.gram import Floats, Gram
 
 
 @dataclass(frozen=True)
