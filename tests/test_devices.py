@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from neucmds import LandmarkNeucMDS
+from neucmds import InputError, LandmarkNeucMDS, NeucMDS, neuc_mds
 from neucmds.backend import arrays
 from neucmds.form import Form
 from neucmds.problem.neighbor_search import nearest_rows
@@ -142,3 +142,21 @@ def test_a_stack_of_matrices_is_solved_in_parts(monkeypatch):
     values, vectors = arrays.stacked_eigh(stack)
     assert torch.allclose(values, expected)
     assert torch.allclose(vectors * values[:, None, :] @ vectors.mT, stack)
+
+
+@pytest.mark.parametrize("method", ["classical", "neuc+", "refined"])
+def test_a_tensor_that_requires_gradients_is_refused_in_one_line(method):
+    x = np.random.default_rng(2).random((12, 3))
+    D = torch.as_tensor(cdist(x, x)).requires_grad_()
+    points = torch.as_tensor(x).requires_grad_()
+    fits = [
+        lambda: neuc_mds(D, 2, method=method),
+        lambda: NeucMDS(2, method=method).fit(D),
+        lambda: neuc_mds(points, 2, method=method, metric="euclidean"),
+        lambda: LandmarkNeucMDS(2, 6, metric="euclidean").fit(points),
+        lambda: neuc_mds(D.detach(), 2).transform(D),
+    ]
+    for fit in fits:
+        with pytest.raises(InputError, match=r"pass its detach\(\)\.$"):
+            fit()
+    assert not neuc_mds(D.detach(), 2, method=method).coordinates.requires_grad

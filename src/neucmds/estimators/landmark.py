@@ -39,7 +39,7 @@ from neucmds.problem.containers import (
     as_objects,
     as_real,
     refuse_networkx,
-    refuse_sparse_tensor,
+    refuse_tensor,
 )
 from neucmds.problem.graph import joined_paths, named_graph
 from neucmds.problem.metrics import known_everywhere
@@ -377,7 +377,7 @@ class LandmarkNeucMDS(SignedTransformer):
                 "pass X.toarray()."
             )
         if is_other_library(X):
-            refuse_sparse_tensor(X, "X")
+            refuse_tensor(X, "X")
             # In main memory NumPy and SciPy are quicker, and on a GPU they know more metrics.
             known = self._precomputed or known_everywhere(self.metric)
             if on_cpu(X) or not known:

@@ -25,7 +25,7 @@ from neucmds.fit import embed
 from neucmds.problem.containers import (
     as_objects,
     refuse_networkx,
-    refuse_sparse_tensor,
+    refuse_tensor,
 )
 from neucmds.problem.graph import joined_paths, named_graph, shortest_path_rows
 from neucmds.problem.metrics import Metric
@@ -207,7 +207,7 @@ class NeucMDS(SignedTransformer):
             return objects
         if is_array(X) and not is_numpy(X):
             # scikit-learn would move it to NumPy; it is checked where it is.
-            refuse_sparse_tensor(X, "X")
+            refuse_tensor(X, "X")
             return self._validated(X, reset)
         if hasattr(X, "ids") and hasattr(X, "data"):
             X = X.data  # scikit-bio's DistanceMatrix

@@ -80,7 +80,7 @@ def as_real(data: Any, what: str) -> Array:
             raise InputError(
                 f"{what} are not numbers ({one_line(problem)})."
             ) from problem
-    refuse_sparse_tensor(data, what)
+    refuse_tensor(data, what)
     if not arrays.namespace(data).isdtype(
         data.dtype, ("bool", "integral", "real floating")
     ):
@@ -90,8 +90,13 @@ def as_real(data: Any, what: str) -> Array:
     return data
 
 
-def refuse_sparse_tensor(data: Array, what: str) -> None:
-    """Refuse a sparse tensor of PyTorch, which hardly any function supports."""
+def refuse_tensor(data: Array, what: str) -> None:
+    """Refuse a tensor of PyTorch that is sparse or waits for gradients, which a fit has none of."""
+    if getattr(data, "requires_grad", False):
+        raise InputError(
+            f"{what}: a tensor that requires gradients, but none pass through a fit; pass its "
+            "detach()."
+        )
     layout = getattr(data, "layout", None)
     if layout is not None and "strided" not in str(layout):
         raise InputError(
