@@ -313,14 +313,13 @@ def warn_of_surprises(embedding: Embedding) -> None:
                 f"{info.relative_gradient:.2g}); raise {option('max_iter')}."
             )
         warnings.warn(text, ConvergenceWarning, stacklevel=3)
-    if (
-        info.held_out_pairs
-        and embedding.loss_value > OVERFIT * info.history[-1]
-    ):
-        times = embedding.loss_value / info.history[-1]
+    if info.overfit_ratio > OVERFIT:
+        more = "n_near"
+        if info.solver == "sampled pairs":
+            more = "n_pairs"
         text = (
-            f"the loss of held-out pairs is {times:.2g} times that of fitted ones, and the "
-            f"estimated R² of all pairs is {embedding.r2:.2f}; raise {option('n_pairs')}, or "
+            f"the loss of held-out pairs is {info.overfit_ratio:.2g} times that of fitted ones, "
+            f"and the estimated R² of all pairs is {embedding.r2:.2f}; raise {option(more)}, or "
             f"lower {option('n_components')}."
         )
         warnings.warn(text, OverfitWarning, stacklevel=3)

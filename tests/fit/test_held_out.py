@@ -27,7 +27,7 @@ def fitted():
         form=form,
         loss=PairLoss("relative", 4.0),
         value=0.0,
-        history=(),
+        history=(1.0,),
         converged=True,
         relative_gradient=0.0,
     )
@@ -39,8 +39,7 @@ def measured(fitted, drawn):
     d, pairs, end = fitted
     others = [np.delete(np.arange(N), i) for i in drawn]
     checks = [
-        (i, rest, np.sqrt(d[i, rest]))
-        for i, rest in zip(drawn, others, strict=True)
+        (i, rest, d[i, rest]) for i, rest in zip(drawn, others, strict=True)
     ]
     return from_pairs(pairs, end, 3, checks=checks)
 

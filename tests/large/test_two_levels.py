@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.sparse.csgraph import dijkstra
-from scipy.spatial.distance import cdist
+from scipy.spatial.distance import cdist, pdist, squareform
 
-from neucmds import InputError, LandmarkNeucMDS, NeucMDS
-from neucmds.errors import ConvergenceWarning
+from neucmds import InputError, LandmarkNeucMDS, NeucMDS, evaluate
+from neucmds.errors import ConvergenceWarning, OverfitWarning
 
 SETTINGS = {"n_landmarks": 150, "loss": "relative", "random_state": 0}
 
@@ -299,3 +299,25 @@ def test_scaled_data_have_scaled_coordinates(loss, metric, scale):
         expected,
         atol=1e-6 * np.abs(expected).max(),
     )
+
+
+@pytest.mark.parametrize("loss", ["squared", "relative"])
+def test_r2_and_stress_are_those_of_pairs_that_were_not_fitted(loss):
+    x = np.random.default_rng(0).normal(size=(600, 100))
+    est = LandmarkNeucMDS(8, 400, n_near=None, loss=loss, metric="euclidean")
+    with pytest.warns(OverfitWarning, match=r"n_near.*lower n_components"):
+        est.fit(x)
+    sq_d = squareform(pdist(x[est.landmarks_], "sqeuclidean"))
+    landmarks = est.landmark_result_
+    quality = evaluate(landmarks, sq_d, squared=True)
+    error = 4 * landmarks.info.r2_standard_error
+    assert abs(landmarks.r2 - quality.r2) < error < 0.5 * abs(quality.r2)
+    assert landmarks.stress == pytest.approx(quality.stress, rel=0.1)
+    assert landmarks.info.held_out_pairs > 100
+
+
+def test_data_that_k_holds_are_fitted_without_a_warning(recwarn):
+    x = np.random.default_rng(0).normal(size=(600, 2))
+    est = LandmarkNeucMDS(4, 300, n_near=None, loss="relative", metric="l1")
+    assert est.fit(x).landmark_result_.r2 > 0.9
+    assert not [w for w in recwarn if w.category is OverfitWarning]

@@ -242,6 +242,9 @@ def from_pairs(
     n_objects = len(deviations)
     scale = n_others / max(1, n_held_out)
     scale *= math.sqrt(n_objects / max(1, n_objects - 1))
+    overfit_ratio = 1.0
+    if n_held_out:
+        overfit_ratio = loss_value / (end.history[-1] or 1.0)
     info = Info(
         sum_of_squares=weight * mean,
         sq_norm=sq_norm,
@@ -256,6 +259,7 @@ def from_pairs(
         stress_standard_error=scale * float(np.linalg.norm(stress_deviation)),
         r2_standard_error=scale * float(np.linalg.norm(r2_deviation)),
         held_out_pairs=n_held_out,
+        overfit_ratio=overfit_ratio,
     )
     return _embedding(
         x,
@@ -313,13 +317,13 @@ def _sums_of_pairs(
     fitted = 2 * np.sum(parallel_map(sums_of_block, blocks), axis=0)
     fitted_keys = pairs.i.astype(np.int64) * pairs.n + pairs.j
     held_out = []
-    for first, others, dissimilarity in checks or ():
+    for first, others, sq_to_others in checks or ():
         low = np.minimum(first, others)
         keys = low * pairs.n + np.maximum(first, others)
         nearest = np.searchsorted(fitted_keys, keys)
         nearest = np.minimum(nearest, fitted_keys.size - 1)
         unseen = fitted_keys[nearest] != keys
-        sq_dissimilarity = dissimilarity[unseen] ** 2
+        sq_dissimilarity = sq_to_others[unseen]
         ones = np.ones_like(sq_dissimilarity)
         held_out.append(sums(first, others[unseen], sq_dissimilarity, ones))
     return fitted, np.reshape(held_out, (-1, fitted.size))

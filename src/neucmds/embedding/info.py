@@ -60,6 +60,8 @@ class Info:
         where every pair counted.
     held_out_pairs : int
         Number of held-out pairs.
+    overfit_ratio : float
+        Mean loss of held-out pairs, in units of that of fitted ones; 1 where none were held out.
     """
 
     sq_norm: float
@@ -78,3 +80,4 @@ class Info:
     stress_standard_error: float = 0.0
     r2_standard_error: float = 0.0
     held_out_pairs: int = 0
+    overfit_ratio: float = 1.0

@@ -7,6 +7,7 @@ some drawn at random, and with those nearest to it: no array of shape (L, L) or 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from math import isqrt
 from typing import Any
@@ -38,6 +39,7 @@ from neucmds.options import (
 from neucmds.place.rules import LossPlacement
 from neucmds.problem.components import GOALS
 from neucmds.problem.pairs import Pairs
+from neucmds.problem.sampled_pairs import CHECKED, PARTNERS, Check
 from neucmds.problem.validation import check_count
 from neucmds.refine.descent import Configuration
 
@@ -180,14 +182,50 @@ def fit_rows(
     n_drawn = fit.n_global // GLOBAL_PER_COORDINATE
     drawn = rng.randint(fit.width, size=fit.width * n_drawn)
     pairs = with_pairs(pairs, everyone.repeat(n_drawn), drawn)
+    n_checked = min(CHECKED, max(1, pairs.size // (12 * PARTNERS)))
+    objects = rng.permutation(fit.width)[:n_checked]
+    steps = rng.randint(1, fit.width, size=(objects.size, PARTNERS))
+    partners = (objects[:, None] + steps) % fit.width
+    squares = fit.listed_squares(
+        rows, list(partners), fit.landmarks[objects], at[objects]
+    )
+    squares = np.reshape(to_numpy(squares), partners.shape)
+    checks = list(zip(objects.tolist(), partners, squares, strict=True))
     # The first fit only finds out which landmarks are near.
     brief = min(BRIEF_ITERATIONS, options.max_iter or BRIEF_ITERATIONS)
     for max_iter in (brief, options.max_iter):
         x = to_numpy(fit.embedding.coordinates)
         near = fit.near_landmarks(x, everyone[:, None], fit.n_near)
         pairs = with_pairs(pairs, everyone.repeat(fit.n_near), near.ravel())
-        fit = _fit_from(fit, pairs, replace(options, max_iter=max_iter), rows)
-    return fit
+        stage_options = replace(options, max_iter=max_iter)
+        fit = _fit_from(fit, pairs, stage_options, rows, checks)
+    # Held-out pairs are random; of the fitted ones those drawn at random are like them.
+    key = everyone.repeat(n_drawn) * fit.width + drawn
+    key = np.concatenate([key, drawn * fit.width + everyone.repeat(n_drawn)])
+    alike = np.isin(pairs.i * fit.width + pairs.j, key)
+    fitted_loss = _mean_loss(
+        fit, pairs.i[alike], pairs.j[alike], pairs.sq_dissimilarity[alike]
+    )
+    held_out_loss = _mean_loss(
+        fit, objects.repeat(PARTNERS), partners.ravel(), squares.ravel()
+    )
+    info = replace(
+        fit.embedding.info,
+        overfit_ratio=held_out_loss / (fitted_loss or 1.0),
+    )
+    return replace(fit, embedding=replace(fit.embedding, info=info))
+
+
+def _mean_loss(
+    fit: LandmarkFit, i: Indices, j: Indices, squares: Floats
+) -> float:
+    """Return the mean loss of pairs of landmarks, at their coordinates."""
+    rule = fit.rule
+    assert isinstance(rule, LossPlacement)
+    sq_hat = rule.form.paired_sq(rule.coordinates[i], rule.coordinates[j])
+    ones = np.ones(squares.size)
+    loss = rule.loss.value(rule.form, rule.form.to_sq(squares), sq_hat, ones)
+    return float(loss) / max(1, squares.size)
 
 
 def fit_nodes(fit: LandmarkFit, options: Options) -> LandmarkFit:
@@ -248,7 +286,11 @@ def _start_others(
 
 
 def _fit_from(
-    fit: LandmarkFit, pairs: Pairs, options: Options, like: Array
+    fit: LandmarkFit,
+    pairs: Pairs,
+    options: Options,
+    like: Array,
+    checks: Iterable[Check] | None = None,
 ) -> LandmarkFit:
     """Descend on pairs of landmarks from where they are, on the device of `like`."""
     embedding = fit.embedding
@@ -257,7 +299,7 @@ def _fit_from(
     if not on_cpu(like):
         x = asarray_like(x, like, namespace(like).float64)
     start = Configuration(x, embedding.form.in_numpy())
-    fitted = fit_pairs(pairs, start, options, falling=True)
+    fitted = fit_pairs(pairs, start, options, falling=True, checks=checks)
     x = to_numpy(fitted.coordinates)
     form = fitted.form.in_numpy()
     assert isinstance(fitted.placement, LossPlacement)

@@ -468,7 +468,7 @@ def graph_pairs(
     chosen = rng.permutation(n)[: CHECKED // PARTNERS]
     everyone = np.arange(n)
     checks = (
-        (int(node), np.delete(everyone, node), np.delete(row, node))
+        (int(node), np.delete(everyone, node), np.delete(row, node) ** 2)
         for block, rows in path_blocks(graph, chosen)
         for node, row in zip(chosen[block], rows, strict=True)
     )

@@ -45,7 +45,7 @@ WINDOWS = 40
 # Objects by which a fit is measured, and partners of each.
 CHECKED = 2000
 PARTNERS = 10
-# An object, its partners, and their dissimilarities, to measure a fit on.
+# An object, its partners, and their squared dissimilarities, to measure a fit on.
 Check = tuple[int, Ints, Floats]
 
 
@@ -322,7 +322,7 @@ def called_pairs(
         zip(
             objects.tolist(),
             partners,
-            checked_lengths.reshape(partners.shape),
+            checked_lengths.reshape(partners.shape) ** 2,
             strict=True,
         )
     )
@@ -353,7 +353,7 @@ def _checked_rows(
         objects.tolist(), partners, blocks, strict=True
     ):
         lengths = metric.fitted_to(block[1:, :]).between(block[:1, :])
-        yield center, others, to_numpy(lengths)[0].astype(np.float64)
+        yield center, others, to_numpy(lengths)[0].astype(np.float64) ** 2
 
 
 def _others(
