@@ -49,12 +49,13 @@ test-lowest: $(VENV)-lowest/.test
 	$(VENV)-lowest/bin/python -m pip check
 	$(VENV)-lowest/bin/python -m pytest -n 2 -m "not slow"
 
-# Mutated files and hostile matrices, for SECONDS each; they go on where the last run stopped
-# (benchmarks/records/fuzz.json). The recorded run is many of these.
+# Mutated files, hostile matrices and random fits, for SECONDS each; they go on where the last run
+# stopped (benchmarks/records/fuzz.json, promises.json). The recorded runs are many of these.
 SECONDS ?= 300
 fuzz: $(VENV)/.test
 	$(BIN)/python -m benchmarks.fuzz files --seconds $(SECONDS)
 	$(BIN)/python -m benchmarks.fuzz matrices --seconds $(SECONDS)
+	$(BIN)/python -m benchmarks.promises --seconds $(SECONDS)
 
 # The versions that development runs with, from a fresh environment.
 lock:

@@ -356,7 +356,9 @@ def least_possible(model: Embedding, delta: np.ndarray) -> list[np.ndarray]:
     if rule.loss.name == "relative":
         return [rule.place(delta)]
     rng = np.random.default_rng(0)
-    new = NewObjects(delta, None, rule.coordinates, rule.form, moments(rule.coordinates))
+    new = NewObjects(
+        delta, None, rule.coordinates, rule.form, moments(rule.coordinates)
+    )
     places = [rule.place(delta)]
     for _ in range(MORE_STARTS):
         begin = x[rng.integers(0, x.shape[0], delta.shape[0])]

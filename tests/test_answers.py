@@ -1,13 +1,17 @@
 """What one does with an embedding: distances of pairs, neighbours, inner products."""
 
+import math
+import pickle
+import threading
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from scipy.spatial.distance import squareform
 
-from neucmds import neuc_mds
+from neucmds import InputError, LandmarkNeucMDS, NeucMDS, neuc_mds
 
 SITES = [f"site {i}" for i in range(60)]
 
@@ -86,3 +90,51 @@ def test_vectors_of_unit_length_rank_by_cosine_and_euclidean_distance(emb, D):
     np.testing.assert_array_equal(
         np.argsort(gaps, axis=1)[:, :10], emb.neighbors(10, placed)[0]
     )
+
+
+def test_neighbours_of_a_curved_fit_are_as_far_as_distance_says():
+    depth = np.floor(np.log2(np.arange(1, 64))).astype(int)
+    parents = sparse.coo_array(
+        (np.ones(62), (np.arange(1, 63), (np.arange(1, 63) - 1) // 2)),
+        (63, 63),
+    )
+    est = NeucMDS(
+        4,
+        metric="shortest_path",
+        loss="relative",
+        curvature=-4.0,
+    ).fit(parents)
+    distances, ids = est.kneighbors(n_neighbors=62)
+    rows = np.arange(63)[:, None]
+    np.testing.assert_allclose(distances, est.result_.distance(rows, ids))
+    assert distances.max() < 1.5 * 2 * depth.max()
+    graph = est.kneighbors_graph(n_neighbors=62, mode="distance").toarray()
+    np.testing.assert_allclose(graph, est.dissimilarities(), atol=1e-9)
+
+
+def test_an_estimator_of_landmarks_has_one_answer():
+    x = np.random.default_rng(0).normal(size=(90, 4))
+    est = LandmarkNeucMDS(3, 50, metric="cityblock")
+    placed = est.fit_transform(x)
+    np.testing.assert_array_equal(est.embedding_, placed)
+    np.testing.assert_array_equal(est.result_.coordinates, placed)
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_a_start_sets_the_number_of_coordinates_whatever_is_asked_for(k):
+    x = np.random.default_rng(0).normal(size=(20, 6))
+    D = np.abs(x[:, None] - x).sum(axis=2)
+    start = neuc_mds(D, 5)
+    assert neuc_mds(D, k, init=start).signature == start.signature
+
+
+def test_an_estimator_that_cannot_be_pickled_says_so_in_one_line():
+    compiled = threading.Lock().acquire  # nothing can pickle a lock
+    est = NeucMDS(2, metric=compiled)
+    with pytest.raises(
+        InputError, match=r"metric cannot be pickled .* or save result_"
+    ):
+        pickle.dumps(est)
+    named = NeucMDS(2, metric=math.dist).fit(np.eye(5))
+    again = pickle.loads(pickle.dumps(named))
+    np.testing.assert_array_equal(again.embedding_, named.embedding_)

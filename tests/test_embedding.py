@@ -388,3 +388,33 @@ def test_mypy_catches_a_misspelt_method(tmp_path):
         in said
     )
     assert "Found 2 errors" in said
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"signs": np.array([0.5, 1.0])}, "signs are not all 1 or -1"),
+        ({"mean_distance": 0.0}, "curvature has no mean distance"),
+        ({"mean_distance": -1.0}, "curvature has no mean distance"),
+    ],
+)
+def test_a_file_with_values_that_no_fit_has_is_refused(
+    tmp_path, changed, said
+):
+    D = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))
+    D += 1 - np.eye(6)
+    path = tmp_path / "saved.npz"
+    neuc_mds(D, 2, loss="distance", curvature=-0.5).save(path)
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    header = json.loads(arrays["header"].tobytes())
+    for name, value in changed.items():
+        if name in arrays:
+            arrays[name] = value
+        else:
+            header[name] = value
+    text = json.dumps(header).encode()
+    arrays["header"] = np.frombuffer(text, np.uint8)
+    np.savez(path, **arrays)
+    with pytest.raises(InputError, match=said):
+        Embedding.load(path)

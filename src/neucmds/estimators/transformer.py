@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, fields
@@ -321,16 +322,32 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if reset:
             self._columns = X.columns
             return X
+        labels = None
+        if self._precomputed:
+            labels = self.result_.labels
         columns = getattr(self, "_columns", None)
-        if columns is None:
-            return ordered_by_name(X, None, "columns of X")
-        has_text = hasattr(self, "feature_names_in_")
-        if has_text and not (self._precomputed and self._model.labels):
+        if columns is None:  # the fit was of an array or a file
+            X = ordered_by_name(X, labels, "columns of X")
+            return X.set_axis(range(X.shape[1]), axis=1)
+        if hasattr(self, "feature_names_in_") and labels is None:
             return X
         X = ordered_by_name(X, columns, "columns of X")
         if X.shape[1] != len(columns):
             return X
         return X.set_axis(columns, axis=1)
+
+    def __getstate__(self) -> Any:
+        """Say in one line that a compiled function as the metric cannot be pickled."""
+        # Functions written in Python have a __dict__, and cloudpickle can pickle all of them.
+        if callable(self.metric) and not hasattr(self.metric, "__dict__"):
+            try:
+                pickle.dumps(self.metric)
+            except Exception as problem:
+                raise InputError(
+                    f"the function {option('metric')} cannot be pickled ({problem}); call it in a "
+                    "function of a module, or save result_ by its save."
+                ) from problem
+        return super().__getstate__()
 
     @property
     def _precomputed(self) -> bool:
