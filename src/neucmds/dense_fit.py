@@ -23,7 +23,7 @@ from neucmds.errors import (
     OverfitWarning,
     option,
 )
-from neucmds.form import Form
+from neucmds.form import Form, nearest_curvature
 from neucmds.options import Options, notify
 from neucmds.place.dimension import fewest, scan_dimensions
 from neucmds.prepared import dense_gram, refuse_weights
@@ -234,7 +234,10 @@ def scouted(
     is_sought = signature_is_sought or curvature == AUTO
     if sample_squares is not None and is_sought:
         if curvature == AUTO:
-            notify(options.callback, "looking for the curvature")
+            notify(
+                options.callback,
+                "looking for the curvature, which takes about as long as two fits",
+            )
         signature, curvature = scout(
             sample_squares(),
             components,
@@ -246,6 +249,11 @@ def scouted(
         )
         if signature_is_sought:
             components = signature
+        if options.curvature == AUTO:
+            # The objects tried on may lack the largest d of all.
+            curvature = nearest_curvature(
+                curvature, mean_distance, largest_distance
+            )
     form = Form.of(
         np.zeros(0), float(curvature), mean_distance, largest_distance
     )

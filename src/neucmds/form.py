@@ -36,6 +36,19 @@ MOST_HYPERBOLIC = 24.0
 CORNER = 0.05
 
 
+def nearest_curvature(
+    curvature: float, mean_distance: float, largest: float
+) -> float:
+    """Return κ in units of 1/(mean d)², or the nearest to it that the largest d allows."""
+    most = MOST_HYPERBOLIC
+    if curvature > 0:
+        most = pi * (1 + 1e-6)
+    reach = sqrt(abs(curvature)) / mean_distance * largest
+    if reach <= most:
+        return curvature
+    return 0.99 * curvature * (most / reach) ** 2
+
+
 @dataclass(frozen=True, eq=False)
 class Form:
     """Signs of the coordinates, and the curvature of the space that they are in.
@@ -65,20 +78,15 @@ class Form:
         """Return the form of κ in units of 1/(mean d)²; raise if the largest d forbids it."""
         if not curvature:
             return cls(signs)
-        kappa = curvature / mean_distance**2
-        reach = sqrt(abs(kappa)) * largest
-        most = MOST_HYPERBOLIC
-        bounded = "at least"
-        if curvature > 0:
-            most = pi * (1 + 1e-6)
-            bounded = "at most"
-        if reach > most:
-            bound = 0.99 * curvature * (most / reach) ** 2
+        bound = nearest_curvature(curvature, mean_distance, largest)
+        if bound != curvature:
+            bounded = "at most" if curvature > 0 else "at least"
             raise InputError(
                 f"{option('curvature', curvature)} makes the largest dissimilarity "
-                f"{reach / most:.3g} times too long; pass {bounded} {bound:.3g}, or 'auto'."
+                f"{sqrt(0.99 * curvature / bound):.3g} times too long; pass {bounded} "
+                f"{bound:.3g}, or 'auto'."
             )
-        return cls(signs, kappa)
+        return cls(signs, curvature / mean_distance**2)
 
     @property
     def signature(self) -> tuple[int, int]:

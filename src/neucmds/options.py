@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -45,10 +46,10 @@ SHORTEST_PATH = "shortest_path"
 
 
 def _is_number(value: Any) -> bool:
-    plain = isinstance(value, (int, float, np.number)) and not isinstance(
-        value, bool
-    )
-    return plain and bool(np.isfinite(value))
+    is_real = isinstance(value, (int, float, np.number))
+    is_bool = isinstance(value, bool)
+    # False for NaN, infinity, and integers that no float holds.
+    return is_real and not is_bool and bool(abs(value) <= sys.float_info.max)
 
 
 def _is_flag(value: Any) -> bool:
@@ -150,6 +151,9 @@ OPTIONS = {
     "n_pairs": "`n_pairs`",
 }
 
+# What is said of D when it is read; an operator over D has it already.
+OF_D = ("weights", "missing", "squared", "symmetrize")
+
 _REFINED = option("method", "refined")
 _IN_MEMORY = (
     "needs all of D in memory, and this D is read or computed in blocks; use "
@@ -178,6 +182,12 @@ _NO_LOSS = (
 _NO_FLOOR = f"needs {option('loss', 'relative')}, which divides by it."
 _NO_WEIGHTS = f"needs {_REFINED}: closed forms give every pair equal weight."
 _NO_SQUARES = "is for dissimilarities, and lengths of paths are not squared; leave it out."
+_PATHS = {
+    "squared": _NO_SQUARES,
+    "missing": "is for dissimilarities, and every path has a length; leave it out.",
+    "symmetrize": "is for dissimilarities; for the two ways along edges pass "
+    f"{option('direction', 'mean')}.",
+}
 _BLOCKS = {
     "loss": _IN_MEMORY,
     "curvature": _IN_MEMORY,
@@ -191,8 +201,7 @@ _BLOCKS = {
 TABLE: dict[str, dict[str, str]] = {
     "matrix": {"n_pairs": _FOR_SAMPLES},
     "dask": _BLOCKS,
-    "operator": _BLOCKS
-    | dict.fromkeys(("weights", "missing", "symmetrize"), _NO_GRAM),
+    "operator": _BLOCKS | dict.fromkeys(OF_D, _NO_GRAM),
     "pairs": {
         "method": f"needs every pair, and a sparse D is a list of pairs, which needs {_REFINED}; "
         "pass D.toarray() if what is not stored is zero.",
@@ -210,9 +219,9 @@ TABLE: dict[str, dict[str, str]] = {
             ("weights", "missing", "init", "squared"), _NOT_SAMPLED
         ),
     },
-    "graph": {"squared": _NO_SQUARES},
+    "graph": _PATHS,
     "large graph": {
-        "squared": _NO_SQUARES,
+        **_PATHS,
         "n_components": _EVERY_PAIR,
         "weights": _ALL_PATHS,
         "init": _ALL_PATHS,
@@ -244,7 +253,13 @@ TABLE: dict[str, dict[str, str]] = {
 
 def kind_of(data: Any, options: Options) -> str:
     """Return which kind of input this is: a key of `INPUTS`."""
+    is_sparse = isinstance(data, Pairs) or hasattr(data, "tocoo")
     if options.landmarks is not None:
+        if is_sparse and options.metric == PRECOMPUTED:
+            raise InputError(
+                f"{option('landmarks')} need every dissimilarity to them, and a sparse D is a list "
+                "of pairs; leave one out."
+            )
         return "landmarks"
     if options.metric == SHORTEST_PATH:
         n = int(data.shape[0])
@@ -262,11 +277,9 @@ def kind_of(data: Any, options: Options) -> str:
         return "sampled"
     if isinstance(data, Dense):
         data = data.gram
-    if isinstance(data, Pairs) or hasattr(data, "tocoo"):
+    if is_sparse:
         return "pairs"
-    if isinstance(data, DenseGram) and not {"weights", "missing"} & set(
-        options.asked()
-    ):
+    if isinstance(data, DenseGram) and not set(OF_D) & set(options.asked()):
         return "matrix"
     if isinstance(data, Gram):
         return "operator"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from neucmds import InputError, neuc_mds
+from neucmds import InputError, LandmarkNeucMDS, NeucMDS, neuc_mds
 from neucmds.errors import rendered
 from neucmds.options import INPUTS, OPTIONS, TABLE
 from neucmds.spectrum.operators.features import FeatureGram
@@ -21,14 +22,6 @@ GRID = (
     sp.kron(PATH, sp.eye_array(SIDE)) + sp.kron(sp.eye_array(SIDE), PATH)
 ).tocsr()
 WEIGHTS = 1 + (np.add.outer(np.arange(N), np.arange(N)) % 2)
-# Accepted, and without effect.
-IGNORED = {
-    ("operator", "squared"),
-    ("graph", "missing"),
-    ("graph", "symmetrize"),
-    ("large graph", "missing"),
-    ("large graph", "symmetrize"),
-}
 # A D of 36 objects takes 15,552 bytes.
 LITTLE_MEMORY = 9_500
 
@@ -64,11 +57,11 @@ def asked_for(name):
         "method": {"method": "neuc+"},
         "loss": {"loss": "relative", "n_init": 1},
         "curvature": {"curvature": -1.0, "loss": "relative", "n_init": 1},
-        "n_components": {"n_components": 0.5},
+        "n_components": {"n_components": 0.99},
         "weights": {"weights": WEIGHTS},
         "missing": {"missing": "ignore"},
         "init": {"init": (X[:, :2], np.ones(2))},
-        "floor": {"floor": 0.1, "loss": "relative", "n_init": 1},
+        "floor": {"floor": 1.0, "loss": "relative", "n_init": 1},
         "n_init": {"n_init": 2, "loss": "distance"},
         "squared": {"squared": True},
         "symmetrize": {"symmetrize": True},
@@ -76,32 +69,148 @@ def asked_for(name):
     }[name]
 
 
-@pytest.mark.parametrize("kind", [*INPUTS, "file"])
-@pytest.mark.parametrize("name", OPTIONS)
-def test_every_cell_says_what_happens(kind, name, tmp_path, monkeypatch):
-    data, parameters = given(kind, tmp_path, monkeypatch)
-    kind = "dask" if kind == "file" else kind
-    plain = {"n_components": 2, "random_state": 0} | parameters
-    options = plain | asked_for(name)
-    # A floor and several starts are of losses other than the squared one.
-    reasons = [TABLE[kind].get(name)]
-    if name in ("floor", "n_init"):
-        reasons.append(TABLE[kind].get("loss"))
-    reasons = [why for why in reasons if why is not None]
+def faulty_metric(name):
+    """Return a function that can be fitted with the option `name` alone."""
+
+    def metric(x, y):
+        length = np.abs(x - y).sum()
+        if name == "symmetrize":
+            return length * (1 + (x[0] < y[0]))
+        if {x[0], y[0]} == {X[0, 0], X[1, 0]}:
+            return np.nan
+        return length
+
+    return metric
+
+
+def with_fault(data, parameters, name):
+    """Return an input that can be fitted with the option `name` alone, if it is of that kind."""
+    if name not in ("missing", "symmetrize"):
+        return data, parameters
+    if "metric" in parameters:
+        return data, parameters | {"metric": faulty_metric(name)}
+    dense = data.toarray() if sp.issparse(data) else data.copy()
+    if name == "symmetrize":
+        dense += np.triu(dense)
+    else:
+        dense[0, 1] = dense[1, 0] = np.nan
+    if sp.issparse(data):
+        return sp.csr_array(dense), parameters
+    return dense, parameters
+
+
+def by_function(data, options):
+    return neuc_mds(data, **options)
+
+
+def by_estimator(data, options):
+    rest = dict(options)
+    weights = rest.pop("weights", None)
+    if "landmarks" not in rest:
+        return NeucMDS(**rest).fit(data, weights=weights).result_
+    rest["n_landmarks"] = rest.pop("landmarks")
+    return LandmarkNeucMDS(**rest).fit(data).result_
+
+
+def is_of_estimator(options):
+    if "landmarks" in options:
+        return options.keys() <= {
+            *LandmarkNeucMDS().get_params(),
+            "landmarks",
+        }
+    return options.keys() <= {*NeucMDS().get_params(), "weights"}
+
+
+def outcome(fit, data, options):
+    """Return coordinates, or the refusal in words."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if reasons:
-            with pytest.raises(InputError) as caught:
-                neuc_mds(data, **options)
-            assert any(rendered(why) in str(caught.value) for why in reasons)
-        else:
-            result = neuc_mds(data, **options)
-            assert result.n == N
-        if (kind, name) in IGNORED:
-            expected = neuc_mds(data, **plain)
-            np.testing.assert_array_equal(
-                result.coordinates, expected.coordinates
-            )
+        try:
+            return np.asarray(fit(data, options).coordinates)
+        except InputError as error:
+            return str(error)
+
+
+def has_effect(fit, data, options, name):
+    """Tell whether the result differs from the one without the option, or from its refusal."""
+    rest = {key: value for key, value in options.items() if key != name}
+    without = outcome(fit, data, {"n_components": 2} | rest)
+    coordinates = outcome(fit, data, options)
+    assert not isinstance(coordinates, str), coordinates
+    return isinstance(without, str) or not np.array_equal(without, coordinates)
+
+
+@pytest.mark.parametrize("fit", [by_function, by_estimator])
+@pytest.mark.parametrize("kind", [*INPUTS, "file"])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_option_changes_the_result_or_is_refused(
+    kind, name, fit, tmp_path, monkeypatch
+):
+    data, parameters = given(kind, tmp_path, monkeypatch)
+    row = TABLE["dask" if kind == "file" else kind]
+    # A floor and several starts are of losses other than the squared one.
+    reasons = [row.get(name)]
+    if name in ("floor", "n_init"):
+        reasons.append(row.get("loss"))
+    reasons = [rendered(why) for why in reasons if why is not None]
+    if not reasons:
+        data, parameters = with_fault(data, parameters, name)
+    options = {"n_components": 2} | parameters | asked_for(name)
+    if fit is by_estimator and not is_of_estimator(options):
+        pytest.skip("the estimator has no such parameter")
+    if not reasons:
+        assert has_effect(fit, data, options, name)
+        return
+    refusal = outcome(fit, data, options)
+    assert isinstance(refusal, str)
+    assert any(why in refusal for why in reasons)
+
+
+IN_MEMORY = [kind for kind in INPUTS if kind not in ("dask", "operator")]
+# What a parameter outside the table takes to have an effect.
+OTHERS = {
+    "landmarks": {"landmarks": 20},
+    "metric_params": {"metric_params": {"p": 3}},
+    "random_state": {
+        "random_state": 1,
+        "loss": "distance",
+        "n_init": 3,
+        "n_components": 1,
+    },
+    "tol": {"tol": 1e-9},
+    "max_iter": {"max_iter": 1},
+}
+REFUSING = {
+    "metric_params": ("matrix", "pairs", "graph", "large graph", "landmarks"),
+    "landmarks": ("pairs", "sampled"),
+}
+
+
+@pytest.mark.parametrize("kind", IN_MEMORY)
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_other_parameter_changes_the_result_or_is_refused(
+    kind, name, tmp_path, monkeypatch
+):
+    data, parameters = given(kind, tmp_path, monkeypatch)
+    options = {"n_components": 2} | parameters | OTHERS[name]
+    if name == "metric_params" and options.get("metric") == "cityblock":
+        options["metric"] = "minkowski"
+    if "n_init" in options and "n_init" in TABLE[kind]:
+        del options["n_init"]
+    if kind in REFUSING.get(name, ()):
+        refusal = outcome(by_function, data, options)
+        assert isinstance(refusal, str)
+        assert name in refusal
+    else:
+        assert has_effect(by_function, data, options, name)
+
+
+def test_a_callback_is_called_for_every_kind_of_input(tmp_path, monkeypatch):
+    for kind in IN_MEMORY:
+        data, parameters = given(kind, tmp_path, monkeypatch)
+        callback = Mock(spec=outcome)
+        outcome(by_function, data, parameters | {"callback": callback})
+        assert callback.called, kind
 
 
 @pytest.mark.parametrize("name", TABLE["closed form"])

@@ -19,8 +19,11 @@ from neucmds import Embedding, InputError, neuc_mds
 from neucmds.ecology.metadata import match_rows, read_metadata
 from neucmds.problem.containers import read_square
 from neucmds.problem.dense import as_squares
-from neucmds.problem.files import read_new_objects, read_table
-from neucmds.problem.pairs import read_edges
+from neucmds.problem.files import (
+    read_edge_table,
+    read_new_objects,
+    read_table,
+)
 
 NAMES = ("ant", "bee", "cat", "dog")
 D = np.array([[0, 1.5, 2, 3], [1.5, 0, 3, 4], [2, 3, 0, 5], [3, 4, 5, 0]])
@@ -82,7 +85,7 @@ METADATA = (
     ),
     lambda path: match_rows(read_metadata(path), None, 4),
 )
-LISTED = (read_edges,)
+LISTED = (read_edge_table,)
 PACKED = {"D": D, "names": np.array(NAMES)}
 
 KINDS = (

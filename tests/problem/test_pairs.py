@@ -11,13 +11,17 @@ from scipy import sparse
 from sklearn.neighbors import kneighbors_graph
 
 from neucmds.errors import InputError, NeucmdsWarning, OverfitWarning
+from neucmds.problem.files import read_edge_table
 from neucmds.problem.pairs import (
     as_pairs,
     check_pairs,
     edges_of,
     make_pairs,
-    read_edges,
 )
+
+
+def read_edges(file):
+    return edges_of(read_edge_table(file), "weight")
 
 
 def listed(pairs):

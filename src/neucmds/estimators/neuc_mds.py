@@ -27,7 +27,12 @@ from neucmds.problem.containers import (
     refuse_networkx,
     refuse_tensor,
 )
-from neucmds.problem.graph import joined_paths, named_graph, shortest_path_rows
+from neucmds.problem.graph import (
+    joined_paths,
+    named_graph,
+    refuse_edge_rows,
+    shortest_path_rows,
+)
 from neucmds.problem.metrics import Metric
 from neucmds.problem.names import (
     is_frame,
@@ -216,7 +221,17 @@ class NeucMDS(SignedTransformer):
                 return joined_paths(
                     X, partial(shortest_path_rows, self._graph)
                 )
-            if not (reset and self._precomputed):
+            if self._of_graph:
+                raise InputError(
+                    f"X has edges to {X.shape[1]} nodes, but the graph has {self.n_features_in_}; "
+                    f"pass a sparse array (m, {self.n_features_in_})."
+                )
+            if self._precomputed and not reset:
+                raise InputError(
+                    "X is a sparse array; pass all dissimilarities to the fitted objects as an "
+                    "array (m, n), or NaN where they are unknown."
+                )
+            if not self._precomputed:
                 raise InputError(
                     "X is a sparse array: known pairs of a D to be fitted, or a graph with "
                     "metric='shortest_path'; pass X.toarray() for rows of numbers."
@@ -228,7 +243,10 @@ class NeucMDS(SignedTransformer):
             if is_dask(X) or isinstance(X, (str, PathLike, Gram)):
                 return X  # checked while it is read
         missing = self.missing if reset else self.result_.missing
-        return self._validated(X, reset, missing == "ignore")
+        rows = self._validated(X, reset, missing == "ignore")
+        if self._of_graph:
+            refuse_edge_rows(rows, self._graph)
+        return rows
 
     def _has_names(self, X: Any) -> bool:
         """Tell whether a table or a DistanceMatrix of dissimilarities names the objects."""

@@ -31,6 +31,7 @@ from neucmds.options import (
 )
 from neucmds.problem.calls import watched
 from neucmds.problem.components import N_COMPONENTS, NComponents
+from neucmds.problem.containers import COMPARE_OBJECTS
 from neucmds.problem.metrics import Metric, refuse_params
 from neucmds.problem.names import is_frame, ordered_by_name
 
@@ -371,7 +372,7 @@ def in_one_line(pairs: bool = False) -> Iterator[None]:
     """Turn errors of scikit-learn into an `InputError` of one line; gaps of `pairs` are allowed."""
     try:
         yield
-    except ValueError as problem:
+    except (ValueError, TypeError) as problem:
         text = str(problem)
         lines = text.splitlines()
         if "contains NaN" in text:
@@ -383,6 +384,8 @@ def in_one_line(pairs: bool = False) -> Iterator[None]:
         elif not text.startswith("The feature names"):
             reason = " ".join(dict.fromkeys([lines[0], lines[-1]]))
             text = f"X cannot be used: {reason.rstrip('.')}."
+            if isinstance(problem, TypeError):
+                text = f"{text[:-1]}; {COMPARE_OBJECTS}."
         raise InputError(text) from problem
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import chain
+from pickle import PicklingError
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from joblib import Parallel, delayed, effective_n_jobs  # type: ignore[import-un
 
 from neucmds.backend.arrays import row_blocks
 from neucmds.backend.progress import Callback
-from neucmds.errors import InputError
+from neucmds.errors import InputError, option
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[Any]
@@ -60,7 +61,13 @@ def call_pairs(
             delayed(_call)(function, left[block], right[block])
             for block in row_blocks(size, 1, -(-size // workers))
         )
-        results = Parallel(n_jobs=workers)(parts)
+        try:
+            results = Parallel(n_jobs=workers)(parts)
+        except PicklingError as error:
+            raise InputError(
+                f"{name} or the objects cannot be sent to other processes; pass "
+                f"{option('n_jobs', 1)}, or a function defined in a module."
+            ) from error
         returned = np.array(list(chain(*results)))
         if returned.ndim != 1 or returned.dtype.kind not in "biuf":
             raise InputError(

@@ -19,6 +19,10 @@ from neucmds.problem.files import one_line, read_table
 from neucmds.problem.names import agreed, is_frame, row_names, text_of
 from neucmds.problem.validation import as_labels, working_dtype
 
+COMPARE_OBJECTS = (
+    f"convert them, or pass a function of two objects as {option('metric')}"
+)
+
 
 def unwrap(data: Any) -> tuple[Array, Sequence[object] | None]:
     """Take the array and the labels out of whatever holds them."""
@@ -55,10 +59,10 @@ def unwrap(data: Any) -> tuple[Array, Sequence[object] | None]:
             "D is a dask array; hand it to neuc_mds or NeucMDS, or pass D.compute()."
         )
     refuse_networkx(data)
-    return as_real(data, "entries of D"), None
+    return as_real(data, "entries of D", COMPARE_OBJECTS), None
 
 
-def as_real(data: Any, what: str) -> Array:
+def as_real(data: Any, what: str, advice: str = "convert them") -> Array:
     """Return real numbers as an array of their library or of NumPy, NaN where masked.
 
     `what` names them in messages, in the plural.
@@ -76,9 +80,9 @@ def as_real(data: Any, what: str) -> Array:
             data = np.asarray(data)
             if data.dtype == object:
                 data = data.astype(np.float64)
-        except (ValueError, TypeError) as problem:
+        except (ValueError, TypeError, OverflowError) as problem:
             raise InputError(
-                f"{what} are not numbers ({one_line(problem)})."
+                f"{what} are not numbers ({one_line(problem)}); {advice}."
             ) from problem
     refuse_tensor(data, what)
     if not arrays.namespace(data).isdtype(
@@ -155,6 +159,8 @@ def refuse_networkx(data: object, what: str = "D") -> None:
 def named_features(data: Any, labels: Any) -> tuple[Any, Any]:
     """Take features out of a table, and the names of its rows if there are no `labels`."""
     refuse_networkx(data, "X")
+    if isinstance(data, (list, tuple)):
+        data = as_real(data, "features", COMPARE_OBJECTS)
     if not is_frame(data):
         return data, labels
     for name, column in data.select_dtypes(exclude="number").items():

@@ -47,6 +47,8 @@ MISSING = [
     "none",
     "?",
 ]
+# How an npy file begins.
+NPY = b"\x93NUMPY"
 # The first line of a PHYLIP file: the number of objects.
 COUNT = re.compile(r"\s*[0-9]{1,9}\s*")
 
@@ -81,7 +83,7 @@ def opened(path: str | PathLike[str]) -> Iterator[tuple[str, BinaryIO, str]]:
         name = "standard input"
         content = sys.stdin.buffer.read()
         kind = "text"
-        if content.startswith(b"\x93NUMPY"):
+        if content.startswith(NPY):
             kind = "npy"
         elif content.startswith(b"PK"):
             kind = "npz"
@@ -108,9 +110,15 @@ def read_table(
     memory map.
     """
     with opened(path) as (kind, stream, name):
-        if kind == "npy" and mmap and str(path) != "-":
-            return np.load(path, mmap_mode="r", allow_pickle=False), None
         if kind == "npy":
+            # Of other bytes NumPy says that they may be a pickle, and how to load it.
+            if stream.read(len(NPY)) != NPY:
+                raise InputError(
+                    f"{name} is no npy file; write it by numpy.save."
+                )
+            stream.seek(0)
+            if mmap and str(path) != "-":
+                return np.load(path, mmap_mode="r", allow_pickle=False), None
             return np.lib.format.read_array(stream, allow_pickle=False), None
         if kind == "npz":
             with np.lib.npyio.NpzFile(stream) as archive:
@@ -323,6 +331,11 @@ def _square(text: str, name: str) -> Table:
             f"{name} is not a square matrix: {height} lines of {width} cells."
         )
     values, beside, above = _named(lines, delimiter, header, labelled, name)
+    if len(first) == 1 and not labelled and np.diagonal(values).any():
+        raise InputError(
+            f"{name} is a triangle whose lines begin with numbers and do not end in 0: put the "
+            "diagonal of zeros at the ends, or text as names at the beginnings."
+        )
     labels = above or beside
     if labels is not None:
         labels = agreed(beside or labels, above or labels, name)
@@ -344,29 +357,34 @@ def _mirrored(values: Floats) -> Floats:
     return half + half.T + np.diag(diagonal)
 
 
-def read_columns(path: str | PathLike[str]) -> tuple[Any, Any, Floats]:
-    """Read a list of edges: two columns of nodes, as integers or text, and their lengths.
+def read_edge_table(path: str | PathLike[str]) -> Any:
+    """Read a DataFrame of edges: two columns of nodes, as integers or text, then texts.
 
-    There may be a header. Tabs, semicolons, commas or blanks are between.
+    With names of the columns in the first line there may be any number; else 3, the last of them
+    the lengths. Tabs, semicolons, commas or blanks are between.
     """
     with opened(path) as (_, stream, name):
         lines, delimiter = _lines(decoded(stream, name), name)
         first = _cells(lines[0], delimiter)
-        if len(first) != 3:
+        header = len(first) > 2 and _is_text(first[2])
+        if len(first) != 3 and not header:
             raise InputError(
-                f"{name} has {len(first)} columns; a list of edges has 3, two nodes and a length."
+                f"{name} has {len(first)} columns; a list of edges has 3, two nodes and a length, "
+                "or names of its columns in the first line."
             )
-        if _is_text(first[2]):
-            lines = lines[1:]
-        if not lines:
+        if header and len(lines) == 1:
             raise InputError(
                 f"{name} has one line, of names, and no edges below it."
             )
-        (left, right), lengths = _frame(lines, delimiter, 2, name)
-    nodes = np.array([left, right])
+        columns, _ = _frame(lines[int(header) :], delimiter, len(first), name)
+    nodes = np.array(columns[:2])
     with suppress(ValueError, OverflowError):
         nodes = nodes.astype(np.int64)
-    return nodes[0], nodes[1], lengths[:, 0]
+    titles = first if header else ["from", "to", "length"]
+    frame = require_pandas(f"reading {name}").DataFrame(
+        dict(enumerate([*nodes, *columns[2:]]))
+    )
+    return frame.set_axis(titles, axis=1)
 
 
 def read_new_objects(

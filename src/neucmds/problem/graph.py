@@ -111,6 +111,11 @@ def named_graph(
         data = _networkx_lengths(data, settings["weight"])
     elif is_frame(data):
         data, names = edges_of(data, settings["weight"])
+    elif "weight" in (params or {}):
+        raise InputError(
+            f"'weight' in {option('metric_params')} names an attribute or a column of lengths, "
+            "which a sparse array stores itself; leave it out."
+        )
     if labels is None:
         labels = names
     return as_graph(data, labels, direction, directed), labels
@@ -234,21 +239,19 @@ def _networkx_lengths(graph: Any, weight: str | None) -> Any:
     )
     if weight not in (*names, "weight", None):
         raise InputError(f"no edge has {weight!r}; {advice}")
+    if weight == "weight" and weight not in names and "length" in names:
+        weight = "length"
     lacking = sum(weight not in attributes for attributes in edges)
-    used = weight
-    if weight == "weight" and lacking == len(edges):
-        used = "length"
     usual = names & {weight, "length", "cost", "distance"}
     if weight is not None and lacking and usual:
         warnings.warn(
-            f"{lacking} of {len(edges)} edges have no {weight!r}, and count by their 'length' if "
-            f"none has it, else as 1; {advice}",
+            f"{lacking} of {len(edges)} edges have no {weight!r}, and count as 1; {advice}",
             NeucmdsWarning,
             stacklevel=4,
         )
     try:
         return to_scipy_sparse_array(
-            graph, weight=used, dtype=np.float64, format="coo"
+            graph, weight=weight, dtype=np.float64, format="coo"
         )
     except (TypeError, ValueError) as error:
         raise InputError(
@@ -280,6 +283,22 @@ def joined_paths(edges: Any, paths: Callable[[Ints], Floats]) -> Floats:
     return np.asarray(
         np.minimum.reduceat(lengths, np.cumsum(n_edges) - n_edges, axis=0)
     )
+
+
+def refuse_edge_rows(lengths: Floats, graph: Any) -> None:
+    """Refuse rows of edges, with zeros where there is none, that stand for lengths of paths.
+
+    A new node cannot be at length 0 from two nodes that are apart.
+    """
+    for i, row in enumerate(lengths):
+        at_zero = np.flatnonzero(row == 0)
+        if at_zero.size > 1:
+            apart = shortest_path_rows(graph, at_zero[:1])[0, at_zero].max()
+            if apart > 0:
+                raise InputError(
+                    f"new node {i} is at length 0 from {at_zero.size} nodes that are up to "
+                    f"{apart:.4g} apart; pass edges as a scipy.sparse array, or lengths of paths."
+                )
 
 
 def shortest_path_rows(

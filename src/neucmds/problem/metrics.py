@@ -35,6 +35,7 @@ from neucmds.problem.calls import call_pairs
 from neucmds.problem.files import one_line
 from neucmds.problem.validation import tolerance, working_dtype
 
+FLOAT32_EPS = float(np.finfo(np.float32).eps)
 # Number of pairs for which a user's function is checked: called in both orders.
 CHECKED_PAIRS = 32
 
@@ -326,11 +327,11 @@ class Metric:
 
     def refuse_function(
         self, advice: str = f"pass {option('symmetrize', True)} to average"
-    ) -> None:
-        """Refuse a user's function that is no dissimilarity, by at most n calls."""
+    ) -> int:
+        """Refuse a user's function that is no dissimilarity; return the calls, at most n."""
         n = int(self.points.shape[0])
         if not callable(self.metric) or n < 3:
-            return
+            return 0
         count = min(n // 3, CHECKED_PAIRS)
         i = np.unique(np.linspace(0, n - 2, count).astype(int))
         j = (i + n // 2) % n
@@ -348,11 +349,14 @@ class Metric:
                 f"the metric is not symmetric: the two orders of a pair differ by {gap:.2g}; "
                 f"{advice}."
             )
-        if np.abs(own).max() > rounding:
+        # A function may compute in float32, whatever the features are.
+        single = tolerance(float(np.abs(there).max()), FLOAT32_EPS)
+        if np.abs(own).max() > single:
             raise InputError(
                 f"the metric gives an object and itself {np.abs(own).max():.4g}, not 0; subtract "
                 "it, or convert similarities."
             )
+        return 3 * i.size
 
     def kneighbors(self, new: Array, count: int) -> tuple[Array, Array]:
         """Return the dissimilarities of the nearest fitted rows, and which they are, in no order.
@@ -579,8 +583,9 @@ def refuse_undefined(values: Array, name: str, rows: Any, cols: Any) -> None:
         return
     first = np.argwhere(to_numpy(~xp.isfinite(values)))[0]
     raise InputError(
-        f"{name} gives NaN or infinity, first for objects {rows[first[0]]} and "
-        f"{cols[first[-1]]}; drop those objects, or change the metric."
+        f"{name} gives NaN, or numbers whose squares are infinite, first for objects "
+        f"{rows[first[0]]} and {cols[first[-1]]}; drop those objects, divide by a constant, or "
+        "change the metric."
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from dataclasses import dataclass
 from math import sqrt
@@ -15,7 +14,6 @@ from scipy.sparse import csgraph
 
 from neucmds.errors import InputError, NeucmdsWarning, OverfitWarning, option
 from neucmds.problem.containers import as_real
-from neucmds.problem.files import read_columns
 from neucmds.problem.names import Labels, counts, examples
 from neucmds.problem.validation import refuse_range
 
@@ -213,11 +211,6 @@ def refuse_parts(
     )
 
 
-def read_edges(path: str | os.PathLike[str]) -> tuple[Any, Labels]:
-    """Read a file of edges, two nodes and a length a line, each line an entry of a sparse array."""
-    return _edges(*read_columns(path))
-
-
 def edges_of(frame: Any, weight: str | None) -> tuple[Any, Labels]:
     """Take edges out of a table: two columns of nodes, then lengths.
 
@@ -266,7 +259,14 @@ def _edges(left: Any, right: Any, length: Any) -> tuple[Any, Labels]:
     if both.dtype.kind == "f" and np.array_equal(both, both.astype(np.int64)):
         both = both.astype(np.int64)
     if both.dtype.kind == "O":
+        distinct = set(both.ravel().tolist())
         both = both.astype(str)
+        n_names = len(set(both.ravel().tolist()))
+        if n_names < len(distinct):
+            raise InputError(
+                f"{len(distinct)} nodes have {n_names} names: some differ in type alone, as 1 and "
+                "'1' do; convert both columns to one type."
+            )
     nodes, numbers = np.unique(both, return_inverse=True)
     i, j = numbers.reshape(both.shape).astype(np.int64)
     values = np.asarray(length, dtype=np.float64)

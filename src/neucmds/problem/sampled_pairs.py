@@ -265,10 +265,10 @@ def called_pairs(
     """
     points = space.points
     rng = check_random_state(random_state)
-    space.refuse_function()
     n = int(points.shape[0])
     shuffled = rng.permutation(n)
     calls = n * n_pairs // 2
+    calls_made = space.refuse_function()
     landmarks = np.sort(shuffled[: min(n_landmarks, n_pairs // 4)])
     others = np.setdiff1d(np.arange(n), landmarks)
     n_landmarks = landmarks.size
@@ -278,7 +278,7 @@ def called_pairs(
             points[rows], points[landmarks]
         )
         refuse_undefined(to_landmarks[rows], space.name, rows, landmarks)
-    calls_made = n_landmarks * (n_landmarks - 1) // 2
+    calls_made += n_landmarks * (n_landmarks - 1) // 2
     calls_made += others.size * n_landmarks
     calls_left = max(0, calls - calls_made)
     # A pair (i, j) is the number i·n + j.
@@ -291,6 +291,10 @@ def called_pairs(
         uncalled = np.isin(near.i, others) & np.isin(near.j, others)
         near_keys = near.i[uncalled].astype(np.int64) * n + near.j[uncalled]
         near_weights = near.weights[uncalled]
+        if near_keys.size > calls_left:
+            kept = rng.permutation(near_keys.size)[:calls_left]
+            near_weights = near_weights[kept] * (near_keys.size / kept.size)
+            near_keys = near_keys[kept]
     n_all = others.size * (others.size - 1) // 2
     n_random = min(n_all, max(0, calls_left - near_keys.size))
     low, high = _pair_of(

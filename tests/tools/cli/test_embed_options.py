@@ -453,3 +453,85 @@ class TestWhatIsPrinted:
         ]
         for name, share in shares.items():
             assert document[f"share_of_{name}"] == pytest.approx(share)
+
+
+def test_an_edge_file_with_named_columns_is_read_as_a_table_is(run, here):
+    rows = [(1, 2, "Main", 3.5, 9), (2, 3, "High", 2, 1), (3, 1, "Low", 1, 1)]
+    titles = ["from", "to", "road", "length", "time"]
+    table = pd.DataFrame(rows, columns=titles)
+    table.to_csv(here / "edges.csv", index=False)
+    for column in ("length", "time"):
+        outcome = run(
+            *("embed", "edges.csv", "-k", 1, "--plots", "none", "--force"),
+            *("--metric", f"shortest_path,weight={column}", "-o", column),
+        )
+        assert outcome.code == 0, outcome.err
+        expected = neuc_mds(
+            table,
+            1,
+            metric="shortest_path",
+            metric_params={"weight": column},
+        )
+        found = Embedding.load(here / column / "embedding.npz")
+        np.testing.assert_array_equal(found.coordinates, expected.coordinates)
+        assert found.labels == expected.labels
+    outcome = run(
+        *("embed", "edges.csv", "-k", 1, "--metric", "shortest_path,weight=x")
+    )
+    _refused(outcome, "'x'", "'length'")
+
+
+# Option → the command line that has it and the option, where its effect needs others.
+HONOURED = {
+    "-k": (["-k", "3"], []),
+    "--method": (["--method", "classical"], []),
+    "--loss": (["--loss", "distance"], []),
+    "--curvature": (["--curvature", "-1"], ["--loss", "relative"]),
+    "--missing": (["--missing", "ignore"], []),
+    "--weights": (["--weights", "w.csv"], []),
+    "--correction": (["--correction", "lingoes"], []),
+    "--squared": (["--squared"], []),
+    "--symmetrize": (["--symmetrize"], []),
+    "--landmarks": (["--landmarks", "10"], []),
+    "--seed": (["--seed", "3"], ["--loss", "distance", "-k", "1"]),
+}
+# A metric by name is symmetric and known for every pair.
+WITHOUT_NEED = [("--missing", "features"), ("--symmetrize", "features")]
+
+
+@pytest.mark.parametrize("kind", ["matrix", "features", "graph"])
+@pytest.mark.parametrize("name", HONOURED)
+def test_every_option_of_embed_changes_the_result_or_is_refused(
+    name, kind, run, here
+):
+    x = np.random.default_rng(2).normal(size=(14, 3))
+    d = squareform(pdist(x, "cityblock"))
+    weights = 1 + np.add.outer(np.arange(14), np.arange(14)) % 3
+    pd.DataFrame(weights).to_csv(here / "w.csv", header=False, index=False)
+    others = []
+    if kind == "matrix":
+        if name == "--missing":
+            d[0, 1] = d[1, 0] = np.nan
+        if name == "--symmetrize":
+            d[0, 1] *= 2
+        pd.DataFrame(d).to_csv(here / "f.csv", header=False, index=False)
+    elif kind == "features":
+        names = [f"s{i}" for i in range(14)]
+        pd.DataFrame(x, names, [*"abc"]).to_csv(here / "f.csv")
+        others = ["--metric", "cityblock"]
+    else:
+        rows = [(i, j, d[i, j]) for i in range(14) for j in range(i)]
+        near = [row for row in rows if row[2] < 3.5]
+        pd.DataFrame(near).to_csv(here / "f.csv", header=False, index=False)
+        others = ["--metric", "shortest_path"]
+    option, companions = HONOURED[name]
+    command = ["embed", "f.csv", "--plots", "none", *others, *companions]
+    without = run(*command, "-o", "without")
+    outcome = run(*command, *option, "-o", "with")
+    if outcome.code:
+        assert outcome.code == 2, outcome.err
+        assert name in outcome.err
+    elif without.code == 0 and (name, kind) not in WITHOUT_NEED:
+        before = Embedding.load(here / "without" / "embedding.npz")
+        after = Embedding.load(here / "with" / "embedding.npz")
+        assert not np.array_equal(before.coordinates, after.coordinates)

@@ -16,11 +16,10 @@ from neucmds.prepared import prepare
 from neucmds.problem.components import NComponents
 from neucmds.problem.containers import as_real, read_square
 from neucmds.problem.dense import Dense
-from neucmds.problem.files import read_table
+from neucmds.problem.files import read_edge_table, read_table
 from neucmds.problem.graph import named_graph
 from neucmds.problem.metrics import Metric, refuse_params
 from neucmds.problem.names import Labels
-from neucmds.problem.pairs import read_edges
 from neucmds.problem.validation import as_labels
 
 
@@ -60,12 +59,7 @@ def read_data(
     """
     name, params = parse_metric(metric)
     if name == SHORTEST_PATH:
-        if "weight" in params:
-            raise InputError(
-                "weight of --metric names a column in Python; lengths are the third column of "
-                f"{file}: leave it out."
-            )
-        graph, names = named_graph(*read_edges(file), params)
+        graph, names = named_graph(read_edge_table(file), None, params)
         return graph, names, name
     if name != PRECOMPUTED:
         features, names = _read_features(file)
