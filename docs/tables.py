@@ -355,23 +355,13 @@ def goes_with() -> str:
     from neucmds.options import FITS, INPUTS, OPTIONS, TABLE
 
     fits = "yes", "if their D fits in memory"
-    paths = "ignored", "`metric_params={'direction': …}` decides"
-    complete = "ignored", "a graph has no missing pairs"
     remarks = {
-        ("operator", "squared"): (
-            "ignored",
-            "a Gram records whether its entries are squared",
-        ),
         ("features", "loss"): fits,
         ("features", "n_init"): fits,
-        ("graph", "missing"): complete,
-        ("graph", "symmetrize"): paths,
         ("graph", "n_pairs"): (
             "yes",
             "then a sample of pairs is fitted; closed forms use all",
         ),
-        ("large graph", "missing"): complete,
-        ("large graph", "symmetrize"): paths,
         ("large graph", "method"): ("yes", "then the row above applies"),
     }
     notes: list[str] = []

@@ -62,11 +62,7 @@ def test_estimators_take_tables_and_networkx_and_later_nodes(est):
     table = streets()
     graph = networkx.from_pandas_edgelist(table, "from", "to", "length")
     est.set_params(random_state=0, **GRAPH)
-    with pytest.warns(
-        NeucmdsWarning,
-        match="112 of 112 edges have no 'weight', and count by their 'length'",
-    ):
-        est.fit(graph)
+    est.fit(graph)
     x = est.fit_transform(table)
     assert est.result_.labels[:2] == ("0/0", "0/1")
     length = networkx.shortest_path_length(graph, "0/0", "7/7", "length")

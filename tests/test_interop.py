@@ -105,7 +105,7 @@ def test_lengths_of_networkx_edges_are_weights_else_lengths_else_one():
     graph.add_edges_from([(1, 2, {"length": 3.0}), (2, 3, {})])
     with pytest.warns(
         NeucmdsWarning,
-        match="2 of 4 edges .* count by their 'length' if none has it, else as 1;",
+        match="2 of 4 edges have no 'weight', and count as 1;",
     ):
         assert paths_of(graph, 1) == pytest.approx([0, 5, 6, 7], abs=1e-6)
     unit = paths_of(graph, 1, weight=None)
@@ -113,7 +113,7 @@ def test_lengths_of_networkx_edges_are_weights_else_lengths_else_one():
     graph = networkx.Graph([(0, 1, {"cost": 5})])
     with pytest.warns(
         NeucmdsWarning,
-        match="1 of 1 edges .* else as 1; 'weight' .* must be one of 'cost'",
+        match="1 of 1 edges .* count as 1; 'weight' .* must be one of 'cost'",
     ):
         paths_of(graph, 1)
     assert paths_of(graph, 1, weight="cost") == pytest.approx([0, 5])

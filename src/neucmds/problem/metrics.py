@@ -582,10 +582,13 @@ def refuse_undefined(values: Array, name: str, rows: Any, cols: Any) -> None:
     if bool(xp.all(xp.isfinite(values))):
         return
     first = np.argwhere(to_numpy(~xp.isfinite(values)))[0]
+    fault = "NaN or infinity"
+    # Values may be squares, of numbers that are finite.
+    if not bool(xp.any(xp.isnan(values))):
+        fault = "infinity, or numbers whose squares are infinite"
     raise InputError(
-        f"{name} gives NaN, or numbers whose squares are infinite, first for objects "
-        f"{rows[first[0]]} and {cols[first[-1]]}; drop those objects, divide by a constant, or "
-        "change the metric."
+        f"{name} gives {fault}, first for objects {rows[first[0]]} and {cols[first[-1]]}; drop "
+        "those objects, divide by a constant, or change the metric."
     )
 
 
