@@ -114,7 +114,7 @@ def read_table(
             # Of other bytes NumPy says that they may be a pickle, and how to load it.
             if stream.read(len(NPY)) != NPY:
                 raise InputError(
-                    f"{name} is no npy file; write it by numpy.save."
+                    f"{name}: not a table that can be read, or damaged; write it by numpy.save."
                 )
             stream.seek(0)
             if mmap and str(path) != "-":

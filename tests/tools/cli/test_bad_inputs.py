@@ -222,7 +222,7 @@ BAD_TABLES = [
     (
         "a,b,1\nb,c,1\n",
         "t.csv --metric shortest_path,weight=minutes",
-        "leave it out",
+        "has no column 'minutes'",
     ),
     (
         "a,b,1\n",
