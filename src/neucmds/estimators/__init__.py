@@ -4,5 +4,13 @@ from neucmds.estimators.isomap import NeucIsomap
 from neucmds.estimators.landmark import LandmarkNeucMDS
 from neucmds.estimators.neighbors import KNeighborsGraph
 from neucmds.estimators.neuc_mds import NeucMDS
+from neucmds.estimators.scoring import neg_relative_error, recall_at_10
 
-__all__ = ["KNeighborsGraph", "LandmarkNeucMDS", "NeucIsomap", "NeucMDS"]
+__all__ = [
+    "KNeighborsGraph",
+    "LandmarkNeucMDS",
+    "NeucIsomap",
+    "NeucMDS",
+    "neg_relative_error",
+    "recall_at_10",
+]
