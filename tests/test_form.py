@@ -39,16 +39,15 @@ def test_beyond_a_sphere_all_are_antipodes():
 
 
 def test_a_curvature_that_the_largest_d_does_not_allow_is_refused():
-    assert Form.of(np.ones(2), 1.0, 0.5, np.pi / 2).curvature == 4.0
+    assert Form.of(1.0, 0.5, np.pi / 2).curvature == 4.0
     with pytest.raises(InputError, match=r"pass at most 2\.45"):
         Form.of(
-            np.ones(2),
             2.47 * 1.002,
             np.sqrt(2.47 * 1.002 / 4),
             np.pi / 2 * 1.001,
         )
     with pytest.raises(InputError, match="pass at least -570"):
-        Form.of(np.ones(2), -600.0, 1.0, 1.0)
+        Form.of(-600.0, 1.0, 1.0)
 
 
 @given(curvatures, st.integers(0, 2**31))

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import sqrt
 
-import numpy as np
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import Array, is_numpy, min_and_max
@@ -254,8 +253,7 @@ def scouted(
             curvature = nearest_curvature(
                 curvature, mean_distance, largest_distance
             )
-    form = Form.of(
-        np.zeros(0), float(curvature), mean_distance, largest_distance
+    form = Form.of(float(curvature), mean_distance, largest_distance
     )
     return components, form
 

@@ -12,7 +12,8 @@ g(d) ≈ d² for near pairs, and g increases with d, so neighbours by D̂ are ne
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from math import pi, sqrt
 
 import numpy as np
@@ -58,26 +59,22 @@ class Form:
 
     Parameters
     ----------
-    signs : array of shape (k,)
-        ±1.0 each.
+    signs : array of shape (k,), optional
+        ±1.0 each; none where only the link between d and D̂ is asked.
     curvature : float, default=0
         κ in units of 1/d².
     """
 
-    signs: Array
+    signs: Array = field(default_factory=partial(np.zeros, 0))
     curvature: float = 0.0
 
     @classmethod
     def of(
-        cls,
-        signs: Array,
-        curvature: float,
-        mean_distance: float,
-        largest: float = 0.0,
+        cls, curvature: float, mean_distance: float, largest: float = 0.0
     ) -> Form:
         """Return the form of κ in units of 1/(mean d)²; raise if the largest d forbids it."""
         if not curvature:
-            return cls(signs)
+            return cls()
         bound = nearest_curvature(curvature, mean_distance, largest)
         if bound != curvature:
             bounded = "at most" if curvature > 0 else "at least"
@@ -86,7 +83,7 @@ class Form:
                 f"{sqrt(0.99 * curvature / bound):.3g} times too long; pass {bounded} "
                 f"{bound:.3g}, or 'auto'."
             )
-        return cls(signs, curvature / mean_distance**2)
+        return cls(curvature=curvature / mean_distance**2)
 
     @property
     def signature(self) -> tuple[int, int]:

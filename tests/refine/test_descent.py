@@ -140,7 +140,9 @@ def searched(quartic, at):
         value, slope = at(t)
         return SimpleNamespace(t=t, value=value, gradient=np.array([slope]))
 
-    end = search_by_slopes(np.array(quartic, dtype=float), move, np.ones(1))
+    end = search_by_slopes(
+        np.array(quartic, dtype=float), move, np.ones(1), 0.3
+    )
     return None if end is None else end.t
 
 

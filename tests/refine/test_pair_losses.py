@@ -17,7 +17,12 @@ from neucmds.backend.arrays import asarray_like
 from neucmds.form import Form
 from neucmds.problem.pairs import make_pairs
 from neucmds.refine import listed_pairs, pairwise, tiles
-from neucmds.refine.descent import EXACT, Configuration, descend
+from neucmds.refine.descent import (
+    EXACT,
+    Configuration,
+    descend,
+    shortened,
+)
 from neucmds.refine.listed_pairs import ListedPairs, pair_floor, refine_pairs
 from neucmds.refine.losses import CORNER, LOSSES, PairLoss, floor_of
 from neucmds.refine.pairwise import lowered, minimize
@@ -241,7 +246,10 @@ def minimized(kind, d, x, loss, w=None, **given):
     if kind == "tiles":
         link = start.form.to_sq(d)
         of_tiles = Tiles.of(link, loss, form=start.form, weights=w, **given)
-        return minimize(of_tiles, lowered(of_tiles, start, descent), descent)
+        # Searched as exactly as listed pairs are, so that both take the same way.
+        of_tiles = replace(of_tiles, slope_left=ListedPairs.slope_left)
+        start = lowered(of_tiles, start, shortened(descent))
+        return minimize(of_tiles, start, descent)
     pairs = listed(d, np.ones_like(d) - np.eye(len(d)) if w is None else w)
     return refine_pairs(pairs, start, descent, loss, **given)
 

@@ -43,8 +43,6 @@ FLAT = 6e-4
 FLATTEST = math.sqrt(np.finfo(np.float64).eps)
 # Share of the loss of D̂ = 0 at which a fit is exact for all purposes.
 EXACT = 1e-14
-# Where the loss along a line is no quartic, a search ends at this share of the slope it began at.
-SLOPE_LEFT = 0.3
 TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -217,7 +215,12 @@ def descend(
     )
 
 
-briefly = partial(descend, max_iter=STAGE_ITERATIONS, tol=STAGE_TOL)
+def shortened(descent: Descent) -> Descent:
+    """Return a descent that ends early: a stage, or one of several starts."""
+    return partial(descent, max_iter=STAGE_ITERATIONS, tol=STAGE_TOL)
+
+
+briefly = shortened(descend)
 
 
 def _gains_little(history: list[float], tol: float) -> bool:
@@ -261,9 +264,12 @@ def lowest_point(quartic: Floats) -> float | None:
 
 
 def search_by_slopes(
-    quartic: Floats, move: Callable[[float], Point], direction: Array
+    quartic: Floats,
+    move: Callable[[float], Point],
+    direction: Array,
+    slope_left: float,
 ) -> Point | None:
-    """Find a lower point where the slope is 0.3 of that at the start; None if there is none.
+    """Find a lower point with at most a share of the slope at the start; None if there is none.
 
     The quartic is to second order that of the loss along the line, and gives the first trial.
     """
@@ -291,7 +297,7 @@ def search_by_slopes(
             np.ones(1),
             np.array([first * start_slope]),
             float(quartic[0]),
-            c2=SLOPE_LEFT,
+            c2=slope_left,
         )
     if t is None:
         return None

@@ -35,7 +35,14 @@ from neucmds.backend.cuda_kernels import pair_changes
 from neucmds.backend.threads import parallel_map
 from neucmds.form import Form
 from neucmds.problem.pairs import Pairs
-from neucmds.refine.descent import EXACT, Configuration, Descent, descend, dot
+from neucmds.refine.descent import (
+    EXACT,
+    Configuration,
+    Descent,
+    descend,
+    dot,
+    shortened,
+)
 from neucmds.refine.losses import (
     PairLoss,
     Terms,
@@ -90,7 +97,7 @@ def refine_pairs(
     like = start.coordinates if is_array(start.coordinates) else np.zeros(0)
     listed = ListedPairs.of(pairs, loss, start.form, like=like, floor=floor)
     if falling:
-        start = lowered(listed, start, descent)
+        start = lowered(listed, start, shortened(descent))
     return minimize(listed, start, descent)
 
 
@@ -119,6 +126,8 @@ class ListedPairs(SummedLoss):
     starts: Array
     partners: Array
     pair: Array
+    # A trial on a line adds arrays that are there.
+    slope_left: float = 0.3
 
     @classmethod
     def of(

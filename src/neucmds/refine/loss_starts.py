@@ -30,10 +30,12 @@ from neucmds.problem.components import Size, total_of
 from neucmds.refine.descent import (
     FEW_OBJECTS,
     START_ITERATIONS,
+    TOL,
     Configuration,
     Descent,
     briefly,
     descend,
+    shortened,
 )
 from neucmds.refine.gaps import complete_and_refine, filled, has_gaps
 from neucmds.refine.pairwise import (
@@ -102,7 +104,7 @@ def refine_for_loss(
     random_state : int, RandomState or None
         Seed of the eigensolver and of the starts.
     """
-    form = form or Form(np.zeros(0))
+    form = form or Form()
     link = form.to_sq(sq_dissimilarity)
     n = int(link.shape[0])
     tiles = Tiles.of(link, loss, form=form, weights=weights, floor=floor)
@@ -124,12 +126,10 @@ def refine_for_loss(
     negatives = squared.form.signature[1]
     with pool_for(tiles.d):
         if n_init == 1 and not (several and isinstance(components, int)):
-            start = approach(tiles, squared, descent)
+            start = approach(tiles, squared, shortened(descent))
             return minimize(tiles, start, descent)
         if isinstance(components, int):
-            negatives = best_negatives(
-                lambda q: ends_of(q)[0].value, negatives, squared.signs.size
-            )
+            negatives = lowest_negatives(squared, ends_of, negatives)
         quiet = partial(descent, callback=None)
         end = lowest(tiles, ends_of(negatives, n_init), quiet)
         return minimize(tiles, end, descent)
@@ -147,7 +147,7 @@ def usual_starts(n: int, k: int) -> int:
 def approach(
     tiles: Tiles,
     start: Configuration,
-    descent: Descent = descend,
+    stage: Descent = briefly,
 ) -> Configuration:
     """Descend on floors that fall, from the largest d if near pairs of the start are far off.
 
@@ -163,9 +163,9 @@ def approach(
         tiles.loss.name == "squared"
         or before <= worst * tiles.size * tiles.unit
     ):
-        return lowered(tiles, start, descent)
+        return lowered(tiles, start, stage)
     first = min_and_max(tiles.d)[1] / FLOOR_STEP
-    end = lowered(tiles, start, descent, first)
+    end = lowered(tiles, start, stage, first)
     if tiles.value_of(end) < before:
         return end
     return start
@@ -202,6 +202,9 @@ def search(
     squared_of = _squared_solver(tiles, link, components, quick, rng)
     squared = squared_of(None)
     k = squared.signs.size
+    brief = briefly
+    if quick:
+        brief = partial(briefly, tol=TOL)
     # Of short descents so far, by numbers of negatives, the lowest first.
     ends: dict[int, list[Configuration]] = {}
 
@@ -212,16 +215,31 @@ def search(
             start = squared
             if negatives != squared.form.signature[1]:
                 start = squared_of((k - negatives, negatives))
-            start = approach(tiles, start)
-            ends[negatives] = [minimize(tiles, start, briefly)]
-        _add_ends(tiles, ends[negatives], starts, seed + negatives)
+            start = approach(tiles, start, brief)
+            ends[negatives] = [minimize(tiles, start, brief)]
+        _add_ends(tiles, ends[negatives], starts, seed + negatives, brief)
         return ends[negatives][:FINALISTS]
 
     return squared, ends_of
 
 
+def lowest_negatives(
+    squared: Configuration,
+    ends_of: Callable[..., list[Configuration]],
+    first: int,
+) -> int:
+    """Return the number of negatives of which short descents end lowest, searched from a first."""
+    return best_negatives(
+        lambda q: ends_of(q)[0].value, first, squared.signs.size
+    )
+
+
 def _add_ends(
-    tiles: Tiles, ends: list[Configuration], starts: int, seed: int
+    tiles: Tiles,
+    ends: list[Configuration],
+    starts: int,
+    seed: int,
+    brief: Descent,
 ) -> None:
     """Descend from further starts, about the best end or anywhere on a loss with few minima."""
     rng = check_random_state(seed)
@@ -243,9 +261,9 @@ def _add_ends(
             start = minimize(
                 replace(tiles, loss=loss),
                 Configuration(x, best.form),
-                briefly,
+                brief,
             )
-        ends.append(minimize(tiles, start, briefly))
+        ends.append(minimize(tiles, start, brief))
         ends.sort(key=attrgetter("value"))
 
 

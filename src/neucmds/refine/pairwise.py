@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from math import sqrt
 from typing import Any, Self
 
@@ -31,10 +31,9 @@ from neucmds.backend.arrays import (
 from neucmds.backend.threads import over_rows, parallel_map, pool_for
 from neucmds.form import Form
 from neucmds.refine.descent import (
-    STAGE_ITERATIONS,
-    STAGE_TOL,
     Configuration,
     Descent,
+    briefly,
     descend,
     lowest_point,
     search_by_slopes,
@@ -67,6 +66,8 @@ class SummedLoss(ABC):
     form: Form
     scale: float
     unit: float
+    # Where the loss along a line is no quartic, a search ends at this share of its first slope.
+    slope_left: float
 
     @property
     @abstractmethod
@@ -142,10 +143,10 @@ def minimize(
 def lowered(
     summed: SummedLoss,
     start: Configuration,
-    descent: Descent = descend,
+    stage: Descent = briefly,
     first: float | None = None,
 ) -> Configuration:
-    """Descend on falling floors, all but the last.
+    """Descend on falling floors, all but the last, a short descent on each.
 
     `first` is the highest floor; by default, and only for "relative", 16 times the last one of d.
     """
@@ -153,7 +154,6 @@ def lowered(
     floor = first or 0.0
     if first is None and loss.name == "relative":
         floor = FIRST_FLOOR * loss.sq_floor
-    stage = partial(descent, max_iter=STAGE_ITERATIONS, tol=STAGE_TOL)
     while floor > loss.sq_floor:
         higher = replace(summed, loss=replace(loss, sq_floor=floor))
         start = minimize(higher, start, stage)
@@ -229,7 +229,9 @@ class PairObjective:
         """Move to the lowest point of a line; None if rounding hides a gain."""
         quartic, move = self.summed.line(self, direction)
         if self.summed.loss.name == "distance":
-            moved = search_by_slopes(quartic, move, direction)
+            moved = search_by_slopes(
+                quartic, move, direction, self.summed.slope_left
+            )
         else:
             t = lowest_point(quartic)
             if t is None:

@@ -19,8 +19,12 @@ from neucmds.backend.arrays import (
 from neucmds.form import Form
 from neucmds.problem.components import AUTO, Size, total_of
 from neucmds.refine.descent import EXACT, TOL, Configuration, descend
-from neucmds.refine.loss_starts import lowest, search, usual_starts
-from neucmds.refine.signatures import best_negatives
+from neucmds.refine.loss_starts import (
+    lowest,
+    lowest_negatives,
+    search,
+    usual_starts,
+)
 from neucmds.refine.tiles import Tiles
 
 # Objects in a sample: 300 and 1000 of 2,296 crossings choose the same √−κ = 4.
@@ -29,8 +33,8 @@ SCOUTS = 500
 BRIEF = 150
 # √−κ times the largest d: beyond it nothing has been gained on any data.
 FARTHEST = 15.0
-# Curvatures tried at first, each √−κ half of the last, and then at most between the best two.
-CURVATURES = 4
+# Hyperbolic curvatures tried at first, each √−κ twice the last, and most tried beside the best.
+CURVATURES = 3
 # Share of the squared error that a curvature must gain to be chosen, or to be looked for.
 LEAST_GAIN = 0.02
 
@@ -76,19 +80,10 @@ def scout(
         usual_starts(len(sq_dissimilarity), total_of(components)) / 4
     )
 
-    def best_of(
-        squared: Configuration,
-        ends_of: Callable[..., list[Configuration]],
-        first: int,
-    ) -> int:
-        return best_negatives(
-            lambda q: ends_of(q)[0].value, first, squared.signs.size
-        )
-
     def searched(
         curvature: float,
     ) -> tuple[Tiles, Configuration, Callable[..., list[Configuration]]]:
-        form = Form.of(np.zeros(0), curvature, mean)
+        form = Form.of(curvature, mean)
         link = form.to_sq(sq_dissimilarity)
         tiles = Tiles.of(link, loss, form=form, weights=weights, floor=floor)
         squared, ends_of = search(
@@ -103,9 +98,10 @@ def scout(
 
     if curvature != AUTO:
         _, squared, ends_of = searched(float(curvature))
-        positive, negative = squared.form.signature
-        negatives = best_of(squared, ends_of, negative)
-        signature = (positive + negative - negatives, negatives)
+        negatives = lowest_negatives(
+            squared, ends_of, squared.form.signature[1]
+        )
+        signature = (squared.signs.size - negatives, negatives)
         return signature, float(curvature)
     errors: dict[float, float] = {}
     signatures: dict[float, tuple[int, int]] = {}
@@ -120,7 +116,7 @@ def scout(
             if errors:
                 nearest = min(errors, key=lambda other: abs(other - root))
                 negatives = signatures[nearest][1]
-            negatives = best_of(squared, ends_of, negatives)
+            negatives = lowest_negatives(squared, ends_of, negatives)
         brief = partial(descend, max_iter=BRIEF, tol=TOL)
         end = lowest(tiles, ends_of(negatives, starts), brief)
         errors[root] = _relative_error(tiles, end)
@@ -160,19 +156,28 @@ def _best_root(error: Callable[[float], float], unit: float) -> float:
     `unit` is the mean d over the largest one. Spheres are above zero, up to the one that has the
     longest d as its half.
     """
-    hyperbolic = [-FARTHEST * unit / 2**i for i in range(CURVATURES)]
+    farthest = -FARTHEST * unit
+    hyperbolic = [farthest / 2**i for i in reversed(range(CURVATURES))]
     spherical = [pi * unit / 2, 0.97 * pi * unit, pi * unit]
     if error(0.0) < EXACT:
         return 0.0
     for roots in (hyperbolic, spherical):
-        best = _lowest_root(error, [0.0, *roots])
+        best = _lowest_root(error, roots)
         if error(best) < (1 - LEAST_GAIN) * error(0.0):
             return best
     return 0.0
 
 
-def _lowest_root(error: Callable[[float], float], roots: list[float]) -> float:
-    """Return the best of some roots, and of others beside it by parabolas."""
+def _lowest_root(error: Callable[[float], float], path: list[float]) -> float:
+    """Return the best root of a path away from zero, or beside one by parabolas.
+
+    The path ends where zero is better: short descents take longest far out.
+    """
+    roots = [0.0]
+    for root in path:
+        roots.append(root)
+        if error(root) > error(0.0):
+            break
     for _ in range(CURVATURES):
         roots.sort()
         at = roots.index(min(roots, key=error))
