@@ -127,3 +127,55 @@ def placed_by(D, **settings):
     return LandmarkNeucMDS(4, n_landmarks=40, random_state=0, **settings).fit(
         D
     )
+
+
+def skewed(n, seed=0):
+    return np.random.default_rng(seed).gamma(1.0, size=(n, 6))
+
+
+def test_a_floor_below_the_least_dissimilarity_does_not_matter():
+    D = squareform(pdist(skewed(60), "cityblock"))
+    least = D[D > 0].min()
+    usual = neuc_mds(D, 3, loss="relative", floor=0.9 * least, random_state=0)
+    placed = usual.transform(D[:3] + 0.1)
+    for floor in (1e-6, 1e-12, 1e-200):
+        emb = neuc_mds(D, 3, loss="relative", floor=floor, random_state=0)
+        np.testing.assert_array_equal(emb.coordinates, usual.coordinates)
+        np.testing.assert_array_equal(emb.transform(D[:3] + 0.1), placed)
+        sq_error = emb.dissimilarities(squared=True) - D**2
+        relative = sq_error[D > 0] / D[D > 0] ** 2
+        assert emb.loss_value == pytest.approx(np.sum(relative**2), rel=1e-8)
+
+
+@pytest.mark.parametrize("n", [100, 310])
+def test_near_duplicates_end_as_low_as_beside_their_originals(n):
+    points = skewed(n)
+    noise = 1e-5 * np.random.default_rng(1).normal(size=points.shape)
+    D = squareform(pdist(np.r_[points, points + noise], "cityblock"))
+    emb = neuc_mds(D, 3, loss="relative", random_state=0)
+    alone = neuc_mds(D[:n, :n], 3, loss="relative", random_state=0)
+    twice = np.r_[alone.coordinates, alone.coordinates + 1e-9]
+    beside = neuc_mds(
+        D, 3, loss="relative", init=(twice, alone.signs), random_state=0
+    )
+    assert emb.loss_value <= 1.02 * beside.loss_value
+
+
+@pytest.mark.parametrize("curvature", [-1.0, 0.3])
+def test_a_pair_of_weight_zero_is_left_out_of_a_curved_fit(D, curvature):
+    weights = np.ones_like(D)
+    weights[3, 5] = weights[5, 3] = 0.0
+    far = D.copy()
+    far[3, 5] = far[5, 3] = 1e9
+    near, left_out = (
+        neuc_mds(
+            values,
+            3,
+            loss="relative",
+            curvature=curvature,
+            weights=weights,
+            random_state=0,
+        )
+        for values in (D, far)
+    )
+    np.testing.assert_array_equal(left_out.coordinates, near.coordinates)

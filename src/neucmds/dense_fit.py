@@ -9,7 +9,7 @@ from math import sqrt
 
 from sklearn.utils import check_random_state
 
-from neucmds.backend.arrays import Array, is_numpy, min_and_max
+from neucmds.backend.arrays import Array, is_numpy, min_and_max, namespace
 from neucmds.backend.memory import require_memory
 from neucmds.embedding import Embedding
 from neucmds.embedding.build import from_descent, from_selection
@@ -151,6 +151,12 @@ def _descend_by_loss(
     loss = option("loss", options.loss)
     sq_dissimilarity = dense_gram(problem, loss).sq_dissimilarity
     weights = problem.weights
+    if weights is not None:
+        # A pair without weight bounds no curvature.
+        xp = namespace(sq_dissimilarity)
+        sq_dissimilarity = xp.where(
+            weights > 0, sq_dissimilarity, xp.zeros_like(sq_dissimilarity)
+        )
     if is_numpy(sq_dissimilarity):
         # D, a scaled copy of it, and tiles of this, in float64.
         require_memory(

@@ -112,8 +112,7 @@ def test_all_that_a_descent_asks_for_is_that_of_the_formula(
     d, x = bumpy(n, seed)
     w = None if weighted is None else random_weights(n, weighted, seed)
     counted = np.ones((n, n)) if w is None else w
-    if "listed" in kind:
-        counted = counted * (1 - np.eye(n))
+    counted = counted * (1 - np.eye(n))
     p = np.random.default_rng(seed + 1).standard_normal(x.shape)
     p -= p.mean(axis=0)
     with patch.multiple(module, **KINDS[kind]):

@@ -48,6 +48,7 @@ from neucmds.refine.losses import (
     Terms,
     check_defined,
     combined_floor,
+    least_positive,
     power_of_four,
     weighted,
 )
@@ -163,13 +164,18 @@ class ListedPairs(SummedLoss):
                 asarray_like(objects, like, dtype=xp.int32)
                 for objects in (i, j)
             )
+        least = 0.0
         if floor is None:
             floor = pair_floor(form, pairs)
+        else:
+            least = least_positive(sq / scale)
         scaled_form = form.scaled(scale)
         starts, partners, pair = _by_rows(pairs.n, i, j)
         return cls(
             d=asarray_like(sq / scale, like, dtype=dtype),
-            loss=PairLoss(loss).floored(floor / sqrt(scale), scaled_form),
+            loss=PairLoss(loss).floored(
+                floor / sqrt(scale), scaled_form, least
+            ),
             form=scaled_form,
             scale=scale,
             unit=unit,

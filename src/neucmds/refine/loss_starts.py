@@ -39,6 +39,7 @@ from neucmds.refine.descent import (
 )
 from neucmds.refine.gaps import complete_and_refine, filled, has_gaps
 from neucmds.refine.pairwise import (
+    FIRST_FLOOR,
     FLOOR_STEP,
     lowered,
     minimize,
@@ -156,15 +157,19 @@ def approach(
     "distance", a start takes this way from `POOR` of that loss on.
     """
     before = tiles.value_of(start)
+    largest = min_and_max(tiles.d)[1]
     worst = 1.0
     if tiles.loss.name == "distance":
         worst = POOR
+    elif tiles.loss.sq_floor * FIRST_FLOOR**3 < largest:
+        # Near-duplicates are held where they are as soon as they count.
+        worst = 0.0
     if (
         tiles.loss.name == "squared"
         or before <= worst * tiles.size * tiles.unit
     ):
         return lowered(tiles, start, stage)
-    first = min_and_max(tiles.d)[1] / FLOOR_STEP
+    first = largest / FLOOR_STEP
     end = lowered(tiles, start, stage, first)
     if tiles.value_of(end) < before:
         return end

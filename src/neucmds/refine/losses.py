@@ -75,10 +75,12 @@ class PairLoss:
             return replace(self, smoothing=least)
         return replace(self, sq_floor=max(self.sq_floor, least))
 
-    def floored(self, floor: float, form: Form) -> PairLoss:
-        """Return the same loss with a floor f of d."""
+    def floored(
+        self, floor: float, form: Form, least: float = 0.0
+    ) -> PairLoss:
+        """Return the same loss with a floor f of d, or of the least D if that is higher."""
         sq_floor = form.to_sq(np.array([floor**2]))  # g(f) of f²
-        return replace(self, sq_floor=float(sq_floor[0]))
+        return replace(self, sq_floor=max(float(sq_floor[0]), least))
 
     def of_pairs(self, form: Form, sq: Array) -> Array:
         """Return the part of `terms` that depends on D alone: d of "distance", q′ of "relative"."""
@@ -181,6 +183,12 @@ def power_of_four(array: Array) -> float:
     if not 0 < largest < inf:
         return 1.0
     return 4.0 ** round(log2(largest) / 2)
+
+
+def least_positive(sq: Array) -> float:
+    """Return the least D above zero."""
+    xp = namespace(sq)
+    return float(xp.min(xp.where(sq > 0, sq, xp.full_like(sq, inf))))
 
 
 def check_defined(

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from neucmds.backend.arrays import (
     DEVICE_ELEMENTS,
     Array,
+    asarray_like,
     centered,
     empty_like,
     namespace,
@@ -30,6 +31,7 @@ from neucmds.refine.losses import (
     Terms,
     check_defined,
     floor_of,
+    least_positive,
     power_of_four,
     weighted,
 )
@@ -103,7 +105,8 @@ class Tiles(SummedLoss):
         form = (form or Form()).scaled(scale)
         pair_loss = PairLoss(loss)
         if floor is not None:
-            pair_loss = pair_loss.floored(floor / sqrt(scale), form)
+            least = least_positive(d)
+            pair_loss = pair_loss.floored(floor / sqrt(scale), form, least)
         elif loss != "squared":
             pair_loss = pair_loss.floored(floor_of(form, d, weights), form)
         return cls(
@@ -231,7 +234,11 @@ class Tiles(SummedLoss):
         def walk(rows: slice) -> None:
             total: Any = 0.0
             pull: Any = 0.0
-            for columns in self._columns(0):
+            for columns in [
+                *_cuts(0, rows.start, 4 * self._step),
+                rows,
+                *self._columns(rows.stop),
+            ]:
                 d, u, d_hat = self._parts((rows, columns), factors)
                 residual, slope, _ = terms_of((rows, columns), d, d_hat)
                 if slope is None:
@@ -298,6 +305,12 @@ class Tiles(SummedLoss):
         self.each(walk, list(row_blocks(n, n)))
         return precomputed
 
+    @cached_property
+    def _off_diagonal(self) -> Array:
+        """Zeros on a diagonal and else ones, of a tile's rows."""
+        size = min(self._step, int(self.d.shape[0]))
+        return asarray_like(1 - np.eye(size), self.d, dtype=self.precision)
+
     def _factors(self, x: Array) -> tuple[Array, Array]:
         """Return L and R with D̂ = L Rᵀ: norms ride along as two more columns."""
         xp = namespace(x)
@@ -311,12 +324,18 @@ class Tiles(SummedLoss):
     def _parts(
         self, tile: Tile, *factors: tuple[Array, Array]
     ) -> tuple[Any, ...]:
-        """Return D, the weights and L Rᵀ for every two factors L and R, of a tile."""
+        """Return D, the weights and L Rᵀ for every two factors L and R, of a tile.
+
+        An object has no weight with itself: rounding of its D̂ may exceed the floor.
+        """
         rows, columns = tile
         d = self._narrow(self.d[tile])
         u = None
         if self.weights is not None:
             u = self._narrow(self.weights[tile])
+        if rows == columns:
+            size = int(d.shape[0])
+            u = weighted(self._off_diagonal[:size, :size], u)
         transposed = namespace(d).matrix_transpose
         products = (
             left[rows, :] @ transposed(right[columns, :])
