@@ -259,8 +259,7 @@ def scouted(
             curvature = nearest_curvature(
                 curvature, mean_distance, largest_distance
             )
-    form = Form.of(float(curvature), mean_distance, largest_distance
-    )
+    form = Form.of(float(curvature), mean_distance, largest_distance)
     return components, form
 
 
