@@ -63,3 +63,14 @@ def test_neither_x_nor_parameters_reach_a_fitted_model(est):
         **{name: others[name] for name in others if name in est.get_params()}
     )
     np.testing.assert_array_equal(est.transform(X[:5]), expected)
+
+
+@pytest.mark.parametrize("kind", [NeucMDS, LandmarkNeucMDS, NeucIsomap])
+@pytest.mark.parametrize("other", ["precomputed", "shortest_path", max])
+def test_a_metric_set_after_fit_waits_for_the_next_fit(kind, other):
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    est = kind(2, metric="cityblock").fit(x)
+    expected = est.transform(x[:5])
+    est.set_params(metric=other)
+    np.testing.assert_array_equal(est.transform(x[:5]), expected)
+    assert est.score(x[:5]) > 0.5

@@ -87,7 +87,7 @@ class LandmarkNeucMDS(SignedTransformer):
         `neuc_mds`, and `transform` takes numbers of its nodes, or edges of new nodes. For a
         sparse PyTorch or CuPy array, shortest paths run on the CPU and nodes are placed on the
         array's device. For any other metric X holds features; it is one of those of `NeucMDS`, or a
-        function of two rows.
+        function of two rows, or of two objects of a list, which are kept, not copied.
     metric_params : dict, optional
         Further arguments of the metric.
     symmetrize : bool, default=False
@@ -171,7 +171,7 @@ class LandmarkNeucMDS(SignedTransformer):
     ) -> LandmarkNeucMDS:
         with self._fitting() as callback:
             metric = self._bound_metric()
-            objects = as_objects(X) if callable(self.metric) else None
+            objects = as_objects(X) if callable(self._metric) else None
             like = None
             self._names = row_names(X)
             columns = None
@@ -351,7 +351,7 @@ class LandmarkNeucMDS(SignedTransformer):
         """Return the fit that places objects, and a row for each: objects are numbered."""
         if self._of_graph:
             return self._fitted, self._nodes(X)
-        objects = as_objects(X) if callable(self.metric) else None
+        objects = as_objects(X) if callable(self._metric) else None
         if objects is None or self._fitted.metric is None:
             return self._fitted, self._checked(X, reset=False)
         metric, rows = self._fitted.metric.taking(objects)
@@ -379,7 +379,7 @@ class LandmarkNeucMDS(SignedTransformer):
         if is_other_library(X):
             refuse_tensor(X, "X")
             # In main memory NumPy and SciPy are quicker, and on a GPU they know more metrics.
-            known = self._precomputed or known_everywhere(self.metric)
+            known = self._precomputed or known_everywhere(self._metric)
             if on_cpu(X) or not known:
                 X = to_numpy(X)
             else:

@@ -56,7 +56,8 @@ class NeucMDS(SignedTransformer):
         As for `neuc_mds`. `loss` is also what places new objects.
     metric : str or callable, default="precomputed"
         As for `neuc_mds`: "precomputed", "shortest_path", a metric of features or a function.
-        `transform` then takes dissimilarities (m, n) of new objects to the fitted ones; lengths of
+        Objects of a list are kept, not copied: changing them later changes what is placed.
+        `transform` takes dissimilarities (m, n) of new objects to the fitted ones; lengths of
         paths (m, n), or of edges to fitted nodes as a sparse array (m, n); or features or objects.
     metric_params : dict, optional
         Further arguments of the metric, as for `neuc_mds`.
@@ -208,7 +209,7 @@ class NeucMDS(SignedTransformer):
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
         refuse_networkx(X, "X")
-        if callable(self.metric) and (objects := as_objects(X)) is not None:
+        if callable(self._metric) and (objects := as_objects(X)) is not None:
             return objects
         if is_array(X) and not is_numpy(X):
             # scikit-learn would move it to NumPy; it is checked where it is.
@@ -269,5 +270,7 @@ class NeucMDS(SignedTransformer):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._precomputed and self.method == "refined"
+        tags.input_tags.sparse = (
+            tags.input_tags.pairwise and self.method == "refined"
+        )
         return tags

@@ -236,6 +236,8 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         for name in ("n_features_in_", "feature_names_in_", "_columns"):
             self.__dict__.pop(name, None)
         check_parameters(self.get_params(deep=False))
+        # What `transform` goes by, whatever `set_params` says later.
+        self._metric = self.metric
         bar = ProgressBar(self.callback)
         callback = bar if self.verbose else self.callback
         try:
@@ -352,17 +354,18 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def _precomputed(self) -> bool:
-        return bool(self.metric == PRECOMPUTED)
+        return bool(self._metric == PRECOMPUTED)
 
     @property
     def _of_graph(self) -> bool:
-        return bool(self.metric == SHORTEST_PATH)
+        return bool(self._metric == SHORTEST_PATH)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self._precomputed
+        precomputed = bool(self.metric == PRECOMPUTED)
+        tags.input_tags.pairwise = precomputed
         squared = getattr(self, "squared", False)
-        tags.input_tags.positive_only = self._precomputed and not squared
+        tags.input_tags.positive_only = precomputed and not squared
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
