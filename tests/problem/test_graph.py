@@ -156,8 +156,10 @@ def test_sampled_pairs_have_the_lengths_of_shortest_paths(graph, all_paths):
         assert all(
             (min(node, other), max(node, other)) in listed for other in near
         )
-    for node, others, length in sample.checks:
-        np.testing.assert_allclose(length, all_paths[node, others], rtol=1e-10)
+    for node, others, sq_length in sample.checks:
+        np.testing.assert_allclose(
+            sq_length, all_paths[node, others] ** 2, rtol=1e-10
+        )
         assert others.size == 399
 
 
