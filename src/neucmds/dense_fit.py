@@ -12,7 +12,11 @@ from sklearn.utils import check_random_state
 from neucmds.backend.arrays import Array, is_numpy, min_and_max, namespace
 from neucmds.backend.memory import require_memory
 from neucmds.embedding import Embedding
-from neucmds.embedding.build import from_descent, from_selection
+from neucmds.embedding.build import (
+    from_descent,
+    from_directed,
+    from_selection,
+)
 from neucmds.errors import (
     ConvergenceWarning,
     FewerComponentsWarning,
@@ -34,8 +38,14 @@ from neucmds.problem.components import (
     total_of,
 )
 from neucmds.problem.dense import Dense
+from neucmds.problem.directed import Directed
 from neucmds.problem.weights import refuse_parts_of
-from neucmds.refine.descent import FEW_OBJECTS, Descent, descend
+from neucmds.refine.descent import (
+    FEW_OBJECTS,
+    Configuration,
+    Descent,
+    descend,
+)
 from neucmds.refine.gaps import complete_and_refine
 from neucmds.refine.loss_starts import refine_for_loss
 from neucmds.refine.pairwise import minimize
@@ -127,7 +137,7 @@ def _descend(
     elif weights is not None:
         refuse_parts_of(weights, problem.labels)
     if options.loss != "squared":
-        return _descend_by_loss(problem, components, options, descent)
+        return _descend_by_loss(problem, components, options)
     if weights is None:
         return from_descent(problem, refine(problem.gram, start, descent), k)
     sq_dissimilarity = dense_gram(problem, "weights").sq_dissimilarity
@@ -145,12 +155,40 @@ def _descend(
     return from_descent(problem, end, k, solver="weighted")
 
 
+def fit_directed(problem: Directed, options: Options) -> Embedding:
+    """Embed dissimilarities from rows to columns, a point of departure or of arrival for each."""
+    sq_dissimilarity = problem.sq_dissimilarity
+    shorter_side = int(min(sq_dissimilarity.shape))
+    components = checked_size(options.n_components, shorter_side + 1)
+    end, mean = _end_by_loss(
+        sq_dissimilarity, problem.weights, components, options
+    )
+    return from_directed(problem, end, total_of(components), mean)
+
+
 def _descend_by_loss(
-    problem: Dense, components: Size, options: Options, descent: Descent
+    problem: Dense, components: Size, options: Options
 ) -> Embedding:
+    sq_dissimilarity = dense_gram(
+        problem, option("loss", options.loss)
+    ).sq_dissimilarity
+    end, mean = _end_by_loss(
+        sq_dissimilarity, problem.weights, components, options
+    )
+    return from_descent(
+        problem, end, total_of(components), solver="loss", mean_distance=mean
+    )
+
+
+def _end_by_loss(
+    sq_dissimilarity: Array,
+    weights: Array | None,
+    components: Size,
+    options: Options,
+) -> tuple[Configuration, float]:
+    """Return where the descent on all pairs ends, and the mean d."""
     loss = option("loss", options.loss)
-    sq_dissimilarity = dense_gram(problem, loss).sq_dissimilarity
-    weights = problem.weights
+    m, n = (int(size) for size in sq_dissimilarity.shape)
     if weights is not None:
         # A pair without weight bounds no curvature.
         xp = namespace(sq_dissimilarity)
@@ -160,10 +198,13 @@ def _descend_by_loss(
     if is_numpy(sq_dissimilarity):
         # D, a scaled copy of it, and tiles of this, in float64.
         require_memory(
-            3 * 8 * problem.n**2,
-            f"{loss} of {problem.n} objects",
+            3 * 8 * m * n,
+            f"{loss} of {n} objects",
             f"use {option('loss', 'squared')}, or LandmarkNeucMDS, which takes any loss",
         )
+    n_points = n
+    if options.directed:
+        n_points = m + n
     mean = mean_distance(sq_dissimilarity, weights)
     largest = sqrt(min_and_max(sq_dissimilarity)[1])
     if options.floor is not None and options.floor > largest:
@@ -173,7 +214,7 @@ def _descend_by_loss(
         )
     components, form = scouted(
         lambda: sq_dissimilarity,
-        problem.n,
+        n_points,
         components,
         options,
         mean,
@@ -188,17 +229,16 @@ def _descend_by_loss(
         sq_dissimilarity,
         components,
         options.loss,
-        descent,
+        options.descent(),
         start=options.init,
         weights=weights,
         n_init=options.n_init,
         floor=options.floor,
         form=form,
         random_state=options.random_state,
+        directed=bool(options.directed),
     )
-    return from_descent(
-        problem, end, total_of(components), solver="loss", mean_distance=mean
-    )
+    return end, mean
 
 
 def scouted(
@@ -251,6 +291,7 @@ def scouted(
             weights=weights,
             floor=options.floor,
             seed=int(check_random_state(options.random_state).randint(2**31)),
+            directed=bool(options.directed),
         )
         if signature_is_sought:
             components = signature

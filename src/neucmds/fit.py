@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any, Literal
 
-from neucmds.dense_fit import fit, warn_of_surprises
+from neucmds.dense_fit import fit, fit_directed, warn_of_surprises
 from neucmds.embedding import Embedding
+from neucmds.errors import NeucmdsWarning, option
 from neucmds.large.landmarks import embed_by_landmarks
 from neucmds.large.listed import embed_pairs
 from neucmds.large.sampled import embed_features, embed_graph
@@ -21,7 +23,7 @@ from neucmds.options import (
     check_support,
     kind_of,
 )
-from neucmds.prepared import read_dense
+from neucmds.prepared import read_dense, read_directed
 from neucmds.problem.calls import watched
 from neucmds.problem.components import N_COMPONENTS, NComponents
 from neucmds.problem.containers import as_objects, named_features
@@ -49,6 +51,7 @@ def neuc_mds(
     n_pairs: int | None = None,
     squared: bool = False,
     symmetrize: bool = False,
+    directed: bool = False,
     weights: Any = None,
     missing: Literal["error", "ignore"] = "error",
     random_state: Any = 0,
@@ -137,6 +140,12 @@ def neuc_mds(
     symmetrize : bool, default=False
         Average D and its transpose instead of refusing an asymmetric D; a function as `metric` is
         then called for both orders of every pair.
+    directed : bool, default=False
+        Keep both directions of an asymmetric D: each object has two points in one space, one to
+        depart from (`Embedding.coordinates`) and one to arrive at (`Embedding.arrivals`), and D̂
+        from i to j is between the departure of i and the arrival of j. D may then be a rectangle
+        (m, n) from the objects of its rows to others, those of its columns. "refined" only; a
+        function as `metric` is called for both orders of every pair, and a graph has one-way edges.
     weights : array of shape (n, n), optional
         Weight of each pair in the loss. "refined" only.
     missing : {"error", "ignore"}, default="error"
@@ -195,7 +204,9 @@ def embed(data: Any, options: Options, labels: Any = None) -> Embedding:
     kind = kind_of(data, options)
     check_support(options, kind)
     with watched(options.callback):
-        if kind == "landmarks":
+        if options.directed:
+            embedding = _embed_directed(data, options, labels)
+        elif kind == "landmarks":
             embedding = embed_by_landmarks(data, options, labels)
         elif kind in ("large graph", "sampled", "pairs"):
             embedding = _embed_pairs(data, options, kind)
@@ -205,6 +216,21 @@ def embed(data: Any, options: Options, labels: Any = None) -> Embedding:
             problem = read_dense(data, options, labels)
             embedding = fit(problem, options)
     return embedding
+
+
+def _embed_directed(data: Any, options: Options, labels: Any) -> Embedding:
+    """Embed dissimilarities from rows to columns; a symmetric D has its arrivals at departures."""
+    problem = read_directed(data, options, labels)
+    if not problem.is_symmetric:
+        return fit_directed(problem, options)
+    warnings.warn(
+        "D is symmetric, so arrivals are where departures are; leave "
+        f"{option('directed', True)} out.",
+        NeucmdsWarning,
+        stacklevel=4,
+    )
+    embedding = embed(data, replace(options, directed=False), labels)
+    return replace(embedding, arrivals=embedding.coordinates)
 
 
 def _embed_pairs(data: Any, options: Options, kind: str) -> Embedding:

@@ -84,7 +84,8 @@ PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "must be a dict, or None",
     ),
     **dict.fromkeys(
-        ("squared", "symmetrize"), (_is_flag, "must be True or False")
+        ("squared", "symmetrize", "directed"),
+        (_is_flag, "must be True or False"),
     ),
     "missing": (
         lambda value: value in ("error", "ignore"),
@@ -135,6 +136,7 @@ FITS = {
     "closed form": "any closed form",
     "squared loss": '`loss="squared"`',
     "distance loss": '`loss="distance"`',
+    "directed": "`directed`",
 }
 OPTIONS = {
     "method": "a closed form",
@@ -148,11 +150,12 @@ OPTIONS = {
     "n_init": "`n_init` above 1",
     "squared": "`squared`",
     "symmetrize": "`symmetrize`",
+    "directed": "`directed`",
     "n_pairs": "`n_pairs`",
 }
 
 # What is said of D when it is read; an operator over D has it already.
-OF_D = ("weights", "missing", "squared", "symmetrize")
+OF_D = ("weights", "missing", "squared", "symmetrize", "directed")
 
 _REFINED = option("method", "refined")
 _IN_MEMORY = (
@@ -195,6 +198,7 @@ _BLOCKS = {
     "missing": _STORED,
     "n_init": _IN_MEMORY,
     "symmetrize": "needs D as an array in memory; pass or store (D + D.T) / 2 instead.",
+    "directed": _STORED,
     "n_pairs": _FOR_SAMPLES,
 }
 # Kind of input or of fit → option → why it is refused; options that are not listed are supported.
@@ -209,6 +213,7 @@ TABLE: dict[str, dict[str, str]] = {
         "weights": "cannot be given for a list of pairs; leave it out.",
         "n_init": _ONE_START,
         "n_pairs": _FOR_SAMPLES,
+        "directed": "needs every pair, with NaN for unobserved ones; pass an array.",
     },
     "features": {},
     "sampled": {
@@ -216,7 +221,8 @@ TABLE: dict[str, dict[str, str]] = {
         "n_components": _EVERY_PAIR,
         "n_init": _ONE_START,
         **dict.fromkeys(
-            ("weights", "missing", "init", "squared"), _NOT_SAMPLED
+            ("weights", "missing", "init", "squared", "directed"),
+            _NOT_SAMPLED,
         ),
     },
     "graph": _PATHS,
@@ -226,11 +232,13 @@ TABLE: dict[str, dict[str, str]] = {
         "weights": _ALL_PATHS,
         "init": _ALL_PATHS,
         "n_init": _ONE_START,
+        "directed": _ALL_PATHS,
     },
     "landmarks": {
         "missing": "does not work with landmarks: every dissimilarity to them is needed.",
         "weights": "count pairs, and landmarks leave most pairs out; leave one of them out.",
         "n_pairs": "samples pairs, but landmarks place objects; leave one out.",
+        "directed": "does not work with landmarks; leave one out.",
     },
     "closed form": {
         "loss": f"needs {_REFINED}: closed forms minimise the squared loss, or a bound of it.",
@@ -248,6 +256,12 @@ TABLE: dict[str, dict[str, str]] = {
         "eigenvectors.",
     },
     "distance loss": {"floor": _NO_FLOOR},
+    "directed": {
+        "method": f"needs a symmetric D, and {option('directed', True)} needs {_REFINED}.",
+        "n_components": f"needs a symmetric D; with {option('directed', True)} pass a number.",
+        "symmetrize": f"averages the directions that {option('directed', True)} keeps; leave one "
+        "out.",
+    },
 }
 
 
@@ -295,6 +309,8 @@ def check_support(options: Options, kind: str) -> None:
         kinds.append("closed form")
     elif options.loss != "relative":
         kinds.append(f"{options.loss} loss")
+    if options.directed:
+        kinds.append("directed")
     kinds.append(kind)
     if kind == "landmarks" and options.metric == SHORTEST_PATH:
         kinds.append("graph")
@@ -328,6 +344,7 @@ class Options:
     n_pairs: int | None = None
     squared: bool = False
     symmetrize: bool = False
+    directed: bool = False
     weights: Any = None
     missing: str = "error"
     random_state: Any = 0

@@ -18,7 +18,9 @@ from neucmds.options import (
     kind_of,
 )
 from neucmds.problem.components import NComponents
+from neucmds.problem.containers import as_real
 from neucmds.problem.dense import Dense, as_squares
+from neucmds.problem.directed import Directed, as_directed
 from neucmds.problem.graph import all_paths, as_graph, shortest_path_rows
 from neucmds.problem.metrics import Metric
 from neucmds.problem.validation import as_labels
@@ -134,6 +136,25 @@ def read_dense(D: Any, options: Options, labels: Any = None) -> Dense:
             )
     gram = dense_operator(values, k)
     return Dense(gram, names, squared, missing=options.missing)
+
+
+def read_directed(D: Any, options: Options, labels: Any = None) -> Directed:
+    """Read and validate dissimilarities from rows to columns."""
+    squared = bool(options.squared)
+    if options.metric == SHORTEST_PATH:
+        graph = as_graph(D)
+        D = shortest_path_rows(graph, np.arange(graph.shape[0]))
+        squared = False
+    elif options.metric != PRECOMPUTED:
+        features = as_real(D, "features")
+        D = options.metric.fitted_to(features, squared).among(directed=True)
+    return as_directed(
+        D,
+        labels=labels,
+        weights=options.weights,
+        squared=squared,
+        missing=options.missing,
+    )
 
 
 def prepare_some(

@@ -31,6 +31,7 @@ from neucmds.place.rules import (
     Placement,
 )
 from neucmds.problem.dense import Dense
+from neucmds.problem.directed import Directed
 from neucmds.problem.pairs import Pairs
 from neucmds.problem.sampled_pairs import Check
 from neucmds.refine.descent import Configuration
@@ -133,7 +134,14 @@ def from_descent(
         x, form = canonical(centered(asarray_like(x, gram.diagonal())), form)
         quadratic = gram.quadratic(x)
     if problem.weights is not None or not form.is_flat:
-        stress, error, rises = stress_of_rows(gram, x, form, problem.weights)
+        stress, error, rises = stress_of_rows(
+            gram.walk(),
+            x,
+            x,
+            form,
+            problem.weights,
+            eps(gram.dtype, gram.xp),
+        )
         terms = (stress, 0.0, 0.0)
     else:
         rises = stress_rises(gram, x, form.signs, quadratic)
@@ -202,6 +210,56 @@ def _sums(problem: Dense) -> dict[str, Any]:
         "total_sum_of_squares": float(xp.sum(weights * (sq - mean) ** 2)),
         "trace": 0.5 * (gram.n - 1) * mean,
     }
+
+
+def from_directed(
+    problem: Directed,
+    end: Configuration,
+    requested: int,
+    mean_distance: float,
+) -> Embedding:
+    """Embed by points of departure and of arrival; sums count every ordered pair once."""
+    sq = problem.sq_dissimilarity
+    weights = problem.weights
+    m, n = (int(size) for size in sq.shape)
+    xp = namespace(sq)
+    x = centered(asarray_like(end.coordinates, sq, dtype=xp.float64))
+    x, form = canonical(x, end.form)
+    rows = row_blocks(m, n)
+    blocks = ((block, sq[block, :]) for block in rows)
+    stress, error, rises = stress_of_rows(
+        blocks, x[:m, :], x[m:, :], form, weights
+    )
+    sum_of_squares = float(xp.sum(weights * sq))
+    mean = sum_of_squares / float(xp.sum(weights))
+    info = Info(
+        sum_of_squares=sum_of_squares,
+        sq_norm=float(xp.sum(weights * sq**2)),
+        total_sum_of_squares=float(xp.sum(weights * (sq - mean) ** 2)),
+        converged=end.converged,
+        solver="loss",
+        history=end.history,
+        relative_gradient=end.relative_gradient,
+        stress_error=error,
+        stress_rises=rises,
+    )
+    return _embedding(
+        x,
+        form,
+        xp.float64,
+        end.loss,
+        n_departures=m,
+        stress_terms=(stress, 0.0, 0.0),
+        loss_value=end.value,
+        mean_distance=mean_distance,
+        info=info,
+        method="refined",
+        requested=requested,
+        squared=problem.squared,
+        labels=problem.labels,
+        arrival_labels=problem.arrival_labels,
+        missing=problem.missing,
+    )
 
 
 def from_pairs(
@@ -335,20 +393,31 @@ def _embedding(
     dtype: Any,
     loss: PairLoss,
     placement: Placement | None = None,
+    n_departures: int | None = None,
     **facts: Any,
 ) -> Embedding:
-    """Return an embedding in the precision of the input, with arrays of one library."""
+    """Return an embedding in the precision of the input, with arrays of one library.
+
+    The points after the first `n_departures`, if it is given, are those of arrival.
+    """
     xp = namespace(x)
     weights = signed_lengths(x, form)
     x = xp.astype(x * column_signs(x), dtype, copy=False)
     form = replace(form, signs=asarray_like(form.signs, x))
+    arrivals = None
+    targets = x
+    if n_departures is not None:
+        arrivals = x[n_departures:, :]
+        targets = arrivals
+        x = x[:n_departures, :]
     if placement is None:
         shrinkage = 0.0
         if loss.name == "squared":
             shrinkage = SHRINKAGE
-        placement = LossPlacement(x, form, loss, shrinkage)
+        placement = LossPlacement(targets, form, loss, shrinkage)
     return Embedding(
         coordinates=x,
+        arrivals=arrivals,
         form=form,
         weights=asarray_like(weights, x, dtype=xp.float64),
         placement=placement,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,7 @@ from neucmds.place.rules import LossPlacement, Placement
 from neucmds.problem.containers import as_real
 from neucmds.problem.names import (
     common_objects,
+    counts,
     examples,
     ids_in,
     is_number,
@@ -109,6 +110,12 @@ class Embedding:
         Numbers of the landmarks, if all other objects were placed among them: `transform` takes
         dissimilarities to these alone, in this order, and STRESS, R², weights and eigenvalues are
         those of the landmarks.
+    arrivals : array of shape (n', k) or None
+        Where the columns of a directed D are: ``D̂_ij = Σ_a signs[a] (x_ia − y_ja)²`` with arrivals
+        y, and `coordinates` x are departures; D̂ from an object to itself is 0. None if D is
+        symmetric.
+    arrival_labels : tuple of str or None
+        Names of the arrivals, if they are other objects than the departures.
     """
 
     coordinates: Floats
@@ -126,14 +133,19 @@ class Embedding:
     missing: str = "error"
     mean_distance: float = math.nan
     landmarks: npt.NDArray[np.intp] | None = None
+    arrivals: Floats | None = None
+    arrival_labels: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         positive, negative = self.signature
         curved = ""
         if self.curvature:
             curved = f" of curvature {self.curvature:.3g}"
+        objects = f"{self.n} objects"
+        if self.arrivals is not None:
+            objects = f"{self.n} departures and {len(self.arrivals)} arrivals"
         return (
-            f"<Embedding of {self.n} objects by {self.method}: {positive} positive and "
+            f"<Embedding of {objects} by {self.method}: {positive} positive and "
             f"{negative} negative coordinates{curved}, STRESS {self.stress:.4g} "
             f"({self.normalized_stress:.2%} of ‖D‖²){self._stress_note}>"
         )
@@ -289,7 +301,7 @@ class Embedding:
     def dissimilarities(
         self, rows: Any = None, cols: Any = None, *, squared: bool = False
     ) -> Array:
-        """Fitted dissimilarities, all of them or those of the given rows and columns.
+        """Fitted dissimilarities from rows to columns, all of them or those that are given.
 
         Parameters
         ----------
@@ -300,19 +312,17 @@ class Embedding:
             for a curved embedding on the scale of g(d).
         """
         row_ids = self._indices(rows)
-        col_ids = self._indices(cols)
+        targets = self._targets
+        col_ids = targets._indices(cols)
         sq = self.form.sq(
-            taken(self.coordinates, row_ids), taken(self.coordinates, col_ids)
+            taken(self.coordinates, row_ids),
+            taken(targets.coordinates, col_ids),
         )
-        xp = namespace(sq)
-        same = asarray_like(
-            row_ids[:, None] == col_ids[None, :], sq, dtype=xp.bool
-        )
-        # An object and itself: what rounding leaves is not shown.
-        return self._scaled(xp.where(same, xp.zeros_like(sq), sq), squared)
+        sq = self._own_as_zero(sq, row_ids[:, None] == col_ids[None, :])
+        return self._scaled(sq, squared)
 
     def distance(self, i: Any, j: Any, *, squared: bool = False) -> Any:
-        """Dissimilarities of pairs: the first of `i` with the first of `j`, and so on.
+        """Dissimilarities of pairs: from the first of `i` to the first of `j`, and so on.
 
         Parameters
         ----------
@@ -338,17 +348,19 @@ class Embedding:
         >>> emb.distance([0, 0], [1, 2]).round(6).tolist()
         [3.0, 4.0]
         """
-        if self._is_single(i) and self._is_single(j):
+        targets = self._targets
+        if self._is_single(i) and targets._is_single(j):
             # Two single objects take a tenth of the time of two arrays.
             first = self._row(i)
-            second = self._row(j)
-            x = self.coordinates
+            second = targets._row(j)
             sq = self.form.paired_sq(
-                x[first : first + 1, :], x[second : second + 1, :]
+                self.coordinates[first : first + 1, :],
+                targets.coordinates[second : second + 1, :],
             )
+            sq = self._own_as_zero(sq, np.array([first == second]))
             return float(self._scaled(sq, squared)[0])
         left = self._rows(i)
-        right = self._rows(j)
+        right = targets._rows(j)
         try:
             left, right = np.broadcast_arrays(left, right)
         except ValueError as problem:
@@ -359,10 +371,11 @@ class Embedding:
         parts = [self.signs[:0]]
         for block in row_blocks(left.size, max(1, 2 * self.k)):
             x = taken(self.coordinates, left.ravel()[block])
-            y = taken(self.coordinates, right.ravel()[block])
+            y = taken(targets.coordinates, right.ravel()[block])
             parts.append(self.form.paired_sq(x, y))
         xp = namespace(self.coordinates)
-        distances = self._scaled(xp.concat(parts), squared)
+        sq = self._own_as_zero(xp.concat(parts), (left == right).ravel())
+        distances = self._scaled(sq, squared)
         if left.ndim == 0:
             return float(distances[0])
         return xp.reshape(distances, left.shape)
@@ -384,6 +397,62 @@ class Embedding:
         sq = self.form.sq(self._as_points(a, "a"), self._as_points(b, "b"))
         return self._scaled(sq, squared)
 
+    def _own_as_zero(self, sq: Array, same: Any) -> Array:
+        """Return D̂ with zero where row and column are the `same` number, of the same object.
+
+        What rounding leaves is not shown, nor how far an arrival is from its own departure.
+        """
+        if self.arrival_labels is not None:
+            return sq
+        xp = namespace(sq)
+        own = asarray_like(same, sq, dtype=xp.bool)
+        return xp.where(own, xp.zeros_like(sq), sq)
+
+    @cached_property
+    def _targets(self) -> Embedding:
+        """The arrivals as an embedding of their own; of a symmetric D this one."""
+        if self.arrivals is None:
+            return self
+        labels = self.labels
+        if self.arrival_labels is not None:
+            labels = self.arrival_labels
+        return self._side(self.arrivals, labels, self.placement)
+
+    @property
+    def _sources(self) -> Embedding:
+        """The departures as an embedding of their own; of a symmetric D this one."""
+        if self.arrivals is None:
+            return self
+        rule = self.placement
+        if isinstance(rule, LossPlacement):
+            fitted = taken(self.coordinates, self._fitted_rows)
+            rule = replace(rule, coordinates=fitted)
+        return self._side(self.coordinates, self.labels, rule)
+
+    def _side(
+        self, points: Array, labels: Any, rule: Placement | None
+    ) -> Embedding:
+        landmarks = None
+        if isinstance(rule, LossPlacement) and len(rule.coordinates) < len(
+            points
+        ):
+            landmarks = np.arange(len(rule.coordinates))
+        return replace(
+            self,
+            coordinates=points,
+            labels=labels,
+            placement=rule,
+            landmarks=landmarks,
+            arrivals=None,
+            arrival_labels=None,
+        )
+
+    @property
+    def _fitted_rows(self) -> npt.NDArray[np.intp]:
+        if self.landmarks is None:
+            return np.arange(self.n)
+        return self.landmarks
+
     def _scaled(self, sq: Array, squared: bool) -> Array:
         """Return D̂ as it is, or the distances that it stands for."""
         if squared:
@@ -396,6 +465,7 @@ class Embedding:
         queries: Any = None,
         *,
         among: Any = None,
+        direction: Literal["to", "from"] = "to",
         squared: bool = False,
     ) -> tuple[Ints, Floats]:
         """Find the nearest fitted objects by D̂, exactly.
@@ -408,6 +478,9 @@ class Embedding:
             Coordinates, such as `transform` returns. None: the fitted objects, each without itself.
         among : slice, sequence of int or str, or mask of length n, optional
             Which objects may be found; all by default.
+        direction : {"to", "from"}, default="to"
+            Of a directed embedding: the nearest arrivals to go to, or the nearest departures to
+            come from.
         squared : bool, default=False
             As for `dissimilarities`.
 
@@ -425,30 +498,47 @@ class Embedding:
         >>> emb.neighbors(1)[0].ravel().tolist()
         [1, 0, 1]
         """
-        allowed = np.unique(self._indices(among))
-        points = self.coordinates
+        searched = self._targets
+        starting = self._sources
+        if direction == "from":
+            searched, starting = starting, searched
+        elif direction != "to":
+            raise InputError(
+                f"direction={direction!r} is unknown; pass 'to' or 'from'."
+            )
+        allowed = np.unique(searched._indices(among))
+        points = starting.coordinates
         n_others = allowed.size
         # Where each query itself is among the allowed objects, −1 if it is not.
         itself = None
-        if queries is None:
-            n_others -= 1
-            itself = np.full(self.n, -1)
-            itself[allowed] = np.arange(allowed.size)
-        else:
+        if queries is not None:
             points = self._as_points(queries, "queries")
+        elif self.arrival_labels is None:
+            n_others -= 1
+            itself = np.full(starting.n, -1)
+            itself[allowed] = np.arange(allowed.size)
         check_count(k=k)
         if k > n_others:
             raise InputError(
                 f"{option('k', k)} neighbours are asked for among {n_others} other objects."
             )
         ids, sq = nearest(
-            self.form, points, taken(self.coordinates, allowed), int(k), itself
+            self.form,
+            points,
+            taken(searched.coordinates, allowed),
+            int(k),
+            itself,
         )
         indices = index_like(allowed[to_numpy(ids)], points)
         return indices, self._scaled(sq, squared)
 
     def append(
-        self, coordinates: Any, labels: Iterable[object] | None = None
+        self,
+        coordinates: Any = None,
+        labels: Iterable[object] | None = None,
+        *,
+        arrivals: Any = None,
+        arrival_labels: Iterable[object] | None = None,
     ) -> Embedding:
         """Return the embedding with objects that were placed later.
 
@@ -458,6 +548,12 @@ class Embedding:
             As `transform` returns them, or that of an estimator.
         labels : sequence, array, Index or Series, optional
             Names of the new objects, if the others have names.
+        arrivals : array of shape (m, k), optional
+            Of a directed embedding: where the new objects are arrived at. Where rows and columns
+            are two sets, `coordinates` and `arrivals` are those of different objects, and one of
+            them may be left out.
+        arrival_labels : optional
+            Names of new arrivals, if they are another set than the departures.
 
         Returns
         -------
@@ -473,17 +569,45 @@ class Embedding:
         >>> more.n, round(more.distance(1, 3), 6)
         (4, 0.0)
         """
-        new = self._as_points(coordinates, "coordinates")
+        nothing = self.coordinates[:0, :]
+        new = nothing if coordinates is None else coordinates
+        new_arrivals = nothing if arrivals is None else arrivals
+        one_set = self.arrivals is not None and self.arrival_labels is None
+        if one_set and len(new) != len(new_arrivals):
+            raise InputError(
+                f"{len(new)} departures and {len(new_arrivals)} arrivals of new objects are "
+                "given; pass both of each."
+            )
+        if self.arrivals is None and len(new_arrivals):
+            raise InputError(
+                "this embedding is symmetric; leave arrivals out."
+            )
+        x, names = self._extended(new, labels)
+        extended = replace(
+            self, coordinates=x, labels=names, landmarks=self._fitted_rows
+        )
+        if self.arrivals is None:
+            return extended
+        y, arrival_names = self._targets._extended(
+            new_arrivals, arrival_labels
+        )
+        if self.arrival_labels is None:
+            arrival_names = None
+        return replace(extended, arrivals=y, arrival_labels=arrival_names)
+
+    def _extended(
+        self, new: Any, labels: Iterable[object] | None
+    ) -> tuple[Array, tuple[str, ...] | None]:
+        """Return coordinates and names with those of new objects."""
+        points = self._as_points(new, "coordinates")
         names = None
-        if self.labels is not None or labels is not None:
+        if labels is None and counts(self.labels or ("",)):
+            names = row_numbers(self.n + len(points))
+        elif self.labels is not None or labels is not None:
             old_names = self.labels or row_numbers(self.n)
             new_names = ids_in(() if labels is None else labels)
-            names = as_labels([*old_names, *new_names], self.n + len(new))
-        landmarks = self.landmarks
-        if landmarks is None:
-            landmarks = np.arange(self.n)
-        x = namespace(new).concat([self.coordinates, new])
-        return replace(self, coordinates=x, labels=names, landmarks=landmarks)
+            names = as_labels([*old_names, *new_names], self.n + len(points))
+        return namespace(points).concat([self.coordinates, points]), names
 
     def __getitem__(self, which: Any) -> Embedding:
         """Return the embedding of some objects: a slice, numbers, names, or a mask of length n.
@@ -518,9 +642,20 @@ class Embedding:
         labels = None
         if self.labels is not None:
             labels = as_labels([self.labels[i] for i in ids], ids.size)
-        x = taken(self.coordinates, ids)
+        if self.arrival_labels is not None:
+            raise InputError(
+                "rows and columns are two sets of objects; ask for dissimilarities(rows, columns)."
+            )
+        arrivals = None
+        if self.arrivals is not None:
+            arrivals = taken(self.arrivals, ids)
         return replace(
-            self, coordinates=x, labels=labels, landmarks=None, placement=None
+            self,
+            coordinates=taken(self.coordinates, ids),
+            labels=labels,
+            landmarks=None,
+            placement=None,
+            arrivals=arrivals,
         )
 
     def to_inner_product(self, *, unit: bool = False) -> InnerProduct:
@@ -536,10 +671,11 @@ class Embedding:
         Returns
         -------
         InnerProduct
-            `vectors` for the database, `queries(coordinates)` for searches, and
-            `sq_dissimilarities(scores, coordinates)` for D̂ from scores.
+            `vectors` of the objects, of a directed embedding of the arrivals, for the database,
+            `queries(coordinates)` for searches, and `sq_dissimilarities(scores, coordinates)` for
+            D̂ from scores.
         """
-        return InnerProduct(self.coordinates, self.signs, unit)
+        return InnerProduct(self._targets.coordinates, self.signs, unit)
 
     def to_frame(self) -> Any:
         """Coordinates as a pandas DataFrame, with names of objects and axes (``axis2_neg``)."""
@@ -627,7 +763,14 @@ class Embedding:
 
         return write_report(path, self, D, **options)
 
-    def transform(self, new: Any, *, weights: Any = None) -> Array:
+    def transform(
+        self,
+        new: Any = None,
+        *,
+        to: Any = None,
+        from_: Any = None,
+        weights: Any = None,
+    ) -> Any:
         """Place new objects.
 
         Parameters
@@ -637,6 +780,10 @@ class Embedding:
             there are some; columns with names are matched with `labels`. On the scale of the fit:
             squared if and only if the fit had ``squared=True``. With ``missing="ignore"`` in the
             fit, NaN marks unknown ones; at least k + 1 per object must be known.
+        to, from_ : array or DataFrame of shape (m, n), optional
+            Of a directed embedding: dissimilarities of new objects to the fitted arrivals (`to`, or
+            `new`), which place where they depart from, and from the fitted departures, which place
+            where they are arrived at. A row for each new object in both.
         weights : array or DataFrame of shape (m, n), optional
             How much each dissimilarity counts; zero: not at all. Columns with names are matched
             with `labels`, rows with those of `new` if it is a DataFrame, too. Only ratios within a
@@ -645,7 +792,28 @@ class Embedding:
         Returns
         -------
         array of shape (m, k)
+            Of a directed embedding departures, or arrivals, or both as a tuple if `to` and `from_`
+            are given.
         """
+        if new is None:
+            new = to
+        by_side = [(self._targets, new), (self._sources, from_)]
+        placed = [
+            side._placed(rows, weights)
+            for side, rows in by_side
+            if rows is not None
+        ]
+        if not placed:
+            raise InputError(
+                "there is nothing to place; pass dissimilarities to the fitted objects, or from_=, "
+                "those from them."
+            )
+        if len(placed) == 1:
+            return placed[0]
+        return tuple(placed)
+
+    def _placed(self, new: Any, weights: Any) -> Array:
+        """Place new objects by dissimilarities (m, n) to those of this side."""
         if self.placement is None:
             raise InputError(
                 "this embedding holds a part of the fitted objects, or no rule for new ones; call "
@@ -654,7 +822,7 @@ class Embedding:
         if self.landmarks is not None:
             fitted = self.take(self.landmarks)
             fitted = replace(fitted, placement=self.placement)
-            return fitted.transform(new, weights=weights)
+            return fitted._placed(new, weights)
         weights = rows_ordered_as(weights, new, "rows of weights")
         new = ordered_by_name(
             new, self.labels, "columns of new objects", rows=False

@@ -38,12 +38,14 @@ def write(embedding: Embedding, file: BinaryIO) -> None:
     header: dict[str, Any] = {
         "format": FORMAT,
         "labels": embedding.labels,
+        "arrival_labels": embedding.arrival_labels,
         "placement": type(rule).__name__,
     }
     if rule is not None:
         parts.insert(0, rule)
     if isinstance(rule, LossPlacement):
         header["loss_floor"] = float(rule.loss.sq_floor)
+        header["n_fitted"] = len(rule.coordinates)
     values = {}
     for part in parts:
         for field in fields(part):
@@ -72,8 +74,11 @@ def read(kind: type[Embedding], path: Path) -> Embedding:
         landmarks = arrays.pop("landmarks", None)
         x = arrays["coordinates"]
         labels = as_labels(header["labels"], len(x))
+        arrivals = arrays.get("arrivals")
         if landmarks is not None:
             x = x[landmarks]
+        if arrivals is not None:
+            x = arrivals[: header["n_fitted"]]
         _check_floats(arrays, *x.shape)
         info = _fields(Info, header, arrays)
         info["history"] = tuple(arrays["history"].tolist())
@@ -89,6 +94,10 @@ def read(kind: type[Embedding], path: Path) -> Embedding:
             raise ValueError("its curvature has no mean distance as a unit")
         values["form"] = Form(**form)
         values["labels"] = labels
+        if arrivals is not None:
+            values["arrival_labels"] = as_labels(
+                header["arrival_labels"], len(arrivals)
+            )
         values["landmarks"] = landmarks
         values["stress_terms"] = tuple(arrays["stress_terms"].tolist())
         if header["placement"] == "LinearPlacement":

@@ -61,7 +61,10 @@ class NeucMDS(SignedTransformer):
         paths (m, n), or of edges to fitted nodes as a sparse array (m, n); or features or objects.
     metric_params : dict, optional
         Further arguments of the metric, as for `neuc_mds`.
-    squared, symmetrize, missing, random_state, tol, max_iter, n_init, init, n_pairs, callback
+    squared, symmetrize, directed, missing, random_state, tol, max_iter, n_init, init, n_pairs
+        As for `neuc_mds`. With `directed`, `transform` takes dissimilarities to the fitted objects
+        and returns where new ones depart from; `Embedding.transform` of `result_` places arrivals.
+    callback
         As for `neuc_mds`.
     n_jobs : int, optional
         Processes that call a function which is the metric, by joblib; None: one, or as many as
@@ -107,6 +110,7 @@ class NeucMDS(SignedTransformer):
     _: KW_ONLY
     squared: bool = False
     symmetrize: bool = False
+    directed: bool = False
     missing: Literal["error", "ignore"] = "error"
     max_iter: int | None = None
     n_pairs: int | None = None
@@ -129,9 +133,10 @@ class NeucMDS(SignedTransformer):
         self
         """
         with self._fitting() as callback:
-            weights = pairs_ordered_as(
-                weights, X, "weights", square=self._precomputed
-            )
+            if not self.directed:
+                weights = pairs_ordered_as(
+                    weights, X, "weights", square=self._precomputed
+                )
             labels = None
             self._graph = None
             if self._of_graph:

@@ -71,7 +71,7 @@ def _distances(estimator: Any, X: Any) -> tuple[Floats, Floats]:
     model = estimator._model
     sq = estimator._measured(X)
     placed = estimator._array_of_placed(X)
-    fitted = to_numpy(model.form.d(placed, model.coordinates))
+    fitted = to_numpy(model.form.d(placed, model._targets.coordinates))
     known = np.isfinite(sq)
     distance = np.sqrt(np.where(known, np.maximum(sq, 0), np.inf))
     return distance, np.where(known, fitted, np.inf)

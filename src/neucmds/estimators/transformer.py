@@ -186,7 +186,9 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         # A matrix, not an array: what scikit-learn's estimators take in every release.
         if not symmetric:
             starts = np.arange(0, m * k + 1, k)
-            return csr_matrix((values, columns, starts), (m, self.result_.n))
+            return csr_matrix(
+                (values, columns, starts), (m, self.result_._targets.n)
+            )
         rows = np.arange(m).repeat(k)
         # An entry of D̂ ≤ 0 is an explicit zero, which `maximum` of both orders would drop.
         keys = np.concatenate([rows * m + columns, columns * m + rows])
@@ -214,7 +216,9 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         model = self._model
         sq_dissimilarity = self._measured(X)
         residuals = model.form.residuals(
-            self._array_of_placed(X), model.coordinates, sq_dissimilarity
+            self._array_of_placed(X),
+            model._targets.coordinates,
+            sq_dissimilarity,
         )
         deviations = sq_dissimilarity - np.nanmean(sq_dissimilarity)
         total = np.nansum(deviations**2)

@@ -93,7 +93,7 @@ class LossPlacement:
     Parameters
     ----------
     coordinates : array of shape (n, k)
-        Coordinates of the fitted objects, centered.
+        Coordinates of the fitted objects.
     form : Form
     loss : PairLoss
     shrinkage : float, default=0
@@ -252,12 +252,12 @@ class LossPlacement:
             farthest=self.farthest,
         )
         to_x = to_v.T * self.form.in_numpy().signs
-        return z @ asarray_like(to_x, p)
+        return z @ asarray_like(to_x, p) + asarray_like(self._center, p)
 
     @cached_property
     def _shifts(self) -> Floats:
         """Return x_jᵀAx_j + offset_j of every fitted object."""
-        x = to_numpy(self.coordinates).astype(np.float64)
+        x = self._centered
         shifts: Floats = (x * x) @ self.form.in_numpy().signs
         if self.offsets is not None:
             shifts = shifts + to_numpy(self.offsets)
@@ -267,13 +267,13 @@ class LossPlacement:
     def _to_p(self) -> Floats:
         """Return XW/n: p = −Wᵀ Σ b_j x_j / n is −b times this matrix."""
         to_v, _ = self._frame
-        x = to_numpy(self.coordinates).astype(np.float64)
+        x = self._centered
         return np.asarray(x @ to_v / len(x))
 
     @cached_property
     def _frame(self) -> tuple[Floats, Floats]:
         """Return W and m of `least_squares` for equal weights, in NumPy float64: they are small."""
-        x = to_numpy(self.coordinates).astype(np.float64)
+        x = self._centered
         signs = self.form.in_numpy().signs
         second = x.T @ x / len(x)
         if self.ridge is not None:
@@ -286,9 +286,20 @@ class LossPlacement:
         return root @ rotation, m
 
     @cached_property
+    def _center(self) -> Floats:
+        """The mean of the fitted objects: zero but for a part of them, such as arrivals."""
+        x = to_numpy(self.coordinates).astype(np.float64)
+        return np.asarray(x.mean(axis=0))
+
+    @cached_property
+    def _centered(self) -> Floats:
+        x = to_numpy(self.coordinates).astype(np.float64)
+        return np.asarray(x - self._center)
+
+    @cached_property
     def farthest(self) -> float:
         """Squared length that no difference of fitted objects exceeds."""
-        x = to_numpy(self.coordinates).astype(np.float64)
+        x = self._centered
         return 4 * float(np.max(np.sum(x * x, axis=1), initial=0.0))
 
 

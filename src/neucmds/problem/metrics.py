@@ -312,9 +312,15 @@ class Metric:
         """Dissimilarities of new feature rows to the fitted ones, on the scale of the metric."""
         return self.dissimilarities(self.prepare(new), self.points)
 
-    def among(self) -> Array:
-        """Dissimilarities of all fitted objects, on the scale of the metric."""
-        self.refuse_function()
+    def among(self, directed: bool = False) -> Array:
+        """Dissimilarities of all fitted objects, on the scale of the metric.
+
+        If `directed`, a user's function is called for both orders of every pair.
+        """
+        if directed and self.by_pairs:
+            return self._in_both_orders()
+        if not directed:
+            self.refuse_function()
         values = self.dissimilarities(self.points, self.points)
         if not self.inner:
             return values
@@ -324,6 +330,14 @@ class Metric:
         return xp.where(
             ids[:, None] == ids[None, :], xp.zeros_like(values), values
         )
+
+    def _in_both_orders(self) -> Array:
+        """Dissimilarities of all fitted objects from each to each by a user's function."""
+        n = len(self.points)
+        i, j = np.nonzero(~np.eye(n, dtype=bool))
+        values = np.zeros((n, n))
+        values[i, j] = self.paired(self.points, self.points, i, j)
+        return values
 
     def refuse_function(
         self, advice: str = f"pass {option('symmetrize', True)} to average"

@@ -186,7 +186,7 @@ def _refuse(
         )
     _, gap, entry = worst(asymmetry)
     if gap > rounding and not symmetrize:
-        raise asymmetric(gap, entry)
+        raise asymmetric(gap, entry, _mean_asymmetry(read))
     count, _, entry = worst(
         lambda rows, columns: np.isnan(rows) & np.isnan(columns)
     )
@@ -207,20 +207,41 @@ def _refuse(
     return size
 
 
+def _mean_asymmetry(read: Callable[[], Strips]) -> float:
+    """Return Σ|D − Dᵀ| / Σ|D| over the pairs that are known in both orders."""
+    gaps = 0.0
+    sizes = 0.0
+    for _, rows, columns in read():
+        both = np.isfinite(rows) & np.isfinite(columns)
+        gaps += float(np.abs(rows - columns)[both].sum())
+        sizes += float(np.abs(rows)[both].sum())
+    if not sizes:
+        return 0.0
+    return gaps / sizes
+
+
 def asymmetry(rows: Floats, columns: Floats) -> Floats:
     """Return the differences of mirrored entries, infinite where one of two is missing."""
     one_missing = np.isnan(rows) != np.isnan(columns)
     return np.where(one_missing, np.inf, np.abs(rows - columns))
 
 
-def asymmetric(gap: float, entry: str) -> InputError:
-    """Return the refusal of a D that is not symmetric."""
+def asymmetric(gap: float, entry: str, share: float = 0.0) -> InputError:
+    """Return the refusal of a D that is not symmetric.
+
+    `share` is the mean difference of mirrored entries over the mean entry, zero if not known.
+    """
     difference = f"largest gap {gap:.2g}"
+    if share:
+        difference = (
+            f"its directions differ by {share:.2g} of their mean, {difference}"
+        )
     if gap == math.inf:
         difference = "one of two mirrored entries is missing (NaN)"
     return InputError(
         f"D is not symmetric: {difference} at {entry}; pass {option('symmetrize', True)} to "
-        "average a D in memory, or (D + D.T) / 2."
+        f"average a D in memory, or (D + D.T) / 2; or {option('directed', True)} to keep both "
+        "directions."
     )
 
 

@@ -17,7 +17,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from neucmds.backend.arrays import Array, asarray_like, namespace, to_numpy
+from neucmds.backend.arrays import (
+    Array,
+    asarray_like,
+    namespace,
+    to_numpy,
+)
 from neucmds.backend.threads import single_blas_thread
 from neucmds.errors import OverfitWarning
 from neucmds.problem.components import Size, total_of
@@ -58,13 +63,14 @@ def complete_and_refine(
     descent: Descent = descend,
     *,
     random_state: Any = None,
+    hold_out: bool = True,
 ) -> Configuration:
     """Minimise the weighted STRESS, also when some weights are zero.
 
     D is finite where nothing was observed, too. `descent` is that of the last fit, and
     `random_state` (None: 0) draws the held-out entries. `OverfitWarning` says that a smaller
     model predicts these better, and is returned; or that there are more unknowns than observed
-    pairs.
+    pairs. Without `hold_out` the model of all sizes is returned, and no warning issued.
     """
     rng = _generator(random_state)
     d = sq_dissimilarity
@@ -76,6 +82,8 @@ def complete_and_refine(
     ):
         if not has_gaps(weights):
             return _fit(d, weights, components, descent)
+        if not hold_out:
+            return _grown(d, weights, _sizes(components), rng, descent)
         sizes = _best_sizes(d, weights, components, rng)
         end = _grown(d, weights, sizes, rng, descent)
     _warn_if_undetermined(weights, end.signs.size)
@@ -91,6 +99,48 @@ def from_all_pairs(pairs: Pairs, components: Size) -> Configuration:
     weights[both] = np.tile(pairs.weights, 2)
     with single_blas_thread():
         return _grown(d, weights, _sizes(components), _generator(0))
+
+
+def among_points(
+    sq_dissimilarity: Array, weights: Array
+) -> tuple[Array, Array | None]:
+    """Return D among all m + n points of a directed D, and weights where not all of it is known.
+
+    Departures are among themselves, and so are arrivals, as far apart as the mean of both
+    directions if rows and columns are the same objects: no pair i → i of a square D counts. What
+    the directions differ by then has eigenvalues in pairs ±σ, of a positive and a negative
+    coordinate each. Otherwise nothing is known among departures or among arrivals.
+    """
+    xp = namespace(sq_dissimilarity)
+    d = sq_dissimilarity
+    m, n = (int(size) for size in d.shape)
+    transposed = xp.matrix_transpose
+    among_rows = asarray_like(np.zeros((m, m)), d)
+    among_columns = asarray_like(np.zeros((n, n)), d)
+    weights_of_rows = among_rows
+    weights_of_columns = among_columns
+    if m == n and not bool(xp.any(xp.linalg.diagonal(weights) > 0)):
+        both = weights + transposed(weights)
+        total = weights * d + transposed(weights * d)
+        known = both > 0
+        among_rows = xp.where(known, total / xp.where(known, both, 1.0), 0.0)
+        among_columns = among_rows
+        weights_of_rows = both / 2
+        weights_of_columns = weights_of_rows
+        eye = asarray_like(np.eye(n), weights)
+        if bool(xp.all((weights > 0) | (eye > 0))):
+            return _blocks(among_rows, d, among_columns), None
+    return _blocks(among_rows, d, among_columns), _blocks(
+        weights_of_rows, weights, weights_of_columns
+    )
+
+
+def _blocks(among_rows: Array, between: Array, among_columns: Array) -> Array:
+    """Return a symmetric matrix of four blocks."""
+    xp = namespace(between)
+    upper = xp.concat([among_rows, between], axis=1)
+    lower = xp.concat([xp.matrix_transpose(between), among_columns], axis=1)
+    return xp.concat([upper, lower], axis=0)
 
 
 def has_gaps(weights: Array) -> bool:

@@ -37,7 +37,12 @@ from neucmds.refine.descent import (
     descend,
     shortened,
 )
-from neucmds.refine.gaps import complete_and_refine, filled, has_gaps
+from neucmds.refine.gaps import (
+    among_points,
+    complete_and_refine,
+    filled,
+    has_gaps,
+)
 from neucmds.refine.pairwise import (
     FIRST_FLOOR,
     FLOOR_STEP,
@@ -83,15 +88,16 @@ def refine_for_loss(
     floor: float | None = None,
     form: Form | None = None,
     random_state: Any = None,
+    directed: bool = False,
 ) -> Configuration:
     """Find the coordinates, and the signature unless it is given, of the least loss.
 
     Parameters
     ----------
-    sq_dissimilarity : array of shape (n, n)
+    sq_dissimilarity : array of shape (n, n) or (m, n)
         d², not g(d) as in `Tiles.of`.
     components : Size
-    loss, weights, floor
+    loss, weights, floor, directed
         As for `Tiles.of`.
     descent : callable, optional
         `descend`, with its limits; the callback is called in the last descent only.
@@ -107,8 +113,15 @@ def refine_for_loss(
     """
     form = form or Form()
     link = form.to_sq(sq_dissimilarity)
-    n = int(link.shape[0])
-    tiles = Tiles.of(link, loss, form=form, weights=weights, floor=floor)
+    tiles = Tiles.of(
+        link,
+        loss,
+        form=form,
+        weights=weights,
+        floor=floor,
+        directed=directed,
+    )
+    n = tiles.n_points
     if start is not None:
         return minimize(tiles, start, descent)
     several = n <= FEW_OBJECTS
@@ -194,7 +207,7 @@ def search(
     ----------
     tiles : Tiles
         The loss, with its weights.
-    link : array of shape (n, n)
+    link : array of the shape of D
         g(d), of which the squared solution is the first start.
     components : Size
     n_init : int
@@ -293,11 +306,19 @@ def _squared_solver(
     """
     xp = namespace(link)
     values = xp.astype(link, xp.float64, copy=False)
+    weights = tiles.weights
+    if tiles.is_directed:
+        values, weights = among_points(values, weights)
     completed: Configuration | None = None
-    if tiles.weights is not None and has_gaps(tiles.weights):
-        weights = xp.astype(tiles.weights, xp.float64, copy=False)
+    if weights is not None and has_gaps(weights):
+        weights = xp.astype(weights, xp.float64, copy=False)
         completed = complete_and_refine(
-            values, weights, components, random_state=rng
+            values,
+            weights,
+            components,
+            random_state=rng,
+            # Two sets of objects have no pair within each, which is no sample of all.
+            hold_out=not tiles.is_directed,
         )
         values = filled(values, weights, completed)
     gram = DenseGram(values)

@@ -48,14 +48,15 @@ def scout(
     weights: Array | None = None,
     floor: float | None = None,
     seed: int = 0,
+    directed: bool = False,
 ) -> tuple[tuple[int, int], float]:
     """Return the signature and κ of least error, the latter in units of 1/(mean d)².
 
     Parameters
     ----------
-    sq_dissimilarity : array of shape (n, n)
-        d² of all objects, of which at most 500 are drawn.
-    components, loss, weights, floor
+    sq_dissimilarity : array of shape (n, n) or (m, n)
+        d² of all objects, of which at most 500 are drawn, of the rows and of the columns.
+    components, loss, weights, floor, directed
         As for `refine_for_loss`.
     curvature : float or "auto", default=0
         κ, or what chooses it: the error of d, of which a κ other than zero must gain 2 %.
@@ -63,17 +64,16 @@ def scout(
         Draws the objects and the starts.
     """
     xp = namespace(sq_dissimilarity)
-    n = int(sq_dissimilarity.shape[0])
-    if n > SCOUTS:
+    for axis, size in enumerate(sq_dissimilarity.shape):
+        if size <= SCOUTS:
+            continue
         drawn = np.sort(
-            np.random.default_rng(seed).choice(n, SCOUTS, replace=False)
+            np.random.default_rng(seed).choice(size, SCOUTS, replace=False)
         )
         ids = index_like(drawn, sq_dissimilarity)
-        sq_dissimilarity = xp.take(
-            xp.take(sq_dissimilarity, ids, axis=0), ids, axis=1
-        )
+        sq_dissimilarity = xp.take(sq_dissimilarity, ids, axis=axis)
         if weights is not None:
-            weights = xp.take(xp.take(weights, ids, axis=0), ids, axis=1)
+            weights = xp.take(weights, ids, axis=axis)
     mean = mean_distance(sq_dissimilarity, weights)
     # With one start each, local minima would decide between κ.
     starts = ceil(
@@ -85,7 +85,14 @@ def scout(
     ) -> tuple[Tiles, Configuration, Callable[..., list[Configuration]]]:
         form = Form.of(curvature, mean)
         link = form.to_sq(sq_dissimilarity)
-        tiles = Tiles.of(link, loss, form=form, weights=weights, floor=floor)
+        tiles = Tiles.of(
+            link,
+            loss,
+            form=form,
+            weights=weights,
+            floor=floor,
+            directed=directed,
+        )
         squared, ends_of = search(
             tiles,
             link,
@@ -145,7 +152,8 @@ def _relative_error(tiles: Tiles, end: Configuration) -> float:
     error_of_none = float(namespace(d).sum(share * d))
     if not error_of_none:
         return 0.0
-    d_hat = form.to_distance(end.form.sq(x, x))
+    sq = end.form.sq(tiles.of_rows(x), tiles.of_columns(x))
+    d_hat = form.to_distance(sq)
     error = float(namespace(d).sum(share * abs(d_hat - d)))
     return (error / error_of_none) ** 2
 
@@ -199,9 +207,9 @@ def mean_distance(
 ) -> float:
     """Mean of d over pairs of different objects, weighted: the unit of curvature."""
     xp = namespace(sq_dissimilarity)
-    n = int(sq_dissimilarity.shape[0])
+    m, n = (int(size) for size in sq_dissimilarity.shape)
     total = 0.0
-    for rows in row_blocks(n, n):
+    for rows in row_blocks(m, n):
         root = xp.sqrt(xp.clip(sq_dissimilarity[rows, :], 0.0, None))
         if weights is not None:
             root = root * weights[rows, :]

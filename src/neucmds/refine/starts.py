@@ -55,7 +55,11 @@ def as_start(init: Any) -> Configuration:
     if isinstance(init, Configuration):
         return init
     if hasattr(init, "coordinates") and hasattr(init, "signs"):
-        coordinates, signs = init.coordinates, init.signs
+        coordinates = init.coordinates
+        signs = init.signs
+        if getattr(init, "arrivals", None) is not None:
+            stacked = [coordinates, init.arrivals]
+            coordinates = namespace(coordinates).concat(stacked)
     elif isinstance(init, (tuple, list)) and len(init) == 2:
         coordinates, signs = init
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -15,46 +16,53 @@ from neucmds.backend.arrays import (
 )
 from neucmds.form import Form
 from neucmds.refine.descent import FEW_OBJECTS
-from neucmds.spectrum.operators.gram import Gram
 
 Floats = npt.NDArray[np.float64]
 
 
 def stress_of_rows(
-    gram: Gram, x: Array, form: Form, weights: Array | None = None
+    blocks: Iterable[tuple[slice, Array]],
+    x: Array,
+    y: Array,
+    form: Form,
+    weights: Array | None = None,
+    precision: float = 0.0,
 ) -> tuple[float, float, Floats]:
     """Return the STRESS of all pairs, a bound on its error, and its rises.
+
+    `blocks` are rows of D, from points x to points y; `precision` is the ε of D.
 
     Residuals are known to some ε(‖x_i‖² + ‖x_j‖²). The rises are those of every m-th object with
     all others, scaled to the whole.
     """
     xp = namespace(x)
-    sizes = xp.sum(x * x, axis=1)
-    step = math.ceil(gram.n / FEW_OBJECTS)
+    x_sizes = xp.sum(x * x, axis=1)
+    y_sizes = xp.sum(y * y, axis=1)
+    step = math.ceil(int(x.shape[0]) / FEW_OBJECTS)
     stress = 0.0
     spread = 0.0
     counted = 0.0
     rises = np.zeros(x.shape[1])
-    for rows, part in gram.walk():
+    for rows, part in blocks:
         d = xp.astype(part, xp.float64, copy=False)
         w = xp.ones_like(d)
         if weights is not None:
             w = xp.astype(weights[rows, :], xp.float64)
-        sq = form.sq(x[rows, :], x)
+        sq = form.sq(x[rows, :], y)
         errors = w * (form.to_sq_distance(sq) - d) ** 2
         stress += float(xp.sum(errors))
         spread += float(
-            xp.sum(w * (sizes[rows][:, None] + sizes[None, :]) ** 2)
+            xp.sum(w * (x_sizes[rows][:, None] + y_sizes[None, :]) ** 2)
         )
         chosen = slice(-rows.start % step, None, step)
         with_all = float(xp.sum(errors[chosen, :]))
         counted += with_all
         for axis, sign in enumerate(to_numpy(form.signs)):
-            change = (x[rows, axis][chosen, None] - x[None, :, axis]) ** 2
+            change = (x[rows, axis][chosen, None] - y[None, :, axis]) ** 2
             without = form.to_sq_distance(sq[chosen, :] - float(sign) * change)
             lost = w[chosen, :] * (without - d[chosen, :]) ** 2
             rises[axis] += float(xp.sum(lost)) - with_all
-    level = max(16 * eps(np.float64), 4 * eps(gram.dtype, xp))
+    level = max(16 * eps(np.float64), 4 * precision)
     error = level * math.sqrt(spread)
     bound = error * (2 * math.sqrt(stress) + error) + level * stress
     if counted:

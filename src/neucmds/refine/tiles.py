@@ -1,6 +1,8 @@
 """Any loss of all pairs of a matrix D, with weights and gaps.
 
-Only tiles on and above the diagonal are visited.
+Of a symmetric D only tiles on and above the diagonal are visited. A directed D, or one whose rows
+and columns are different objects, is a rectangle of the pairs of m + n points: those of the rows,
+from which to depart, and then those of the columns, where to arrive.
 """
 
 from __future__ import annotations
@@ -57,13 +59,16 @@ SHARES = 16
 class Tiles(SummedLoss):
     """A loss of all pairs, as a function of the coordinates.
 
-    `precision` is that of the tiles.
+    `precision` is that of the tiles. `first_row` and `first_column` are the numbers of the points
+    of the first row and column of D; they are the same if and only if D is symmetric.
     """
 
     precision: Any
     weights: Array | None = None
     # Each trial on a line is a pass over D.
     slope_left: float = 0.7
+    first_row: int = 0
+    first_column: int = 0
 
     @classmethod
     def of(
@@ -74,21 +79,24 @@ class Tiles(SummedLoss):
         form: Form | None = None,
         weights: Array | None = None,
         floor: float | None = None,
+        directed: bool = False,
     ) -> Tiles:
         """Scale D and weights, and round them to the precision of the tiles.
 
         Parameters
         ----------
-        sq_dissimilarity : array of shape (n, n), float32 or float64
+        sq_dissimilarity : array of shape (n, n) or (m, n), float32 or float64
             g(d), not d² as in `refine_for_loss`; finite where `weights` is zero, too.
         loss : {"squared", "distance", "relative"}
         form : Form, optional
             Of any signs; flat by default.
-        weights : array of shape (n, n), optional
-            Symmetric, not negative; multiplies the loss of each pair. Zero: not observed.
+        weights : array of the same shape, optional
+            Symmetric if D is, not negative; multiplies the loss of each pair. Zero: not observed.
         floor : float, optional
             Smaller d count as this much in "relative", and in the rounded corner of "distance";
             `floor_of` by default.
+        directed : bool, default=False
+            Whether rows and columns of D have points of their own.
         """
         check_defined(sq_dissimilarity, weights, loss)
         xp = namespace(sq_dissimilarity)
@@ -97,6 +105,11 @@ class Tiles(SummedLoss):
             dtype = xp.float32
         scale = power_of_four(sq_dissimilarity)
         unit = scale ** PairLoss(loss).degree
+        first_column = 0
+        if directed:
+            first_column = int(sq_dissimilarity.shape[0])
+            # Sums count both orders of a pair of points.
+            unit /= 2
         if weights is not None:
             weight_scale = power_of_four(weights)
             weights = _scaled(weights, weight_scale, dtype)
@@ -117,7 +130,21 @@ class Tiles(SummedLoss):
             unit=unit,
             precision=dtype,
             weights=weights,
+            first_column=first_column,
         )
+
+    @property
+    def is_directed(self) -> bool:
+        """Whether rows and columns of D have points of their own."""
+        return self.first_row != self.first_column
+
+    @property
+    def n_points(self) -> int:
+        """Number of points."""
+        m, n = (int(size) for size in self.d.shape)
+        if self.is_directed:
+            return m + n
+        return n
 
     @property
     def rounding(self) -> float:
@@ -127,7 +154,8 @@ class Tiles(SummedLoss):
     @cached_property
     def size(self) -> float:
         """The loss of all objects in one place: what makes a loss a share."""
-        return self.signed(np.zeros(0)).true_value(self.d[:, :0])
+        nowhere = empty_like(self.d, (self.n_points, 0))
+        return self.signed(np.zeros(0)).true_value(nowhere)
 
     def exact(self) -> Tiles:
         """Return the same loss with tiles in float64; D itself stays as it is."""
@@ -143,22 +171,28 @@ class Tiles(SummedLoss):
         factors = self._factors(x)
         # The last column of ones makes row sums of the pulls in the same product.
         extended = self._narrow(xp.concat([x, xp.ones_like(x[:, :1])], axis=1))
+        row_points = self.of_rows(extended)
+        column_points = self.of_columns(extended)
         terms_of = self._terms_of()
 
         def walk(share: list[Tile]) -> tuple[float, Array]:
             value = 0.0
             pulled = xp.zeros_like(extended)
+            pulled_rows = self.of_rows(pulled)
+            pulled_columns = self.of_columns(pulled)
             for rows, columns in share:
                 d, u, d_hat = self._parts((rows, columns), factors)
                 residual, slope, _ = terms_of((rows, columns), d, d_hat)
                 pull = weighted(residual, u)
-                value += _times(rows, columns) * dot(pull, residual)
+                times = self._times(rows, columns)
+                value += times * dot(pull, residual)
                 if slope is not None:
                     pull *= slope
-                pulled[rows, :] += pull @ extended[columns, :]
-                if rows != columns:
-                    pulled[columns, :] += (
-                        xp.matrix_transpose(pull) @ extended[rows, :]
+                pulled_rows[rows, :] += pull @ column_points[columns, :]
+                if times == 2:
+                    transposed = xp.matrix_transpose(pull)
+                    pulled_columns[columns, :] += (
+                        transposed @ row_points[rows, :]
                     )
             return value, pulled
 
@@ -191,7 +225,8 @@ class Tiles(SummedLoss):
             )
         )
         right = self._narrow(xp.concat([p, x, ones, cross], axis=1))
-        factors = (self._factors(x), (left, right), self._factors(p))
+        changes = (self.of_rows(left), self.of_columns(right))
+        factors = (self._factors(x), changes, self._factors(p))
 
         def walk(share: list[Tile]) -> Floats:
             sums = np.zeros(3)
@@ -208,7 +243,7 @@ class Tiles(SummedLoss):
                 fall = 2 * dot(counted, residual)
                 if bend is not None:
                     bent = bent * bend
-                sums += _times(*tile) * np.array(
+                sums += self._times(*tile) * np.array(
                     [fall + dot(bent, first), c3, c4]
                 )
             return sums
@@ -223,22 +258,29 @@ class Tiles(SummedLoss):
         The expanded formula cancels: in float32 nothing would be left of it.
         """
         x = point.x
-        xp = namespace(x)
-        n = int(x.shape[0])
         features = moments(x)
-        factors = self._factors(x)
         sums = empty_like(x, tuple(features.shape))
-        pulls = empty_like(x, (n,))
+        pulls = empty_like(x, (self.n_points,))
+        self._sum_rows(x, features, sums, pulls)
+        if self.is_directed:
+            self._transposed._sum_rows(x, features, sums, pulls)
+        return second_moments_about(x, sums), pulls
+
+    def _sum_rows(
+        self, x: Array, features: Array, sums: Array, pulls: Array
+    ) -> None:
+        """Write Σ_j u q′² of the features of j and Σ_j u |q| q′ for the points i of the rows."""
+        xp = namespace(x)
+        factors = self._factors(x)
+        features = self.of_columns(features)
+        sums = self.of_rows(sums)
+        pulls = self.of_rows(pulls)
         terms_of = self._terms_of()
 
         def walk(rows: slice) -> None:
             total: Any = 0.0
             pull: Any = 0.0
-            for columns in [
-                *_cuts(0, rows.start, 4 * self._step),
-                rows,
-                *self._columns(rows.stop),
-            ]:
+            for columns in self._columns_of(rows):
                 d, u, d_hat = self._parts((rows, columns), factors)
                 residual, slope, _ = terms_of((rows, columns), d, d_hat)
                 if slope is None:
@@ -251,8 +293,22 @@ class Tiles(SummedLoss):
             sums[rows, :] = total
             pulls[rows] = pull
 
-        self.each(walk, _cuts(0, n, self._step))
-        return second_moments_about(x, sums), pulls
+        self.each(walk, self._row_cuts)
+
+    @cached_property
+    def _transposed(self) -> Tiles:
+        """The same loss with rows as columns."""
+        transposed = namespace(self.d).matrix_transpose
+        weights = self.weights
+        if weights is not None:
+            weights = transposed(weights)
+        return replace(
+            self,
+            d=transposed(self.d),
+            weights=weights,
+            first_row=self.first_column,
+            first_column=self.first_row,
+        )
 
     def true_value(self, x: Array) -> float:
         """Σ u q² in float64, no corner rounded."""
@@ -263,7 +319,7 @@ class Tiles(SummedLoss):
             total = 0.0
             for tile in share:
                 d, u, d_hat = exact._parts(tile, factors)
-                total += _times(*tile) * self.loss.value(
+                total += self._times(*tile) * self.loss.value(
                     self.form, d, d_hat, u
                 )
             return total
@@ -295,14 +351,14 @@ class Tiles(SummedLoss):
         precomputed = namespace(self.d).empty_like(
             self.d, dtype=self.precision
         )
-        n = int(self.d.shape[0])
+        m, n = (int(size) for size in self.d.shape)
 
         def walk(rows: slice) -> None:
             precomputed[rows, :] = self.loss.of_pairs(
                 self.form, self._narrow(self.d[rows, :])
             )
 
-        self.each(walk, list(row_blocks(n, n)))
+        self.each(walk, list(row_blocks(m, n)))
         return precomputed
 
     @cached_property
@@ -319,7 +375,20 @@ class Tiles(SummedLoss):
         ones = xp.ones_like(norms)
         left = xp.concat([-2.0 * signed, norms, ones], axis=1)
         right = xp.concat([x, ones, norms], axis=1)
-        return self._narrow(left), self._narrow(right)
+        return (
+            self._narrow(self.of_rows(left)),
+            self._narrow(self.of_columns(right)),
+        )
+
+    def of_rows(self, points: Array) -> Array:
+        """Return the part of an array over all points that belongs to the rows of D."""
+        stop = self.first_row + int(self.d.shape[0])
+        return points[self.first_row : stop, ...]
+
+    def of_columns(self, points: Array) -> Array:
+        """Return the part of an array over all points that belongs to the columns of D."""
+        stop = self.first_column + int(self.d.shape[1])
+        return points[self.first_column : stop, ...]
 
     def _parts(
         self, tile: Tile, *factors: tuple[Array, Array]
@@ -333,7 +402,7 @@ class Tiles(SummedLoss):
         u = None
         if self.weights is not None:
             u = self._narrow(self.weights[tile])
-        if rows == columns:
+        if self._times(rows, columns) == 1:
             size = int(d.shape[0])
             u = weighted(self._off_diagonal[:size, :size], u)
         transposed = namespace(d).matrix_transpose
@@ -353,29 +422,40 @@ class Tiles(SummedLoss):
             return TILE
         return isqrt(DEVICE_ELEMENTS // 4)
 
-    def _columns(self, first: int) -> list[slice]:
-        """Columns of the tiles from a first column on."""
-        return _cuts(first, int(self.d.shape[0]), 4 * self._step)
+    @property
+    def _row_cuts(self) -> list[slice]:
+        """Rows of the tiles."""
+        return _cuts(0, int(self.d.shape[0]), self._step)
+
+    def _columns_of(self, rows: slice) -> list[slice]:
+        """Columns of all tiles of some rows; of a symmetric D one is on the diagonal."""
+        n = int(self.d.shape[1])
+        if self.is_directed:
+            return _cuts(0, n, 4 * self._step)
+        before = _cuts(0, rows.start, 4 * self._step)
+        return [*before, rows, *_cuts(rows.stop, n, 4 * self._step)]
 
     @cached_property
     def _shares(self) -> list[list[Tile]]:
-        """Tiles on and above the diagonal, in lists about equally long."""
+        """Tiles, of a symmetric D on and above the diagonal, in lists about equally long."""
         tiles = [
             (rows, columns)
-            for rows in _cuts(0, int(self.d.shape[0]), self._step)
-            for columns in [rows, *self._columns(rows.stop)]
+            for rows in self._row_cuts
+            for columns in self._columns_of(rows)
+            if self.is_directed or columns.start >= rows.start
         ]
         count = min(SHARES, len(tiles))
         return [tiles[i::count] for i in range(count)]
 
+    def _times(self, rows: slice, columns: slice) -> float:
+        """Return how often pairs of a tile count: both orders are in one on the diagonal."""
+        if rows == columns and not self.is_directed:
+            return 1.0
+        return 2.0
+
 
 def _cuts(start: int, stop: int, step: int) -> list[slice]:
     return [slice(i, min(i + step, stop)) for i in range(start, stop, step)]
-
-
-def _times(rows: slice, columns: slice) -> float:
-    """Return how often the pairs of a tile count: both orders are in one on the diagonal."""
-    return 1.0 if rows == columns else 2.0
 
 
 def _scaled(
@@ -383,9 +463,9 @@ def _scaled(
 ) -> Array:
     """``array / scale``, rounded, with no temporary of its size; zero where there is no weight."""
     xp = namespace(array)
-    n = int(array.shape[0])
+    m, n = (int(size) for size in array.shape)
     scaled = xp.empty_like(array, dtype=dtype)
-    for rows in row_blocks(n, n):
+    for rows in row_blocks(m, n):
         part = array[rows, :] * (1 / scale)
         if weights is not None:
             part = xp.where(weights[rows, :] > 0, part, xp.zeros_like(part))

@@ -1,0 +1,228 @@
+"""Read dissimilarities from rows to columns: of the same objects there and back, or of two sets."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from neucmds.backend.arrays import (
+    Array,
+    asarray_like,
+    eps,
+    min_and_max,
+    namespace,
+    to_numpy,
+)
+from neucmds.errors import InputError, option
+from neucmds.problem.containers import as_real, unwrap
+from neucmds.problem.names import (
+    Labels,
+    examples,
+    is_frame,
+    names_in,
+    order_of,
+    ordered_by_name,
+    row_numbers,
+)
+from neucmds.problem.pairs import refuse_parts
+from neucmds.problem.validation import (
+    as_labels,
+    entry_name,
+    refuse_range,
+    tolerance,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Directed:
+    """A problem in which every dissimilarity from a row to a column is known, or has no weight.
+
+    Parameters
+    ----------
+    sq_dissimilarity : array of shape (m, n)
+        d² from the objects of the rows to those of the columns; finite.
+    weights : array of shape (m, n)
+        How much each pair counts: zero where it was not observed, and from an object to itself.
+    labels : tuple of str or None
+        Names of the rows.
+    arrival_labels : tuple of str or None
+        Names of the columns, if these are other objects.
+    squared, missing
+        As of `Dense`.
+    """
+
+    sq_dissimilarity: Array
+    weights: Array
+    labels: Labels = None
+    arrival_labels: Labels = None
+    squared: bool = False
+    missing: str = "error"
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether rows and columns are the same objects, as far apart there as back."""
+        d = self.sq_dissimilarity
+        m, n = d.shape
+        if m != n or self.arrival_labels is not None:
+            return False
+        xp = namespace(d)
+        rounding = tolerance(max(map(abs, min_and_max(d))), eps(d.dtype, xp))
+        gap = xp.abs(d - xp.matrix_transpose(d))
+        known = xp.all(
+            (self.weights > 0) == (xp.matrix_transpose(self.weights) > 0)
+        )
+        return bool(known) and float(xp.max(gap)) <= rounding
+
+
+def as_directed(
+    data: Any,
+    *,
+    labels: Any = None,
+    weights: Any = None,
+    squared: bool = False,
+    missing: str = "error",
+) -> Directed:
+    """Check a matrix of dissimilarities from its rows to its columns.
+
+    Parameters are those of `neuc_mds`. Rows and columns are the same objects if they have the same
+    names, or, without names, if there are as many of both; objects of two sets share no name.
+    """
+    values, row_names, column_names = _named_values(data, labels)
+    xp = namespace(values)
+    values = xp.astype(values, xp.float64, copy=False)
+    if values.ndim != 2 or min(values.shape) < 2:
+        size = " × ".join(map(str, values.shape))
+        raise InputError(f"D is {size}; pass at least 2 rows and 2 columns.")
+    m, n = (int(size) for size in values.shape)
+    same_objects = m == n
+    if row_names is not None or column_names is not None:
+        row_names = as_labels(row_names or row_numbers(m), m)
+        column_names = as_labels(column_names or row_numbers(n), n)
+        assert row_names is not None
+        assert column_names is not None
+        shared = set(row_names) & set(column_names)
+        same_objects = bool(shared)
+        if shared and not len(shared) == m == n:
+            raise InputError(
+                f"{len(shared)} of {m} rows and {n} columns have the same name "
+                f"({examples(sorted(shared))}): name both sides alike if they are the same "
+                "objects, and all apart if they are two sets."
+            )
+        if same_objects:
+            order = order_of(column_names, row_names, "columns of D")
+            values = xp.take(values, asarray_like(order, values, xp.int64), 1)
+    column_names = None if same_objects else column_names or row_numbers(n)
+    _refuse_entries(values, squared, missing, row_names, column_names)
+    if not squared:
+        values = values * values
+    counted = ~xp.isnan(values)
+    values = xp.where(counted, values, xp.zeros_like(values))
+    if same_objects:
+        _refuse_own(values, row_names)
+        counted = counted & ~asarray_like(np.eye(n), values, xp.bool)
+    counts = xp.astype(counted, xp.float64)
+    if weights is not None:
+        columns = column_names or row_names
+        counts = counts * _checked_weights(weights, values, row_names, columns)
+    _refuse_unconnected(counts, row_names, column_names)
+    return Directed(values, counts, row_names, column_names, squared, missing)
+
+
+def _named_values(data: Any, labels: Any) -> tuple[Array, Any, Any]:
+    """Return D with the names of its rows and columns; None: they only count."""
+    if is_frame(data):
+        values = as_real(data, "entries of D")
+        rows = names_in(data.index)
+        columns = names_in(data.columns)
+        return values, labels or rows, columns
+    values, names = unwrap(data)
+    if isinstance(data, (str, os.PathLike)) and values.ndim == 1:
+        raise InputError(
+            "D is a condensed triangle, which has one direction; pass all of D."
+        )
+    names = labels or names
+    if names is None or values.shape[0] != values.shape[-1]:
+        return values, names, None
+    return values, names, names
+
+
+def _refuse_entries(
+    values: Array, squared: bool, missing: str, rows: Labels, columns: Labels
+) -> None:
+    """Refuse entries that are infinite, missing without leave, negative, or too large."""
+    xp = namespace(values)
+    faults = [(xp.isinf(values), "infinite", "drop these objects")]
+    if missing != "ignore":
+        advice = f"pass {option('missing', 'ignore')} to leave them out"
+        faults.append((xp.isnan(values), "missing (NaN)", advice))
+    if not squared:
+        advice = f"pass {option('squared', True)} if D is squared already"
+        faults.append((values < 0, "negative", advice))
+    for fault, what, advice in faults:
+        where = np.argwhere(to_numpy(fault))
+        if where.size:
+            i, j = where[0].tolist()
+            names = ""
+            if rows is not None:
+                names = f", from {rows[i]!r} to {(columns or rows)[j]!r}"
+            raise InputError(
+                f"D holds {len(where)} {what} entries, the first at ({i}, {j}){names}; {advice}."
+            )
+    known = xp.where(xp.isnan(values), xp.zeros_like(values), values)
+    refuse_range(max(map(abs, min_and_max(known))), squared)
+
+
+def _refuse_own(sq_dissimilarity: Array, labels: Labels) -> None:
+    """Refuse objects that are not at zero from themselves."""
+    own = np.abs(
+        to_numpy(namespace(sq_dissimilarity).linalg.diagonal(sq_dissimilarity))
+    )
+    largest = max(map(abs, min_and_max(sq_dissimilarity)))
+    worst = int(own.argmax())
+    if own[worst] > tolerance(largest, float(np.finfo(np.float64).eps)):
+        raise InputError(
+            f"D has a diagonal that is not zero, at {entry_name(worst, worst, labels)}; set it to "
+            "0, or give rows and columns names of their own, in a DataFrame, if they are two sets."
+        )
+
+
+def _checked_weights(
+    weights: Any, values: Array, rows: Labels, columns: Labels
+) -> Array:
+    weights = ordered_by_name(
+        weights, rows, "rows of weights", rows=True, cols=False
+    )
+    weights = ordered_by_name(weights, columns, "columns of weights")
+    xp = namespace(values)
+    checked = asarray_like(as_real(weights, "weights"), values, xp.float64)
+    if tuple(checked.shape) != tuple(values.shape):
+        raise InputError(
+            f"weights have shape {tuple(checked.shape)}; expected {tuple(values.shape)}."
+        )
+    if not bool(xp.all(xp.isfinite(checked) & (checked >= 0))):
+        raise InputError(
+            "weights are negative, NaN or infinite; use 0 for entries that do not count."
+        )
+    return checked
+
+
+def _refuse_unconnected(weights: Array, rows: Labels, columns: Labels) -> None:
+    """Refuse weights that leave parts of the points with no pair between them."""
+    xp = namespace(weights)
+    full_row = bool(xp.any(xp.all(weights > 0, axis=1)))
+    full_column = bool(xp.any(xp.all(weights > 0, axis=0)))
+    if full_row and full_column:
+        return
+    m, n = weights.shape
+    i, j = np.nonzero(to_numpy(weights) > 0)
+    pairs = sparse.coo_array(
+        (np.ones(i.size), (i, m + j)), shape=(m + n, m + n)
+    )
+    names = None
+    if rows is not None:
+        names = (*rows, *(columns or rows))
+    refuse_parts(pairs, names)

@@ -1,0 +1,279 @@
+"""Directed dissimilarities, and those between two sets: departures and arrivals."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from neucmds import Embedding, InputError, NeucMDS, neuc_mds
+from neucmds.errors import NeucmdsWarning
+
+LOSSES = ("squared", "distance", "relative")
+
+
+def two_sided(m, n, signs, seed=0):
+    """Return d of points u to points v that a form with these signs gives exactly."""
+    rng = np.random.default_rng(seed)
+    k = len(signs)
+    scales = np.where(np.asarray(signs) > 0, 1.0, 0.25)
+    u = rng.normal(size=(m, k)) * scales
+    v = rng.normal(size=(n, k)) * scales + 5.0 * (np.arange(k) == 0)
+    sq = ((u[:, None] - v[None]) ** 2) @ np.asarray(signs, dtype=float)
+    assert sq.min() > 0
+    return np.sqrt(sq)
+
+
+def one_way(n, seed=0):
+    """Return distances among n objects that differ there and back."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 3))
+    uphill = np.maximum(x[None, :, 0] - x[:, None, 0], 0)
+    return np.sqrt(((x[:, None] - x[None]) ** 2).sum(axis=2)) + uphill
+
+
+@pytest.fixture(scope="module")
+def streets():
+    D = one_way(24)
+    return D, neuc_mds(D, 4, loss="distance", directed=True, n_init=4)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_form_of_two_sides_is_found_exactly(loss):
+    D = two_sided(14, 12, (1, 1, -1))
+    n_init = 1 if loss == "squared" else 4
+    emb = neuc_mds(
+        D, (2, 1), loss=loss, directed=True, tol=1e-12, n_init=n_init
+    )
+    assert emb.coordinates.shape == (14, 3)
+    assert emb.arrivals.shape == (12, 3)
+    np.testing.assert_allclose(emb.dissimilarities(), D, rtol=1e-3)
+
+
+def test_the_signature_is_chosen_for_the_directed_loss():
+    D = two_sided(25, 25, (1, 1, -1))
+    rows = [f"r{i}" for i in range(25)]
+    columns = [f"c{i}" for i in range(25)]
+    emb = neuc_mds(
+        pd.DataFrame(D, rows, columns), 3, loss="relative", directed=True
+    )
+    assert emb.signature == (2, 1)
+
+
+def test_both_directions_are_nearer_than_their_mean(streets):
+    D, emb = streets
+    off = ~np.eye(len(D), dtype=bool)
+    error = np.abs(emb.dissimilarities() - D)[off].mean()
+    error_of_mean = np.abs((D + D.T) / 2 - D)[off].mean()
+    assert error < 0.3 * error_of_mean
+    np.testing.assert_array_equal(np.diag(emb.dissimilarities()), 0)
+
+
+def test_distance_is_from_the_first_to_the_second():
+    D = one_way(12)
+    names = list("abcdefghijkl")
+    emb = neuc_mds(
+        pd.DataFrame(D, names, names), 3, loss="distance", directed=True
+    )
+    fitted = emb.dissimilarities()
+    assert emb.distance("a", "c") == pytest.approx(fitted[0, 2])
+    assert emb.distance("c", "a") == pytest.approx(fitted[2, 0])
+    assert emb.distance("b", "b") == 0
+    np.testing.assert_allclose(
+        emb.distance(["a", "b"], ["b", "b"]), [fitted[0, 1], 0]
+    )
+    np.testing.assert_allclose(
+        emb.dissimilarities(["a"], ["b", "c"]), fitted[:1, 1:3]
+    )
+
+
+def test_neighbors_are_targets_or_sources(streets):
+    _, emb = streets
+    sq = emb.dissimilarities(squared=True)
+    np.fill_diagonal(sq, np.inf)
+    to, _ = emb.neighbors(5)
+    from_, distances = emb.neighbors(5, direction="from")
+    np.testing.assert_array_equal(to, np.argsort(sq, axis=1)[:, :5])
+    np.testing.assert_array_equal(from_, np.argsort(sq.T, axis=1)[:, :5])
+    np.testing.assert_allclose(
+        distances**2, np.clip(np.sort(sq.T, axis=1)[:, :5], 0, None), atol=1e-9
+    )
+    with pytest.raises(InputError, match="'to' or 'from'"):
+        emb.neighbors(5, direction="back")
+
+
+def test_gaps_and_weights_leave_entries_out():
+    D = two_sided(30, 20, (1, 1))
+    hidden = np.random.default_rng(1).random(D.shape) < 0.2
+    gaps = np.where(hidden, np.nan, D)
+    emb = neuc_mds(
+        gaps, (2, 0), loss="distance", directed=True, missing="ignore"
+    )
+    np.testing.assert_allclose(emb.dissimilarities(), D, rtol=1e-3)
+    spoilt = np.where(hidden, 100.0, D)
+    emb = neuc_mds(
+        spoilt, (2, 0), loss="distance", directed=True, weights=~hidden * 1.0
+    )
+    np.testing.assert_allclose(emb.dissimilarities(), D, rtol=1e-3)
+
+
+def test_new_sources_and_targets_are_placed_on_their_side():
+    D = two_sided(30, 20, (1, 1, -1))
+    emb = neuc_mds(D[:25, :16], (2, 1), loss="relative", directed=True)
+    sources = emb.transform(to=D[25:, :16])
+    targets = emb.transform(from_=D[:25, 16:].T)
+    np.testing.assert_allclose(
+        emb.between(sources, emb.arrivals), D[25:, :16], rtol=1e-2
+    )
+    both = emb.append(sources, arrivals=targets)
+    np.testing.assert_allclose(both.dissimilarities(), D, rtol=1e-2)
+    again = both.transform(to=D[25:, :16])
+    np.testing.assert_allclose(again, sources)
+    np.testing.assert_allclose(both.transform(from_=D[:25, 16:].T), targets)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_placed_object_fits_as_well_as_a_fitted_one(loss):
+    D = one_way(60)
+    emb = neuc_mds(D[:50, :50], (3, 1), loss=loss, directed=True, n_init=1)
+    departures, arrivals = emb.transform(to=D[50:, :50], from_=D[:50, 50:].T)
+    fitted = np.abs(emb.dissimilarities() - D[:50, :50]).sum() / (50 * 49)
+    there = np.abs(emb.between(departures, emb.arrivals) - D[50:, :50])
+    back = np.abs(emb.between(emb.coordinates, arrivals) - D[:50, 50:])
+    assert there.mean() < 1.6 * fitted
+    assert back.mean() < 1.6 * fitted
+
+
+def test_a_directed_embedding_is_saved_and_loaded(tmp_path, streets):
+    D, emb = streets
+    more = emb.append(
+        *(emb.coordinates[:2],), arrivals=emb.arrivals[:2], labels=None
+    )
+    more.save(tmp_path / "streets.npz")
+    loaded = Embedding.load(tmp_path / "streets.npz")
+    np.testing.assert_array_equal(
+        loaded.dissimilarities(), more.dissimilarities()
+    )
+    for direction in ({"to": D[:3]}, {"from_": D.T[:3]}):
+        np.testing.assert_array_equal(
+            loaded.transform(**direction), emb.transform(**direction)
+        )
+
+
+def test_a_part_keeps_both_sides(streets):
+    _, emb = streets
+    part = emb[[3, 1, 8]]
+    np.testing.assert_allclose(
+        part.dissimilarities(), emb.dissimilarities([3, 1, 8], [3, 1, 8])
+    )
+
+
+def test_an_inner_product_ranks_arrivals_by_departures(streets):
+    _, emb = streets
+    index = emb.to_inner_product()
+    scores = index.queries(emb.coordinates) @ index.vectors.T
+    sq = index.sq_dissimilarities(scores, emb.coordinates)
+    expected = emb.form.sq(emb.coordinates, emb.arrivals)
+    np.testing.assert_allclose(sq, expected, atol=1e-9)
+
+
+def test_a_symmetric_d_has_arrivals_at_its_departures():
+    D = one_way(20)
+    D = (D + D.T) / 2
+    with pytest.warns(NeucmdsWarning, match="D is symmetric"):
+        emb = neuc_mds(D, 3, loss="distance", directed=True)
+    np.testing.assert_array_equal(emb.arrivals, emb.coordinates)
+    assert emb.loss_value == neuc_mds(D, 3, loss="distance").loss_value
+
+
+def test_both_orders_of_a_function_are_called():
+    calls = []
+
+    def uphill(a, b):
+        calls.append((a, b))
+        return abs(a - b) + max(b - a, 0.0) + 0.1 * (a != b)
+
+    heights = [0.0, 1.0, 2.5, 4.0, 7.0, 7.5]
+    emb = neuc_mds(
+        [(h,) for h in heights],
+        2,
+        metric=lambda a, b: uphill(a[0], b[0]),
+        directed=True,
+        loss="distance",
+    )
+    assert len(calls) == 30
+    assert emb.distance(0, 4) > 1.5 * emb.distance(4, 0)
+
+
+def test_a_start_may_be_an_earlier_fit(streets):
+    D, emb = streets
+    again = neuc_mds(D, loss="distance", directed=True, init=emb)
+    assert again.signature == emb.signature
+    assert again.loss_value <= emb.loss_value * (1 + 1e-9)
+
+
+REFUSED = [
+    ({"method": "neuc"}, "needs a symmetric D"),
+    ({"n_components": "auto"}, "pass a number"),
+    ({"symmetrize": True}, "leave one out"),
+    ({"landmarks": 5}, "leave one out"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), REFUSED)
+def test_options_of_symmetric_input_are_refused(options, message):
+    with pytest.raises(InputError, match=message) as error:
+        neuc_mds(one_way(10), directed=True, **options)
+    assert "\n" not in str(error.value)
+
+
+def test_names_that_overlap_in_part_are_refused():
+    D = pd.DataFrame(two_sided(3, 4, (1,)), list("abc"), list("cdef"))
+    with pytest.raises(InputError, match="1 of 3 rows and 4 columns"):
+        neuc_mds(D, 1, directed=True)
+
+
+def test_columns_are_put_in_the_order_of_the_rows():
+    D = one_way(8)
+    names = list("abcdefgh")
+    frame = pd.DataFrame(D, names, names)
+    emb = neuc_mds(frame, 2, loss="distance", directed=True)
+    turned = neuc_mds(frame[names[::-1]], 2, loss="distance", directed=True)
+    np.testing.assert_allclose(emb.dissimilarities(), turned.dissimilarities())
+
+
+BAD_ENTRIES = [
+    (np.nan, "missing"),
+    (np.inf, "infinite"),
+    (-1.0, "negative"),
+]
+
+
+@pytest.mark.parametrize(("entry", "message"), BAD_ENTRIES)
+def test_bad_entries_are_refused(entry, message):
+    D = one_way(6)
+    D[2, 4] = entry
+    with pytest.raises(InputError, match=rf"1 {message}.* at \(2, 4\)"):
+        neuc_mds(D, 2, directed=True)
+
+
+def test_a_diagonal_that_is_not_zero_is_refused():
+    with pytest.raises(InputError, match="diagonal"):
+        neuc_mds(one_way(6) + 1, 2, directed=True)
+
+
+def test_an_asymmetric_d_is_told_of_both_ways():
+    message = r"differ by 0\.\d+ of their mean.*symmetrize=True.*directed=True"
+    with pytest.raises(InputError, match=message):
+        neuc_mds(one_way(6), 2)
+
+
+def test_an_estimator_places_and_finds_by_direction():
+    D = two_sided(16, 12, (1, 1, -1))
+    frame = pd.DataFrame(
+        D, [f"person {i}" for i in range(16)], list("abcdefghijkl")
+    )
+    fitted = NeucMDS((2, 1), loss="relative", directed=True, n_init=4)
+    fitted.fit(frame[:12])
+    assert fitted.result_.arrival_labels == tuple("abcdefghijkl")
+    assert fitted.score(frame[12:]) > 0.99
+    ids = fitted.kneighbors(frame[12:], 3, return_distance=False)
+    np.testing.assert_array_equal(ids, np.argsort(D[12:], axis=1)[:, :3])
