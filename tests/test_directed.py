@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from neucmds import Embedding, InputError, NeucMDS, neuc_mds
+from neucmds import Embedding, InputError, NeucMDS, evaluate, neuc_mds
 from neucmds.errors import NeucmdsWarning
+from neucmds.explore import pair_errors
 
 LOSSES = ("squared", "distance", "relative")
 
@@ -277,3 +278,25 @@ def test_an_estimator_places_and_finds_by_direction():
     assert fitted.score(frame[12:]) > 0.99
     ids = fitted.kneighbors(frame[12:], 3, return_distance=False)
     np.testing.assert_array_equal(ids, np.argsort(D[12:], axis=1)[:, :3])
+
+
+def test_quality_is_that_of_every_ordered_pair(streets):
+    D, emb = streets
+    quality = evaluate(emb, D)
+    off = ~np.eye(len(D), dtype=bool)
+    errors = np.abs(emb.dissimilarities() / np.where(off, D, 1) - 1)[off]
+    assert quality.stress == pytest.approx(emb.stress)
+    assert quality.r2 == pytest.approx(emb.r2)
+    assert quality.relative_error_mean == pytest.approx(errors.mean())
+    ids, _ = emb.neighbors(10)
+    nearest = np.argsort(np.where(off, D, np.inf), axis=1)[:, :10]
+    kept = [len({*a} & {*b}) for a, b in zip(ids, nearest, strict=True)]
+    assert quality.neighbors_kept == pytest.approx(np.mean(kept) / 10)
+    off_by_much = pair_errors(emb, D).pairs_off
+    assert off_by_much == int((errors > 0.1).sum())
+
+
+def test_another_d_is_no_measure(streets):
+    _, emb = streets
+    with pytest.raises(InputError, match="24 departures and 24 arrivals"):
+        evaluate(emb, one_way(20))

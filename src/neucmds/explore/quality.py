@@ -10,12 +10,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.backend.arrays import Array, to_numpy
+from neucmds.backend.arrays import Array, row_blocks, to_numpy
 from neucmds.embedding import Embedding
-from neucmds.errors import InputError
+from neucmds.errors import InputError, option
 from neucmds.form import Form, rounding_level
 from neucmds.prepared import dense_gram, prepare
 from neucmds.problem.dense import Dense
+from neucmds.problem.directed import Directed, as_directed
 from neucmds.problem.names import ordered_by_name
 
 Floats = npt.NDArray[np.float64]
@@ -178,7 +179,12 @@ def evaluate(
         weights=weights,
         missing=missing,
     )
-    return measure(problem, embedding.coordinates, embedding.form)
+    return measure(
+        problem,
+        embedding.coordinates,
+        embedding.form,
+        embedding._targets.coordinates,
+    )
 
 
 def pair_errors(
@@ -218,10 +224,15 @@ def pair_errors(
     """
     problem = _problem_of(embedding, D, **reading)
     x = to_numpy(embedding.coordinates).astype(np.float64)
+    y = to_numpy(embedding._targets.coordinates).astype(np.float64)
     center = _center(problem)
-    totals = np.zeros((6, problem.n))
+    # Of two sets, the objects of the columns come after those of the rows.
+    n_rows = 0
+    if embedding.arrival_labels is not None:
+        n_rows = len(x)
+    totals = np.zeros((6, n_rows + problem.n))
     pairs_off = 0
-    for block in _row_blocks(problem, x, embedding.form):
+    for block in _row_blocks(problem, x, y, embedding.form):
         sq_d = block.sq_d
         counted = block.weights > 0
         defined = counted & (sq_d > 0)
@@ -232,10 +243,10 @@ def pair_errors(
         sq_residuals = (block.sq_d_hat - sq_d) ** 2 * counted
         shifted = (sq_d - center) * counted
         terms = (errors, defined, sq_residuals, counted, shifted, shifted**2)
-        # A pair i < j is a term of both objects.
+        # A pair is a term of both objects.
         for term, total in zip(terms, totals, strict=True):
             total[block.rows] += term.sum(axis=1)
-            total[block.rows.start :] += term.sum(axis=0)
+            total[n_rows + block.columns.start :] += term.sum(axis=0)
     error, defined_pairs, stress, pairs, shift, sq_shift = totals
     with np.errstate(invalid="ignore", divide="ignore"):
         # Σ(D − mean)² of each object, NaN where it is the rounding of a constant.
@@ -256,10 +267,12 @@ def _problem_of(
     squared: bool | None = None,
     weights: Any = None,
     **reading: Any,
-) -> Dense:
+) -> Dense | Directed:
     """Read D, whose objects must be those of the embedding."""
     if squared is None:
         squared = embedding.squared
+    if embedding.arrivals is not None:
+        return _directed_problem(embedding, D, squared, weights, reading)
     if embedding.labels is not None:  # D itself may have no names
         weights = ordered_by_name(
             weights, embedding.labels, "weights", rows=True
@@ -279,6 +292,39 @@ def _problem_of(
     return problem
 
 
+def _directed_problem(
+    embedding: Embedding,
+    D: Any,
+    squared: bool,
+    weights: Any,
+    reading: dict[str, Any],
+) -> Directed:
+    """Read dissimilarities from rows to columns, which must be those of the embedding."""
+    if reading.pop("symmetrize", False):
+        raise InputError(
+            f"{option('symmetrize', True)} averages directions, and this embedding has both; leave "
+            "it out."
+        )
+    problem = as_directed(D, squared=squared, weights=weights, **reading)
+    expected = (embedding.n, embedding._targets.n)
+    shape = tuple(problem.sq_dissimilarity.shape)
+    if shape != expected:
+        raise InputError(
+            f"D is {shape[0]} × {shape[1]}, but the embedding has {expected[0]} departures and "
+            f"{expected[1]} arrivals; pass the D that was embedded."
+        )
+    for given, known in (
+        (problem.labels, embedding.labels),
+        (problem.arrival_labels, embedding.arrival_labels),
+    ):
+        if given and known and given != known:
+            raise InputError(
+                "rows or columns of D have other names than those of the embedding, or another "
+                "order; pass D in the order of its labels."
+            )
+    return problem
+
+
 def sampled_objects(n: int, rng: np.random.Generator) -> Ids:
     """Return the numbers of all objects, or of `FULL_UP_TO` drawn at random from more."""
     if n <= FULL_UP_TO:
@@ -286,16 +332,28 @@ def sampled_objects(n: int, rng: np.random.Generator) -> Ids:
     return np.sort(rng.choice(n, FULL_UP_TO, replace=False))
 
 
-def measure(problem: Dense, coordinates: Array, form: Form) -> Quality:
-    """Measure coordinates against D.
+def measure(
+    problem: Dense | Directed,
+    coordinates: Array,
+    form: Form,
+    arrivals: Array | None = None,
+) -> Quality:
+    """Measure coordinates, and the arrivals of a directed D, against D.
 
     Paper: subsec:eva-pert-metric.
     """
-    n = problem.n
     x = to_numpy(coordinates).astype(np.float64)
+    y = x
+    n_pairs = math.comb(max(2, problem.n), 2)
+    # Doubled: D and D̂ are symmetric with zero diagonals.
+    orders = 2
+    if isinstance(problem, Directed):
+        y = to_numpy(arrivals).astype(np.float64)
+        n_pairs = len(x) * problem.n
+        orders = 1
     rng = np.random.default_rng(0)
-    share = SAMPLED_PAIRS / math.comb(max(2, n), 2)
-    objects = sampled_objects(n, rng)
+    share = SAMPLED_PAIRS / n_pairs
+    objects = sampled_objects(len(x), rng)
     center = _center(problem)
     sums = np.zeros(4)
     sums_of_roots = np.zeros(4)
@@ -308,11 +366,10 @@ def measure(problem: Dense, coordinates: Array, form: Form) -> Quality:
     n_negative = 0
     n_negative_hat = 0
     neighbors = np.zeros(2)
-    for block in _row_blocks(problem, x, form):
-        rows = block.rows
-        neighbors += _near(problem, x, form, objects, block)
+    for block in _row_blocks(problem, x, y, form):
+        neighbors += _near(problem, x, y, form, objects, block)
         counted = block.weights > 0
-        level = rounding_level(x[rows], x[rows.start :])[counted]
+        level = rounding_level(x[block.rows], y[block.columns])[counted]
         sq_d = block.sq_d[counted]
         sq_d_hat = block.sq_d_hat[counted]
         weights = block.weights[counted]
@@ -344,8 +401,7 @@ def measure(problem: Dense, coordinates: Array, form: Form) -> Quality:
     median, p95, p99 = quantiles.tolist()
     kept, possible = neighbors.tolist()
     return Quality(
-        # Doubled: D and D̂ are symmetric with zero diagonals.
-        **_measures_of_sums(2 * sums, sums_of_roots, 2 * moments),
+        **_measures_of_sums(orders * sums, sums_of_roots, orders * moments),
         distortion=float(np.exp(np.abs(logs - np.median(logs)).mean())),
         relative_error_mean=_quotient(error_sum, n_errors),
         relative_error_median=median,
@@ -358,38 +414,61 @@ def measure(problem: Dense, coordinates: Array, form: Form) -> Quality:
     )
 
 
-def _center(problem: Dense) -> float:
+def _center(problem: Dense | Directed) -> float:
     """Return the mean of D over the pairs of positive weight."""
-    if problem.weights is None:
+    if isinstance(problem, Directed):
+        squares = problem.sq_dissimilarity
+    elif problem.weights is None:
         return problem.gram.mean
-    squares = dense_gram(problem, "weights").sq_dissimilarity
+    else:
+        squares = dense_gram(problem, "weights").sq_dissimilarity
     return float(np.mean(to_numpy(squares)[to_numpy(problem.weights) > 0]))
 
 
 class _Block(NamedTuple):
-    """Some rows of D; all but `all_sq_d` have the columns from the first of these rows on.
+    """Some rows of D; all but `all_sq_d` have some columns alone.
 
-    Weights are positive for pairs i < j alone, and 1 for these if the problem has no weights.
+    Of a symmetric D these are those from the first of the rows on, and weights are positive for
+    pairs i < j alone, and 1 for these if the problem has no weights.
     """
 
     rows: slice
+    columns: slice
     all_sq_d: Floats
     sq_d: Floats
     sq_d_hat: Floats
     weights: Floats
 
 
-def _row_blocks(problem: Dense, x: Floats, form: Form) -> Iterator[_Block]:
-    """Yield D, d̂² and weights in blocks that cover all pairs i < j."""
+def _row_blocks(
+    problem: Dense | Directed, x: Floats, y: Floats, form: Form
+) -> Iterator[_Block]:
+    """Yield D, d̂² and weights in blocks that cover all pairs, of a symmetric D those with i < j."""
     ids = np.arange(problem.n)
-    for rows, block in problem.gram.walk():
-        all_sq_d = to_numpy(block).astype(np.float64, copy=False)
-        cols = slice(rows.start, problem.n)
-        weights = (ids[cols] > ids[rows, None]).astype(np.float64)
-        if problem.weights is not None:
-            weights *= to_numpy(problem.weights[rows, cols])
-        sq_d_hat = form.to_sq_distance(form.sq(x[rows], x[cols]))
-        yield _Block(rows, all_sq_d, all_sq_d[:, cols], sq_d_hat, weights)
+    for rows, block in _walk(problem):
+        all_sq_d = to_numpy(block).astype(np.float64)
+        if isinstance(problem, Directed):
+            columns = slice(0, problem.n)
+            weights = to_numpy(problem.weights[rows, :])
+        else:
+            columns = slice(rows.start, problem.n)
+            weights = (ids[columns] > ids[rows, None]).astype(np.float64)
+            if problem.weights is not None:
+                weights *= to_numpy(problem.weights[rows, columns])
+        sq_d_hat = form.to_sq_distance(form.sq(x[rows], y[columns]))
+        yield _Block(
+            rows, columns, all_sq_d, all_sq_d[:, columns], sq_d_hat, weights
+        )
+
+
+def _walk(problem: Dense | Directed) -> Iterator[tuple[slice, Array]]:
+    """Yield D by blocks of rows."""
+    if not isinstance(problem, Directed):
+        yield from problem.gram.walk()
+        return
+    m, n = problem.sq_dissimilarity.shape
+    for rows in row_blocks(m, n):
+        yield rows, problem.sq_dissimilarity[rows, :]
 
 
 def _root(sq: Floats) -> Floats:
@@ -460,7 +539,12 @@ def _joined(parts: Sequence[Floats]) -> Floats:
 
 
 def _near(
-    problem: Dense, x: Floats, form: Form, objects: Ids, block: _Block
+    problem: Dense | Directed,
+    x: Floats,
+    y: Floats,
+    form: Form,
+    objects: Ids,
+    block: _Block,
 ) -> tuple[int, int]:
     """Count neighbours by D̂ that are neighbours by D, and how many there could be.
 
@@ -469,8 +553,10 @@ def _near(
     rows = block.rows
     ids = objects[(objects >= rows.start) & (objects < rows.stop)]
     sq_d = block.all_sq_d[ids - rows.start]
-    sq_d_hat = form.sq(x[ids], x)
-    hidden = np.arange(problem.n) == ids[:, None]
+    sq_d_hat = form.sq(x[ids], y)
+    hidden = np.zeros(sq_d.shape, dtype=bool)
+    if not isinstance(problem, Directed):
+        hidden = np.arange(problem.n) == ids[:, None]
     if problem.weights is not None:
         weights = to_numpy(problem.weights[rows, :])
         hidden |= weights[ids - rows.start] <= 0

@@ -63,6 +63,11 @@ class Directed:
     missing: str = "error"
 
     @property
+    def n(self) -> int:
+        """Number of columns."""
+        return int(self.sq_dissimilarity.shape[1])
+
+    @property
     def is_symmetric(self) -> bool:
         """Whether rows and columns are the same objects, as far apart there as back."""
         d = self.sq_dissimilarity
