@@ -1,8 +1,10 @@
 """Directed dissimilarities, and those between two sets: departures and arrivals."""
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 from neucmds import Embedding, InputError, NeucMDS, evaluate, neuc_mds
 from neucmds.errors import NeucmdsWarning
@@ -300,3 +302,85 @@ def test_another_d_is_no_measure(streets):
     _, emb = streets
     with pytest.raises(InputError, match="24 departures and 24 arrivals"):
         evaluate(emb, one_way(20))
+
+
+def ring(n, back=()):
+    """Return edges of length 1 around a ring, and back between some nodes."""
+    i = np.arange(n)
+    edges = [(a, (a + 1) % n, 1.0) for a in i.tolist()]
+    edges += [(b, a, 1.0) for a, b in back]
+    return edges
+
+
+def as_sparse(edges, n):
+    i, j, length = zip(*edges, strict=True)
+    return sparse.coo_array((length, (i, j)), shape=(n, n))
+
+
+GRAPH = {"metric": "shortest_path", "loss": "relative", "n_init": 2}
+
+
+def test_one_way_edges_of_every_kind_of_graph_are_the_same():
+    edges = ring(12, back=[(3, 4), (8, 9)])
+    graph = nx.DiGraph()
+    graph.add_weighted_edges_from(edges)
+    table = pd.DataFrame(edges, columns=["from", "to", "length"])
+    two_way = table["from"].isin([3, 8])
+    one_way_table = table[:12].assign(oneway=~two_way[:12])
+    embeddings = [
+        neuc_mds(data, (3, 1), directed=True, **GRAPH)
+        for data in (as_sparse(edges, 12), graph, table, one_way_table)
+    ]
+    by_params = GRAPH | {"metric_params": {"direction": "both"}}
+    embeddings.append(neuc_mds(graph, (3, 1), **by_params))
+    fitted = embeddings[0].dissimilarities()
+    assert fitted[4, 3] < 2 < fitted[3, 2]
+    for emb in embeddings:
+        np.testing.assert_allclose(emb.dissimilarities(), fitted)
+
+
+def test_the_largest_part_is_kept_and_named():
+    edges = [*ring(10), (4, 10, 1.0), (11, 2, 1.0)]
+    graph = as_sparse(edges, 12)
+    with pytest.raises(InputError, match=r"3 parts .*'part': 'largest'"):
+        neuc_mds(graph, 2, directed=True, **GRAPH)
+    options = GRAPH | {"metric_params": {"part": "largest"}}
+    with pytest.warns(NeucmdsWarning, match="2 of 12 nodes are left out"):
+        emb = neuc_mds(graph, 2, directed=True, **options)
+    assert emb.labels == tuple(map(str, range(10)))
+    with pytest.raises(InputError, match="no object is called '11'"):
+        emb.distance(11, 0)
+
+
+def test_the_largest_part_of_an_undirected_graph_is_kept():
+    edges = [(i, i + 1, 1.0) for i in (0, 1, 3, 4, 5)]
+    options = GRAPH | {"metric_params": {"part": "largest"}}
+    with pytest.warns(NeucmdsWarning, match="3 of 7 nodes are left out"):
+        emb = neuc_mds(as_sparse(edges, 7), 1, **options)
+    assert emb.labels == ("3", "4", "5", "6")
+    assert emb.distance(3, 6) == pytest.approx(3, rel=1e-3)
+
+
+def test_a_direction_that_joins_both_is_refused_with_directed():
+    options = GRAPH | {"metric_params": {"direction": "mean"}}
+    with pytest.raises(InputError, match="leave one out"):
+        neuc_mds(as_sparse(ring(6), 6), 2, directed=True, **options)
+
+
+def test_edges_that_all_lead_both_ways_are_symmetric():
+    edges = ring(8, back=[(i, (i + 1) % 8) for i in range(8)])
+    graph = as_sparse(edges, 8)
+    with pytest.warns(NeucmdsWarning, match="D is symmetric"):
+        emb = neuc_mds(graph, 2, directed=True, **GRAPH)
+    plain = neuc_mds(graph, 2, **GRAPH)
+    np.testing.assert_allclose(emb.dissimilarities(), plain.dissimilarities())
+
+
+def test_an_estimator_takes_edges_of_new_nodes():
+    graph = as_sparse(ring(12), 12)
+    fitted = NeucMDS((3, 1), directed=True, **GRAPH).fit(graph)
+    edge = sparse.coo_array(([0.5], ([0], [3])), shape=(1, 12))
+    to_fitted = fitted.result_.between(
+        fitted.transform(edge), fitted.result_.arrivals
+    )
+    np.testing.assert_allclose(to_fitted[0, 5], 2.5, rtol=0.3)

@@ -126,7 +126,7 @@ def test_one_way_edges_are_told_and_parts_are_named():
         hops = neuc_mds(table[["from", "to"]], 2, **GRAPH)
     assert hops.distance("0/0", "7/7") == pytest.approx(14, abs=2)
     with pytest.raises(
-        InputError, match="may hold 'weight', and as 'direction' one of mean"
+        InputError, match="may hold 'weight', as 'direction' one of mean"
     ):
         neuc_mds(table, 2, metric_params={"direction": "back"}, **GRAPH)
 

@@ -48,8 +48,11 @@ def option(name: str, *value: object) -> str:
 
 def in_python(name: str, value: str | None) -> str:
     """Write a parameter as in a call."""
-    if name == "direction":  # an argument of the metric "shortest_path"
-        return f"metric_params={{'direction': {value}}}"
+    if name in (
+        "direction",
+        "part",
+    ):  # arguments of the metric "shortest_path"
+        return f"metric_params={{{name!r}: {value}}}"
     if value is None:
         return name
     return f"{name}={value}"

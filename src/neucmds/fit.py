@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import replace
 from typing import Any, Literal
 
+from neucmds.backend.arrays import namespace
 from neucmds.dense_fit import fit, fit_directed, warn_of_surprises
 from neucmds.embedding import Embedding
 from neucmds.errors import NeucmdsWarning, option
@@ -117,8 +119,11 @@ def neuc_mds(
     metric_params : dict, optional
         Further arguments of the metric. For "shortest_path": "weight", the attribute or column of
         lengths ("weight" by default, else "length", else 1 each), and "direction", for paths along
-        directed edges: "mean", "min" or "max" of the lengths there and back, or "out", the length
-        from the landmark (or the first node of a pair) to the other node.
+        directed edges: "mean", "min" or "max" of the lengths there and back, "out", the length
+        from the landmark (or the first node of a pair) to the other node, or "both", which is
+        ``directed=True``. Where a table of edges has a column "oneway", those without it lead both
+        ways. "part": "largest" keeps the largest connected part of a graph, along directed edges
+        the largest strongly connected one, with a warning that counts the nodes left out.
     landmarks : int, float, {"random", "maxmin"} or sequence of int, optional
         Embed some objects and place all others by their dissimilarities to these: for n too large
         to use all pairs. int: their number; float: their share of all objects; "random" or
@@ -201,6 +206,8 @@ def embed(data: Any, options: Options, labels: Any = None) -> Embedding:
     """Embed any input of `neuc_mds`; `labels` names the objects of input without names."""
     data, metric, labels = _as_rows(data, options, labels)
     options = replace(options, metric=metric, metric_params=None)
+    if getattr(data, "direction", None) == "both":
+        options = replace(options, directed=True)
     kind = kind_of(data, options)
     check_support(options, kind)
     with watched(options.callback):
@@ -229,8 +236,18 @@ def _embed_directed(data: Any, options: Options, labels: Any) -> Embedding:
         NeucmdsWarning,
         stacklevel=4,
     )
-    embedding = embed(data, replace(options, directed=False), labels)
-    return replace(embedding, arrivals=embedding.coordinates)
+    symmetric = replace(
+        options, directed=False, metric=PRECOMPUTED, squared=True
+    )
+    values = namespace(problem.weights).where(
+        problem.weights > 0, problem.sq_dissimilarity, math.nan
+    )
+    # An object and itself have no weight.
+    values[range(problem.n), range(problem.n)] = 0.0
+    embedding = embed(values, symmetric, problem.labels)
+    return replace(
+        embedding, arrivals=embedding.coordinates, squared=problem.squared
+    )
 
 
 def _embed_pairs(data: Any, options: Options, kind: str) -> Embedding:
@@ -252,7 +269,9 @@ def _as_rows(data: Any, options: Options, labels: Any) -> tuple[Any, Any, Any]:
     """Return rows or a graph, the metric with its arguments, and names of the objects."""
     metric = options.metric
     if metric == SHORTEST_PATH:
-        graph, labels = named_graph(data, labels, options.metric_params)
+        graph, labels = named_graph(
+            data, labels, options.metric_params, bool(options.directed)
+        )
         return graph, metric, labels
     if metric == PRECOMPUTED:
         if options.metric_params:

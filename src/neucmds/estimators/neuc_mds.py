@@ -140,7 +140,9 @@ class NeucMDS(SignedTransformer):
             labels = None
             self._graph = None
             if self._of_graph:
-                data, labels = named_graph(X, None, self.metric_params)
+                data, labels = named_graph(
+                    X, None, self.metric_params, self.directed
+                )
                 self._graph = data
                 self.n_features_in_ = int(data.shape[0])
             else:

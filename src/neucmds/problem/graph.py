@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from math import inf, sqrt
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from sklearn.utils import check_random_state
 from neucmds.backend.arrays import k_smallest, row_blocks
 from neucmds.backend.memory import require_memory
 from neucmds.errors import InputError, NeucmdsWarning, option
+from neucmds.problem.files import require_pandas
 from neucmds.problem.names import counts, examples, is_frame, text_of
 from neucmds.problem.pairs import TOLERANCE, edges_of, refuse_parts
 from neucmds.problem.sampled_pairs import (
@@ -42,8 +43,11 @@ NEAR_BLOCK = 1000
 SEARCHED = 64
 # Edge visits from which searches run in processes: 5 s on one core, against 1 s to start these.
 WORTH_PROCESSES = 250_000_000
-# How the lengths of a path there and of one back become one length.
-DIRECTIONS = ("mean", "min", "max", "out")
+# How the lengths of a path there and of one back become one length; "both": they stay two.
+DIRECTIONS = ("mean", "min", "max", "out", "both")
+# The column of a table of edges that tells which lead one way, and what it says of these.
+ONE_WAY = "oneway"
+YES = ("true", "yes", "1", "1.0")
 
 
 class Graph(sparse.csr_array):  # type: ignore[misc]
@@ -53,12 +57,14 @@ class Graph(sparse.csr_array):  # type: ignore[misc]
     """
 
     direction: str | None = None
+    # Numbers of the nodes among all, if some were left out.
+    kept: Ints | None = None
 
     def search(self, sources: Ints, limit: float = inf) -> Floats:
         """Lengths of the shortest paths from some nodes to all, infinite beyond a limit."""
         # The graph is stored in both orders: directed=False would only search each edge twice.
         out = np.asarray(csgraph.dijkstra(self, indices=sources, limit=limit))
-        if self.direction in (None, "out"):
+        if self.direction in (None, "out", "both"):
             return out
         back = np.asarray(
             csgraph.dijkstra(self.T, indices=sources, limit=limit)
@@ -88,20 +94,36 @@ class Graph(sparse.csr_array):  # type: ignore[misc]
 
 
 def named_graph(
-    data: Any, labels: Any = None, params: dict[str, Any] | None = None
+    data: Any,
+    labels: Any = None,
+    params: dict[str, Any] | None = None,
+    both_directions: bool = False,
 ) -> tuple[Graph, Any]:
     """Return the graph in a sparse array, networkx graph or table of edges, and its nodes' names.
 
-    `labels` replace the names; `params` are `metric_params` of `neuc_mds`: "weight" and
-    "direction".
+    `labels` replace the names; `params` are `metric_params` of `neuc_mds`: "weight", "direction"
+    and "part". With `both_directions` the direction is "both".
     """
-    settings = {"weight": "weight", "direction": None} | (params or {})
+    defaults = {"weight": "weight", "direction": None, "part": None}
+    settings = defaults | (params or {})
     direction = settings["direction"]
-    if len(settings) > 2 or direction not in (None, *DIRECTIONS):
+    part = settings["part"]
+    if (
+        len(settings) > len(defaults)
+        or direction not in (None, *DIRECTIONS)
+        or part not in (None, "largest")
+    ):
         raise InputError(
             f"{option('metric_params', params)} of {option('metric', 'shortest_path')} may hold "
-            f"'weight', and as 'direction' one of {', '.join(DIRECTIONS)}."
+            f"'weight', as 'direction' one of {', '.join(DIRECTIONS)}, and 'part': 'largest'."
         )
+    if both_directions:
+        if direction not in (None, "both"):
+            raise InputError(
+                f"{option('direction', direction)} makes one length of two directions, and "
+                f"{option('directed', True)} keeps both; leave one out."
+            )
+        direction = "both"
     directed = False
     names = None
     if hasattr(data, "nodes") and hasattr(data, "adj"):
@@ -110,6 +132,8 @@ def named_graph(
             names = tuple(text_of(node) for node in data.nodes)
         data = _networkx_lengths(data, settings["weight"])
     elif is_frame(data):
+        if direction is not None:
+            data = _one_way_edges(data)
         data, names = edges_of(data, settings["weight"])
     elif "weight" in (params or {}):
         raise InputError(
@@ -118,7 +142,30 @@ def named_graph(
         )
     if labels is None:
         labels = names
-    return as_graph(data, labels, direction, directed), labels
+    graph = as_graph(data, labels, direction, directed, part)
+    if graph.kept is not None and len(labels or ()) != graph.kept.size:
+        labels = _kept_names(graph.kept, labels)
+    return graph, labels
+
+
+def _one_way_edges(frame: Any) -> Any:
+    """List edges that lead both ways in both orders, if a column tells which lead one way."""
+    if ONE_WAY not in frame.columns[2:]:
+        return frame
+    texts = frame[ONE_WAY].astype(str).str.lower()
+    edges = frame.drop(columns=ONE_WAY)
+    back = edges[~texts.isin(YES)]
+    first, second = edges.columns[:2]
+    back = back.assign(**{first: back[second], second: back[first]})
+    pandas = require_pandas("a table of edges")
+    return pandas.concat([edges, back], ignore_index=True)
+
+
+def _kept_names(kept: Ints, labels: Any) -> tuple[str, ...]:
+    """Return the names of the nodes that are kept: their numbers, if the graph has no names."""
+    if labels is None:
+        return tuple(str(node) for node in kept.tolist())
+    return tuple(labels[node] for node in kept.tolist())
 
 
 def as_graph(
@@ -126,12 +173,14 @@ def as_graph(
     labels: Any = None,
     direction: str | None = None,
     directed: bool = False,
+    part: str | None = None,
 ) -> Graph:
     """Check a sparse array of lengths, and make it a symmetric CSR array of float64, connected.
 
     Explicit zeros are edges of length 0. Of parallel edges the shortest counts. An edge may be
     stored in one order or in both; a warning says where both occur, and where the graph is
-    `directed`. `labels` name the nodes in messages.
+    `directed`. `labels` name the nodes in messages. The largest `part` of a graph that is not
+    connected, along directed edges strongly, may be kept, with a warning.
     """
     if isinstance(data, Graph):
         return data
@@ -151,11 +200,37 @@ def as_graph(
     # SciPy 1.13 searches graphs with indices of 32 bits alone.
     ends = i.astype(np.int32), j.astype(np.int32)
     graph: Graph = Graph((length, ends), shape=(n, n))
+    connection: Literal["weak", "strong"] = "strong"
+    if direction is None:
+        connection = "weak"
+    if part is not None:
+        graph = _largest_part(graph, labels, connection)
+    else:
+        refuse_parts(graph, labels, "edge", connection)
     graph.direction = direction
-    refuse_parts(
-        graph, labels, "edge", "weak" if direction is None else "strong"
-    )
     return graph
+
+
+def _largest_part(
+    graph: Graph, labels: Any, connection: Literal["weak", "strong"]
+) -> Graph:
+    """Keep the nodes of the largest connected part, and warn of the others."""
+    count, part_of = csgraph.connected_components(graph, connection=connection)
+    if count == 1:
+        return graph
+    is_kept = part_of == np.argmax(np.bincount(part_of))
+    others = np.flatnonzero(~is_kept)
+    names = examples(_kept_names(others, labels))
+    warnings.warn(
+        f"{others.size} of {part_of.size} nodes are left out: they are in {count - 1} other parts "
+        f"of the graph ({names}); the labels of the embedding name the nodes that are kept.",
+        NeucmdsWarning,
+        stacklevel=4,
+    )
+    kept = np.flatnonzero(is_kept)
+    largest: Graph = graph[kept][:, kept]
+    largest.kept = kept
+    return largest
 
 
 def _shortest_edges(stored: Any, labels: Any = None) -> Edges:

@@ -204,10 +204,13 @@ def refuse_parts(
     sizes = np.bincount(part)
     others = np.flatnonzero(part != np.argmax(sizes))
     back = " both ways" if connection == "strong" else ""
+    advice = f"keep one part, or add {what}s"
+    if what == "edge":
+        advice = f"keep one part by {option('part', 'largest')}, or add edges"
     raise InputError(
         f"the {what}s form {count} parts that no {what} connects{back}, of "
         f"{examples(np.sort(sizes)[::-1].tolist())} objects; outside the largest: "
-        f"{_named(others, labels)}; keep one part, or add {what}s."
+        f"{_named(others, labels)}; {advice}."
     )
 
 

@@ -86,8 +86,8 @@ class Program(TyperGroup):
         """Write a parameter of the library as an option of this command, or of one that has it."""
         if name == "metric_params":
             return "--metric NAME,PARAMETER=VALUE"
-        if name == "direction":
-            name, value = "metric", f"shortest_path,direction={value}"
+        if name in ("direction", "part"):
+            name, value = "metric", f"shortest_path,{name}={value}"
         flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
         commands = self.commands.values()
         holders = [
