@@ -68,7 +68,7 @@ def test_where_all_pairs_are_checked_the_figures_are_those_of_all_pairs(
 
 
 def test_standard_errors_are_those_of_leaving_out_one_object(fitted):
-    drawn = np.arange(0, N, 2)
+    drawn = np.arange(4, N)
     emb = measured(fitted, drawn)
     parts = [measured(fitted, np.delete(drawn, i)) for i in range(drawn.size)]
     figures = np.array([(part.stress, part.r2) for part in parts])

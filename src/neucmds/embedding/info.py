@@ -57,9 +57,11 @@ class Info:
     stress_standard_error, r2_standard_error : float
         Standard errors of `Embedding.stress` and `Embedding.r2` where only a sample of all pairs
         was fitted: both, and `Embedding.loss_value`, are then estimated from held-out pairs. 0
-        where every pair counted.
+        where every pair counted. NaN if fewer than five of the objects drawn decide them, as with
+        an outlier, heavy tails or very few objects: STRESS and R² may then be far off.
     held_out_pairs : int
-        Number of held-out pairs.
+        Number of held-out pairs. With ``direction="out"`` in a graph the figures are those of both
+        orders of all pairs, and fitted pairs may be among them.
     overfit_ratio : float
         Mean loss of held-out pairs, in units of that of fitted ones; 1 where none were held out.
     """

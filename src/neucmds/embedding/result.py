@@ -205,6 +205,11 @@ class Embedding:
         info = self.info
         if not info.held_out_pairs:
             return ""
+        if math.isnan(info.r2_standard_error):
+            return (
+                f"; R² {self.r2:.3f}, from {info.held_out_pairs} pairs that were not fitted, of "
+                "which so few decide that no standard error is known"
+            )
         return (
             f", ± {info.stress_standard_error:.2g}; R² {self.r2:.3f} ± "
             f"{info.r2_standard_error:.2g}, from {info.held_out_pairs} pairs that were not fitted"

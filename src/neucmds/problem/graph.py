@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from math import inf, sqrt
 from typing import Any, Literal
@@ -559,6 +560,7 @@ def graph_pairs(
     pairs = drawn_pairs(
         sampling, [_concatenated(far)], partial(nearest_nodes, graph)
     )
+    pairs = replace(pairs, one_way=graph.direction == "out")
     chosen = rng.permutation(n)[: CHECKED // PARTNERS]
     everyone = np.arange(n)
     checks = (

@@ -43,6 +43,8 @@ class Pairs:
     labels: Labels = None
     # Whether the pairs were drawn from all n(n − 1)/2, and weights are inverse shares.
     sampled: bool = False
+    # Whether the other order of a pair has another dissimilarity, which is not listed.
+    one_way: bool = False
 
     @property
     def size(self) -> int:
