@@ -94,11 +94,14 @@ def random_error(X: np.ndarray, x: np.ndarray, signs: np.ndarray) -> float:
 @contextlib.contextmanager
 def before_two_levels(wanted: bool) -> Iterator[None]:
     """Have sampled pairs start and count as they did in version 0.2."""
-    usual = large_sampled.MANY, large_sampled.RELATIVE_POWER
+    usual = large_sampled.MOST_PATHS, large_sampled.RELATIVE_POWER
     if wanted:
-        large_sampled.MANY, large_sampled.RELATIVE_POWER = sys.maxsize, 0.5
+        large_sampled.MOST_PATHS, large_sampled.RELATIVE_POWER = (
+            sys.maxsize,
+            0.5,
+        )
     yield
-    large_sampled.MANY, large_sampled.RELATIVE_POWER = usual
+    large_sampled.MOST_PATHS, large_sampled.RELATIVE_POWER = usual
 
 
 def main() -> None:

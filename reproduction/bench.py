@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from neucmds.dense_fit import embed_spectrum
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.explore import Quality, evaluate
-from neucmds.dense_fit import embed_spectrum
 from neucmds.problem.dense import Dense
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.selection import METHODS

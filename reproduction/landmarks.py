@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 from sklearn.utils import check_random_state
 
-from neucmds.explore import evaluate
 from neucmds.dense_fit import fit
+from neucmds.explore import evaluate
 from neucmds.options import Options
 from neucmds.prepared import prepare
 from reproduction import published
