@@ -26,7 +26,7 @@ from neucmds.errors import (
     OverfitWarning,
     option,
 )
-from neucmds.form import Form, nearest_curvature
+from neucmds.form import Form
 from neucmds.options import Options, notify
 from neucmds.place.dimension import fewest, scan_dimensions
 from neucmds.prepared import dense_gram, refuse_weights
@@ -268,7 +268,12 @@ def scouted(
     """
     if options.init is not None and not options.init.form.is_flat:
         return components, options.init.form
-    curvature = options.curvature
+    curvature_is_sought = options.curvature == AUTO
+    form = Form()
+    if not curvature_is_sought:
+        form = Form.of(
+            float(options.curvature), mean_distance, largest_distance
+        )
     signature_is_sought = (
         n > FEW_OBJECTS
         and options.loss != "squared"
@@ -276,18 +281,20 @@ def scouted(
         and options.init is None
         and isinstance(components, int)
     )
-    is_sought = signature_is_sought or curvature == AUTO
+    is_sought = signature_is_sought or curvature_is_sought
     if sample_squares is not None and is_sought:
-        if curvature == AUTO:
+        if curvature_is_sought:
             notify(
                 options.callback,
                 "looking for the curvature, which takes about as long as two fits",
             )
-        signature, curvature = scout(
+        signature, form = scout(
             sample_squares(),
             components,
             options.loss,
-            curvature=curvature,
+            form,
+            curvature_is_sought=curvature_is_sought,
+            largest_distance=largest_distance,
             weights=weights,
             floor=options.floor,
             seed=int(check_random_state(options.random_state).randint(2**31)),
@@ -295,12 +302,6 @@ def scouted(
         )
         if signature_is_sought:
             components = signature
-        if options.curvature == AUTO:
-            # The objects tried on may lack the largest d of all.
-            curvature = nearest_curvature(
-                curvature, mean_distance, largest_distance
-            )
-    form = Form.of(float(curvature), mean_distance, largest_distance)
     return components, form
 
 

@@ -37,19 +37,6 @@ MOST_HYPERBOLIC = 24.0
 CORNER = 0.05
 
 
-def nearest_curvature(
-    curvature: float, mean_distance: float, largest: float
-) -> float:
-    """Return κ in units of 1/(mean d)², or the nearest to it that the largest d allows."""
-    most = MOST_HYPERBOLIC
-    if curvature > 0:
-        most = pi * (1 + 1e-6)
-    reach = sqrt(abs(curvature)) / mean_distance * largest
-    if reach <= most:
-        return curvature
-    return 0.99 * curvature * (most / reach) ** 2
-
-
 @dataclass(frozen=True, eq=False)
 class Form:
     """Signs of the coordinates, and the curvature of the space that they are in.
@@ -75,13 +62,16 @@ class Form:
         """Return the form of κ in units of 1/(mean d)²; raise if the largest d forbids it."""
         if not curvature:
             return cls()
-        bound = nearest_curvature(curvature, mean_distance, largest)
-        if bound != curvature:
-            bounded = "at most" if curvature > 0 else "at least"
+        bounded = "at least"
+        most = MOST_HYPERBOLIC
+        if curvature > 0:
+            bounded = "at most"
+            most = pi * (1 + 1e-6)
+        excess = sqrt(abs(curvature)) / mean_distance * largest / most
+        if excess > 1:
             raise InputError(
-                f"{option('curvature', curvature)} makes the largest dissimilarity "
-                f"{sqrt(0.99 * curvature / bound):.3g} times too long; pass {bounded} "
-                f"{bound:.3g}, or 'auto'."
+                f"{option('curvature', curvature)} makes the largest dissimilarity {excess:.3g} "
+                f"times too long; pass {bounded} {0.99 * curvature / excess**2:.3g}, or 'auto'."
             )
         return cls(curvature=curvature / mean_distance**2)
 

@@ -135,3 +135,12 @@ def test_single_precision_stays_single_and_close(backend, method):
     assert embedding.coordinates.dtype == single.dtype
     expected = neuc_mds(D, 5, method, squared=True, random_state=0)
     assert embedding.stress == pytest.approx(expected.stress, rel=1e-4)
+
+
+def test_gaps_and_a_signature_do_not_need_columns_to_start_with():
+    D = np.abs(np.subtract.outer(np.arange(8.0), np.arange(8.0))) ** 0.5
+    D[0, 1] = D[1, 0] = np.nan
+    there = neuc_mds(strict(D), (1, 1), missing="ignore")
+    assert there.stress == pytest.approx(
+        neuc_mds(D, (1, 1), missing="ignore").stress
+    )

@@ -7,7 +7,11 @@ from scipy.sparse.csgraph import dijkstra
 from scipy.spatial.distance import cdist, pdist, squareform
 
 from neucmds import InputError, LandmarkNeucMDS, NeucMDS, evaluate
-from neucmds.errors import ConvergenceWarning, OverfitWarning
+from neucmds.errors import (
+    ConvergenceWarning,
+    FewerComponentsWarning,
+    OverfitWarning,
+)
 
 SETTINGS = {"n_landmarks": 150, "loss": "relative", "random_state": 0}
 
@@ -321,3 +325,9 @@ def test_data_that_k_holds_are_fitted_without_a_warning(recwarn):
     est = LandmarkNeucMDS(4, 300, n_near=None, loss="relative", metric="l1")
     assert est.fit(x).landmark_result_.r2 > 0.9
     assert not [w for w in recwarn if w.category is OverfitWarning]
+
+
+def test_fewer_coordinates_than_requested_are_told():
+    est = LandmarkNeucMDS(3, 150, n_near=15, metric="euclidean")
+    with pytest.warns(FewerComponentsWarning, match="^1 of 3 coordinates"):
+        est.fit(np.random.default_rng(0).normal(size=(600, 1)))

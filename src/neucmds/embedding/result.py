@@ -240,8 +240,8 @@ class Embedding:
         """R² lost without each coordinate, the others as they are; shape (k,).
 
         They do not add up to `r2`: coordinates are fitted together. Where a coordinate makes the
-        fit worse ("classical"), its value is negative. Of more than 1000 objects it is estimated
-        from the pairs between about 1000 of them and all, if the embedding is curved or weighted.
+        fit worse ("classical"), its value is negative. Of more than 600 objects it is estimated
+        from the pairs between at most 600 of them and all, if the embedding is curved or weighted.
         NaN where R² is NaN.
         """
         rises: Floats = to_numpy(self.info.stress_rises)

@@ -304,8 +304,15 @@ def _fit_from(
     form = fitted.form.in_numpy()
     assert isinstance(fitted.placement, LossPlacement)
     rule = LossPlacement(x, form, fitted.placement.loss)
-    fitted = replace(fitted, coordinates=x, form=form, placement=rule)
-    fitted = replace(fitted, missing="ignore", labels=embedding.labels)
+    fitted = replace(
+        fitted,
+        coordinates=x,
+        form=form,
+        placement=rule,
+        missing="ignore",
+        labels=embedding.labels,
+        requested=embedding.requested,
+    )
     return replace(fit, embedding=fitted)
 
 

@@ -59,6 +59,7 @@ from neucmds.refine.pairwise import (
     minimize,
     moments,
     second_moments_about,
+    with_ones,
 )
 
 Floats = npt.NDArray[Any]
@@ -286,8 +287,7 @@ class ListedPairs(SummedLoss):
         xp = namespace(x)
         weights, _ = self._curved(point.residual, slice(None))
         sizes = xp.abs(point.pull)
-        # Not x[:, :1]: with k = 0 there is no such column.
-        ones = xp.ones_like(xp.sum(x, axis=1))[:, None]
+        ones = xp.ones_like(xp.sum(x, axis=1, keepdims=True))
         if is_numpy(x):
             blocks = self._blocks_by_object(x, weights)
             return blocks, self._times(sizes, self._narrow(ones))[:, 0]
@@ -306,8 +306,7 @@ class ListedPairs(SummedLoss):
     def _gradient(self, x: Array, pulls: Array) -> Array:
         """8(Diag(C1) − C)XA with C the symmetric matrix of pulls; centered."""
         xp = namespace(x)
-        # The column of ones sums up the pulls in the same product.
-        table = self._narrow(xp.concat([x, xp.ones_like(x[:, :1])], axis=1))
+        table = self._narrow(with_ones(x))
         summed = xp.astype(self._times(pulls, table), xp.float64, copy=False)
         gradient = summed[:, -1:] * x - summed[:, :-1]
         gradient *= 8.0 * self.signs

@@ -289,7 +289,14 @@ def moments(x: Array) -> Array:
     xp = namespace(x)
     above, below = (index_like(i, x) for i in np.triu_indices(int(x.shape[1])))
     outer = xp.take(x, above, axis=1) * xp.take(x, below, axis=1)
-    return xp.concat([outer, x, xp.ones_like(x[:, :1])], axis=1)
+    return xp.concat([outer, with_ones(x)], axis=1)
+
+
+def with_ones(x: Array) -> Array:
+    """Add a column of ones, also to no columns: a product then has the sums of rows as its last."""
+    xp = namespace(x)
+    ones = xp.ones_like(xp.sum(x, axis=1, keepdims=True))
+    return xp.concat([x, ones], axis=1)
 
 
 def second_moments_about(x: Array, sums: Array) -> Array:

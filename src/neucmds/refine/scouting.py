@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import ceil, pi, sqrt
-from typing import Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -17,7 +16,7 @@ from neucmds.backend.arrays import (
     row_blocks,
 )
 from neucmds.form import Form
-from neucmds.problem.components import AUTO, Size, total_of
+from neucmds.problem.components import Size, total_of
 from neucmds.refine.descent import EXACT, TOL, Configuration, descend
 from neucmds.refine.loss_starts import (
     lowest,
@@ -33,7 +32,7 @@ SCOUTS = 500
 BRIEF = 150
 # √−κ times the largest d: beyond it nothing has been gained on any data.
 FARTHEST = 15.0
-# Hyperbolic curvatures tried at first, each √−κ twice the last, and most tried beside the best.
+# Hyperbolic curvatures tried at first, each √−κ twice the last.
 CURVATURES = 3
 # Share of the squared error that a curvature must gain to be chosen, or to be looked for.
 LEAST_GAIN = 0.02
@@ -43,14 +42,16 @@ def scout(
     sq_dissimilarity: Array,
     components: Size,
     loss: str,
+    form: Form,
     *,
-    curvature: float | Literal["auto"] = 0.0,
+    curvature_is_sought: bool,
+    largest_distance: float,
     weights: Array | None = None,
     floor: float | None = None,
     seed: int = 0,
     directed: bool = False,
-) -> tuple[tuple[int, int], float]:
-    """Return the signature and κ of least error, the latter in units of 1/(mean d)².
+) -> tuple[tuple[int, int], Form]:
+    """Return the signature of least error, and the form, without signs yet.
 
     Parameters
     ----------
@@ -58,8 +59,11 @@ def scout(
         d² of all objects, of which at most 500 are drawn, of the rows and of the columns.
     components, loss, weights, floor, directed
         As for `refine_for_loss`.
-    curvature : float or "auto", default=0
-        κ, or what chooses it: the error of d, of which a κ other than zero must gain 2 %.
+    form : Form
+        That of the fit, unless `curvature_is_sought`: a κ other than zero must gain 2 % of the
+        error of d.
+    largest_distance : float
+        Of all objects: it bounds κ, and those that are drawn may lack it.
     seed : int
         Draws the objects and the starts.
     """
@@ -74,16 +78,14 @@ def scout(
         sq_dissimilarity = xp.take(sq_dissimilarity, ids, axis=axis)
         if weights is not None:
             weights = xp.take(weights, ids, axis=axis)
-    mean = mean_distance(sq_dissimilarity, weights)
     # With one start each, local minima would decide between κ.
     starts = ceil(
         usual_starts(len(sq_dissimilarity), total_of(components)) / 4
     )
 
     def searched(
-        curvature: float,
+        form: Form,
     ) -> tuple[Tiles, Configuration, Callable[..., list[Configuration]]]:
-        form = Form.of(curvature, mean)
         link = form.to_sq(sq_dissimilarity)
         tiles = Tiles.of(
             link,
@@ -103,13 +105,12 @@ def scout(
         )
         return tiles, squared, ends_of
 
-    if curvature != AUTO:
-        _, squared, ends_of = searched(float(curvature))
+    if not curvature_is_sought:
+        _, squared, ends_of = searched(form)
         negatives = lowest_negatives(
             squared, ends_of, squared.form.signature[1]
         )
-        signature = (squared.signs.size - negatives, negatives)
-        return signature, float(curvature)
+        return (squared.signs.size - negatives, negatives), form
     errors: dict[float, float] = {}
     signatures: dict[float, tuple[int, int]] = {}
 
@@ -117,7 +118,7 @@ def scout(
         """Return the error of d at κ = ±root², with the signature searched from the nearest κ."""
         if root in errors:
             return errors[root]
-        tiles, squared, ends_of = searched(root * abs(root))
+        tiles, squared, ends_of = searched(_form_of(root))
         negatives = squared.form.signature[1]
         if isinstance(components, int):
             if errors:
@@ -131,8 +132,13 @@ def scout(
         return errors[root]
 
     longest = sqrt(float(xp.max(sq_dissimilarity)))
-    root = _best_root(error, mean / longest)
-    return signatures[root], root * abs(root)
+    root = _best_root(error, 1 / max(longest, largest_distance))
+    return signatures[root], _form_of(root)
+
+
+def _form_of(root: float) -> Form:
+    """Return the form of κ = ±root²."""
+    return Form(curvature=root * abs(root))
 
 
 def _relative_error(tiles: Tiles, end: Configuration) -> float:
@@ -159,10 +165,10 @@ def _relative_error(tiles: Tiles, end: Configuration) -> float:
 
 
 def _best_root(error: Callable[[float], float], unit: float) -> float:
-    """Return the ±√|κ| of least error, in units of 1/(mean d); zero unless it gains.
+    """Return the ±√|κ| of least error; zero unless it gains.
 
-    `unit` is the mean d over the largest one. Spheres are above zero, up to the one that has the
-    longest d as its half.
+    `unit` is one over the largest d. Spheres are above zero, up to the one that has the largest d
+    as its half.
     """
     farthest = -FARTHEST * unit
     hyperbolic = [farthest / 2**i for i in reversed(range(CURVATURES))]
@@ -179,14 +185,10 @@ def _best_root(error: Callable[[float], float], unit: float) -> float:
 def _lowest_root(error: Callable[[float], float], path: list[float]) -> float:
     """Return the best root of a path away from zero, or beside one by parabolas.
 
-    The path ends where zero is better: short descents take longest far out.
+    The whole path is walked: a tree may lose at first, and gain farther out.
     """
-    roots = [0.0]
-    for root in path:
-        roots.append(root)
-        if error(root) > error(0.0):
-            break
-    for _ in range(CURVATURES):
+    roots = [0.0, *path]
+    for _ in range(len(roots)):
         roots.sort()
         at = roots.index(min(roots, key=error))
         if roots[at] == 0.0 or at in (0, len(roots) - 1):

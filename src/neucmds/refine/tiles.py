@@ -42,6 +42,7 @@ from neucmds.refine.pairwise import (
     SummedLoss,
     moments,
     second_moments_about,
+    with_ones,
 )
 
 Floats = npt.NDArray[np.float64]
@@ -169,8 +170,7 @@ class Tiles(SummedLoss):
         xp = namespace(x)
         k = int(x.shape[1])
         factors = self._factors(x)
-        # The last column of ones makes row sums of the pulls in the same product.
-        extended = self._narrow(xp.concat([x, xp.ones_like(x[:, :1])], axis=1))
+        extended = self._narrow(with_ones(x))
         row_points = self.of_rows(extended)
         column_points = self.of_columns(extended)
         terms_of = self._terms_of()
