@@ -327,7 +327,8 @@ def error(d_hat: Any, sq_d: Any, loss: str) -> float:
             np.sum((np.sqrt(np.maximum(fitted, 0.0)) - np.sqrt(given)) ** 2)
         )
     if loss == "relative":
-        return float(np.sum((fitted / given - 1) ** 2))
+        ratios = np.sqrt(np.maximum(fitted, 0.0) / given)
+        return float(np.sum((ratios - 1) ** 2))
     return float(np.sum((fitted - given) ** 2))
 
 

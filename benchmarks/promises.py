@@ -41,7 +41,7 @@ KINDS = ("array", "table", "file", "graph", "features", "function")
 NAMES = ("row numbers", "text", "integer", "shuffled", "float", "date")
 CLOSED = ("classical", "neuc", "neuc+", "exact")
 # Losses that scale with this power of d.
-POWERS = {"squared": 4, "distance": 2, "relative": 0}
+POWERS = {"squared": 4, "distance": 2, "relative": 0, "absolute": 0}
 # A descent of many steps amplifies the rounding of its data, so that two fits that are the same but
 # for rounding end this far apart, as a share of the loss, or of the loss of D̂ = 0.
 SAME_LOSS = 1e-3
@@ -244,17 +244,9 @@ def plain_loss(case: Draw, emb: Embedding) -> float:
     elif loss == "distance":
         q = d_hat - d
     else:
-        e = np.maximum(d, emb.floor)
-        if emb.kappa == 0:
-            q = (sq_hat - d**2) / e**2
-        elif emb.kappa < 0:
-            c = np.sqrt(-emb.kappa)
-            g = 2 * (np.cosh(c * d) - 1) / c**2
-            q = 2 * (sq_hat - g) / (e * 2 * np.sinh(c * e) / c)
-        else:
-            c = np.sqrt(emb.kappa)
-            g = 2 * (1 - np.cos(c * d)) / c**2
-            q = 2 * (sq_hat - g) / (e * 2 * np.sin(c * e) / c)
+        q = (d_hat - d) / np.maximum(d, emb.floor)
+        if loss == "absolute":
+            q = np.sqrt(np.abs(q))
     np.fill_diagonal(q, 0.0)
     weights = np.ones_like(d)
     if case.weights is not None:

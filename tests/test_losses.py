@@ -10,7 +10,7 @@ from scipy.spatial.distance import pdist, squareform
 
 from neucmds import InputError, LandmarkNeucMDS, NeucMDS, evaluate, neuc_mds
 
-LOSSES = ("squared", "distance", "relative")
+LOSSES = ("squared", "distance", "relative", "absolute")
 pytestmark = pytest.mark.usefixtures("few_starts")
 
 
@@ -31,10 +31,14 @@ def loss_of(emb, D, loss):
     off = ~np.eye(len(D), dtype=bool)
     if loss == "squared":
         return np.sum((d_hat - d**2)[off] ** 2)
+    error = (np.sqrt(np.maximum(d_hat, 0)) - d)[off]
     if loss == "distance":
-        return np.sum((np.sqrt(np.maximum(d_hat, 0)) - d)[off] ** 2)
+        return np.sum(error**2)
     floor = 0.5 * np.quantile(d[off], 0.01, method="lower")
-    return np.sum(((d_hat - d**2) / np.maximum(d**2, floor**2))[off] ** 2)
+    share = error / np.maximum(d[off], floor)
+    if loss == "relative":
+        return np.sum(share**2)
+    return np.sum(np.abs(share))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -142,8 +146,7 @@ def test_a_floor_below_the_least_dissimilarity_does_not_matter():
         emb = neuc_mds(D, 3, loss="relative", floor=floor, random_state=0)
         np.testing.assert_array_equal(emb.coordinates, usual.coordinates)
         np.testing.assert_array_equal(emb.transform(D[:3] + 0.1), placed)
-        sq_error = emb.dissimilarities(squared=True) - D**2
-        relative = sq_error[D > 0] / D[D > 0] ** 2
+        relative = emb.dissimilarities()[D > 0] / D[D > 0] - 1
         assert emb.loss_value == pytest.approx(np.sum(relative**2), rel=1e-8)
 
 

@@ -86,17 +86,18 @@ def neuc_mds(
     method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="refined"
         The first four are the paper's. "exact" minimises the true STRESS in closed form on kept
         eigenvectors, "refined" minimises it over all coordinates.
-    loss : {"squared", "distance", "relative"}, default="squared"
+    loss : {"squared", "distance", "relative", "absolute"}, default="squared"
         Loss of "refined". "squared": Σ(D̂ − D)², the paper's STRESS (S-STRESS), dominated by far
-        pairs. "distance": Σ(√max(D̂, 0) − d)², with d = √D, as SMACOF. "relative": Σ(D̂/D − 1)²,
-        with near pairs as important as far ones. The last two need D ≥ 0, and D in memory or a
-        sample of pairs. New objects are placed by the same loss.
+        pairs. "distance": Σ(d̂ − d)², with d̂ = √max(D̂, 0) and d = √D, as SMACOF. "relative":
+        Σ(d̂/d − 1)², with near pairs as important as far ones. "absolute": Σ|d̂/d − 1|, the mean
+        relative error, which lets some pairs go to fit the others better. The last three need
+        D ≥ 0, and D in memory or a sample of pairs. New objects are placed by the same loss.
     floor : float, optional
-        "relative" divides by the floor instead of d where d is smaller; in units of d. By default
-        (`Embedding.floor`) the smaller of half the 1 % quantile of the positive d and the median
-        nearest-neighbour distance.
+        "relative" and "absolute" divide by the floor instead of d where d is smaller; in units of
+        d. By default (`Embedding.floor`) the smaller of half the 1 % quantile of the positive d and
+        the median nearest-neighbour distance.
     curvature : float or "auto", default=0
-        For "distance" and "relative": D̂ approximates g(d) instead of d²; the loss still measures
+        For losses but "squared": D̂ approximates g(d) instead of d²; the loss still measures
         errors of d. Dimensionless: κ·(mean d)². With κ in units of 1/d² (`Embedding.kappa`), κ < 0
         is hyperbolic, g(d) = 2(cosh cd − 1)/c² with c² = −κ, for trees and networks; κ > 0 is
         spherical, g(d) = 2(1 − cos cd)/c² with c² = κ. "auto": the κ with the least error, found by
@@ -165,12 +166,12 @@ def neuc_mds(
         in single precision are left out, which takes up to a third less time. "refined" stops when
         three iterations together reduce the loss by less than this fraction, and the predicted
         reduction of the next step is also below it: by default 2e-3 for the squared loss; for
-        others 1e-6 up to 600 objects, then 1e-4 ("distance") or 2e-3.
+        others 1e-6 up to 600 objects, then 1e-4 ("distance", "absolute") or 2e-3.
     max_iter : int, optional
         Most iterations of the last descent of "refined", 500 by default; those before it, from
         several starts or on a smoother loss, have at most 40 each.
     n_init : int, optional
-        Number of starts of the losses "distance" and "relative"; the best result is returned.
+        Number of starts of losses but "squared"; the best result is returned.
         Default, for k ≤ 10: 32 starts for n ≤ 100, 12 for n ≤ 600, and a quarter as many for each
         other signature that is tried. Otherwise one start, and for n > 600 its signature is first
         chosen on 500 objects; ``n_init=1`` skips the choice of a signature.

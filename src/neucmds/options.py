@@ -27,7 +27,7 @@ from neucmds.refine.descent import (
     Descent,
     descend,
 )
-from neucmds.refine.losses import LOSSES
+from neucmds.refine.losses import LOSSES, RELATIVE
 from neucmds.refine.starts import as_start
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.gram import Gram
@@ -37,7 +37,7 @@ ALL_METHODS = (*METHODS, "exact", "refined")
 CLOSED_FORMS = (*METHODS, "exact")
 # "refined" has the least STRESS of fitted and of placed objects (docs/quality.md).
 Method = Literal["classical", "lower", "neuc", "neuc+", "exact", "refined"]
-Loss = Literal["squared", "distance", "relative"]
+Loss = Literal["squared", "distance", "relative", "absolute"]
 DEFAULT_METHOD: Literal["refined"] = "refined"
 # Number of nodes up to which all shortest paths are computed, if they fit in memory.
 MOST_PATHS = 10_000
@@ -140,7 +140,7 @@ FITS = {
 }
 OPTIONS = {
     "method": "a closed form",
-    "loss": '`loss="distance"`, `"relative"`',
+    "loss": '`loss="distance"`, `"relative"`, `"absolute"`',
     "floor": "`floor`",
     "curvature": "`curvature`",
     "n_components": '`n_components=0.9`, `"auto"`',
@@ -307,7 +307,7 @@ def check_support(options: Options, kind: str) -> None:
     kinds = []
     if options.method != "refined":
         kinds.append("closed form")
-    elif options.loss != "relative":
+    elif options.loss not in RELATIVE:
         kinds.append(f"{options.loss} loss")
     if options.directed:
         kinds.append("directed")

@@ -54,7 +54,13 @@ def test_where_all_pairs_are_checked_the_figures_are_those_of_all_pairs(
     d_hat = sq.sum(axis=2)
     assert emb.stress == pytest.approx(np.sum((d_hat - d) ** 2))
     assert emb.loss_value == pytest.approx(
-        np.sum(((d_hat - d) / np.maximum(d, 4))[off] ** 2)
+        np.sum(
+            (
+                (np.sqrt(np.maximum(d_hat, 0)) - np.sqrt(d))
+                / np.maximum(np.sqrt(d), 2)
+            )[off]
+            ** 2
+        )
     )
     assert emb.info.sq_norm == pytest.approx(np.sum(d**2))
     assert emb.info.total_sum_of_squares == pytest.approx(

@@ -104,7 +104,9 @@ def test_no_descent_ends_below_where_an_object_is_placed(
             assert value <= end + 1e-7 * abs(end) + 1e-13 * (row @ row)
 
 
-@pytest.mark.parametrize("loss", ["squared", "distance", "relative"])
+@pytest.mark.parametrize(
+    "loss", ["squared", "distance", "relative", "absolute"]
+)
 def test_equal_weights_are_no_weights(loss):
     D, rows = points_with_noise(3, n=20)
     embedding = neuc_mds(
@@ -272,7 +274,7 @@ def test_gaps_that_were_not_allowed_or_leave_too_little_are_refused(with_gaps):
 # Losses
 
 
-LOSSES = ("distance", "relative")
+LOSSES = ("distance", "relative", "absolute", "linear")
 
 
 def case(loss, n=60, m=12, hidden=0.0, least=0.1, seed=0):
@@ -303,8 +305,8 @@ def test_no_descent_from_where_an_object_is_placed_gets_lower(loss, hidden):
     weights = rng.uniform(size=delta.shape) if hidden else np.ones_like(delta)
     placed = rule.place(delta, weights if hidden else None)
     for row, u, y in zip(delta, weights, placed, strict=True):
-        # The relative loss has one minimum, found in closed form.
-        far = [2 * rng.standard_normal(5) for _ in range(loss == "relative")]
+        # Least squares in D̂ have one minimum, found in closed form.
+        far = [2 * rng.standard_normal(5) for _ in range(loss == "linear")]
         for start in (y, *far):
             end = minimize(
                 value, start, (rule, row, u), method="BFGS", tol=1e-9

@@ -24,8 +24,14 @@ from neucmds.refine.descent import (
     shortened,
 )
 from neucmds.refine.listed_pairs import ListedPairs, pair_floor, refine_pairs
-from neucmds.refine.losses import CORNER, LOSSES, PairLoss, floor_of
-from neucmds.refine.pairwise import lowered, minimize
+from neucmds.refine.losses import (
+    CORNER,
+    LOSSES,
+    RELATIVE_CORNER,
+    PairLoss,
+    floor_of,
+)
+from neucmds.refine.pairwise import finish, lowered, minimize
 from neucmds.refine.tiles import Tiles
 
 SIGNS = np.array([1.0, 1.0, 1.0, -1.0])
@@ -59,20 +65,31 @@ def listed(d, w):
     return make_pairs(len(d), i, j, d[i, j], w[i, j], squared=True)
 
 
-def residual(loss, d, d_hat, floor=FLOOR, smoothing=0.0, corner=CORNER):
+def residual(loss, d, d_hat, floor=FLOOR, smoothing=0.0, corner=None):
     """Return q and its slope, as printed in the docs; no corner: that of the value."""
     if loss == "squared":
         return d_hat - d, np.ones_like(d)
-    if loss == "relative":
+    if loss == "linear":
         slope = 1 / np.maximum(d, floor**2)
         return slope * (d_hat - d), slope
+    if corner is None:
+        corner = CORNER if loss == "distance" else np.sqrt(RELATIVE_CORNER)
     d, d_hat = d + smoothing, d_hat + smoothing
     lowest = corner**2 * np.maximum(d, floor**2)
     root = np.sqrt(np.maximum(np.maximum(d_hat, lowest), 1e-300))
     tangent = (d_hat - lowest) / (2 * root) if corner else 0.0
-    return np.where(d_hat < lowest, np.sqrt(lowest) + tangent, root) - np.sqrt(
-        d
-    ), 1 / (2 * root)
+    fitted = np.where(d_hat < lowest, np.sqrt(lowest) + tangent, root)
+    error, slope = fitted - np.sqrt(d), 1 / (2 * root)
+    if loss == "distance":
+        return error, slope
+    share = 1 / np.maximum(np.sqrt(d), floor)
+    r, slope = error * share, slope * share
+    if loss == "relative":
+        return r, slope
+    if not corner:
+        return np.sqrt(np.abs(r)), None
+    s = np.sqrt(1 + r**2)  # of width one
+    return r / np.sqrt(1 + s), slope * np.sqrt(1 + s) / (2 * s)
 
 
 def value_of(loss, d, w, x, **settings):
@@ -101,7 +118,7 @@ def system_of(kind, d, w, loss):
 @settings(max_examples=60, deadline=None)
 @given(
     kind=st.sampled_from(list(KINDS)),
-    loss=st.sampled_from(LOSSES),
+    loss=st.sampled_from([*LOSSES, "linear"]),
     weighted=st.sampled_from([None, 0.0, 0.3]),
     seed=st.integers(0, 10**6),
 )
@@ -167,7 +184,7 @@ def test_all_that_a_descent_asks_for_is_that_of_the_formula(
         here.gradient.mean(axis=0), 0, atol=1e-12 * size
     )
     np.testing.assert_allclose(quartic[:2] * unit, [f(0), first], rtol=1e-9)
-    if loss != "distance":
+    if loss in ("squared", "linear"):
         assert np.polyval(quartic[::-1], 0.3) * unit == pytest.approx(
             f(0.3), rel=1e-9
         )
@@ -193,7 +210,7 @@ def test_all_that_a_descent_asks_for_is_that_of_the_formula(
     )
 
 
-@pytest.mark.parametrize("loss", ["distance", "relative"])
+@pytest.mark.parametrize("loss", ["distance", "linear"])
 def test_a_smoothed_loss_has_its_own_formula_and_goes_over_into_the_squared_one(
     loss,
 ):
@@ -213,15 +230,16 @@ def test_a_smoothed_loss_has_its_own_formula_and_goes_over_into_the_squared_one(
         .value
         * plain.unit
     )
-    unit = (1e6 * d.max()) ** 2 if loss == "relative" else 4e6 * d.max()
+    unit = (1e6 * d.max()) ** 2 if loss == "linear" else 4e6 * d.max()
     assert far * unit == pytest.approx(value_of("squared", d, w, x), rel=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["tiles", "listed"])
-def test_the_distance_loss_bends_along_a_line_as_its_quartic_says(kind):
+@pytest.mark.parametrize("loss", ["distance", "relative", "absolute"])
+def test_a_loss_bends_along_a_line_as_its_quartic_says(kind, loss):
     d, x = bumpy()
     p, h = np.random.default_rng(2).standard_normal(x.shape), 1e-4
-    system = system_of(kind, d, random_weights(40), "distance")
+    system = system_of(kind, d, random_weights(40), loss)
     x, p = (
         x / np.sqrt(system.scale),
         (p - p.mean(axis=0)) / np.sqrt(system.scale),
@@ -247,8 +265,11 @@ def minimized(kind, d, x, loss, w=None, **given):
         of_tiles = Tiles.of(link, loss, form=start.form, weights=w, **given)
         # Searched as exactly as listed pairs are, so that both take the same way.
         of_tiles = replace(of_tiles, slope_left=ListedPairs.slope_left)
-        start = lowered(of_tiles, start, shortened(descent))
-        return minimize(of_tiles, start, descent)
+        first = replace(of_tiles, loss=of_tiles.loss.beginning)
+        start = lowered(first, start, shortened(descent))
+        if first.loss != of_tiles.loss:
+            start = minimize(first, start, shortened(descent))
+        return finish(of_tiles, start, descent)
     pairs = listed(d, np.ones_like(d) - np.eye(len(d)) if w is None else w)
     return refine_pairs(pairs, start, descent, loss, **given)
 
@@ -284,12 +305,14 @@ def test_it_never_rises_and_ends_at_rest_and_says_its_value(kind, loss, small):
     assert np.all(np.diff(end.history) <= 0)
     steps, totals, values = zip(*heard, strict=True)
     assert totals[-1] == 500
-    assert set(totals) == ({40, 500} if loss == "relative" else {500})
+    staged = loss in ("relative", "absolute")
+    assert set(totals) == ({40, 500} if staged else {500})
     last = len(end.history)
     assert list(steps[1 - last :]) == list(range(1, last))
-    assert len(steps) <= {"squared": 42, "distance": 90, "relative": 82}[loss]
+    most = {"squared": 42, "distance": 90, "relative": 180, "absolute": 400}
+    assert len(steps) <= most[loss]
     assert values[1 - len(end.history) :] == end.history[1:]
-    assert loss == "relative" or len(steps) == len(end.history) - 1
+    assert staged or len(steps) == len(end.history) - 1
     floor = np.sqrt(end.loss.sq_floor)
     assert loss == "squared" or floor == pytest.approx(
         floor_of(Form(SIGNS), d, w), rel=1e-6
@@ -445,7 +468,7 @@ def test_what_a_loss_is_not_defined_for_is_refused(kind):
     d[3, 5] = d[5, 3] = -0.7
     d[1, 2] = d[2, 1] = -0.2
     d[8, 9] = d[9, 8] = 0.0
-    for loss in ("distance", "relative"):
+    for loss in ("distance", "relative", "absolute"):
         with pytest.raises(
             InputError, match=r"2 pairs have D < 0, the lowest -0\.7"
         ):
@@ -457,29 +480,33 @@ def test_what_a_loss_is_not_defined_for_is_refused(kind):
 
 @given(
     st.sampled_from([-2.0, -0.3, 0.0, 0.2, 0.9]),
-    st.sampled_from(["distance", "relative"]),
+    st.sampled_from(["distance", "relative", "absolute", "linear"]),
     st.integers(0, 2**31),
 )
 def test_errors_count_in_d_whatever_the_curvature(curvature, name, seed):
     rng = np.random.default_rng(seed)
-    d, floor = rng.uniform(0.1, 2.9, 40), 0.5
+    d, floor = rng.uniform(0.2, 2.9, 40), 0.5
     d_hat = d * (1 + rng.uniform(-1e-4, 1e-4, 40))
     form = Form(np.ones(2), curvature)
-    loss = PairLoss(name).floored(floor, form)
+    width = 3e-4
+    loss = PairLoss(name, width=width).floored(floor, form)
     link, fitted = form.to_sq(d**2), form.to_sq(d_hat**2)
     residual, slope, bend = loss.terms(form, link, fitted.copy(), bend=True)
     error = d_hat - d
-    # q of "relative" is D̂/D − 1 where κ is zero, twice the relative error of d.
-    expected = (
-        error
-        if name == "distance"
-        else 2 * error * _slope(d, floor, curvature)
-    )
+    share = error / np.maximum(d, floor)
+    smooth = np.sqrt(width) * np.sqrt(np.hypot(1, share / width) - 1)
+    expected = {
+        "distance": error,
+        "relative": share,
+        "absolute": np.sign(share) * smooth,
+        # D̂/D − 1 where κ is zero, twice the relative error of d.
+        "linear": 2 * error * _slope(d, floor, curvature),
+    }[name]
     np.testing.assert_allclose(residual, expected, rtol=2e-3, atol=1e-9)
-    step = 1e-5 * fitted
+    step = 1e-6 * fitted
     up, down = (loss.terms(form, link, fitted + s)[0] for s in (step, -step))
     np.testing.assert_allclose((up - down) / (2 * step), slope, rtol=1e-4)
-    if name == "distance":
+    if name != "linear":
         bent = 1 + residual * (up - 2 * residual + down) / (step * slope) ** 2
         np.testing.assert_allclose(bend, bent, atol=1e-2)
 

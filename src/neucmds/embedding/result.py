@@ -98,7 +98,7 @@ class Embedding:
         Names of the objects; None: their row numbers.
     placement : Placement or None
         The rule behind `transform`.
-    loss : {"squared", "distance", "relative"}
+    loss : {"squared", "distance", "relative", "absolute"}
         What was minimised.
     loss_value : float
         The value of the loss, over all n² ordered pairs; for "squared" it is the STRESS.
@@ -289,7 +289,7 @@ class Embedding:
 
     @property
     def floor(self) -> float:
-        """The d below which "relative" divides errors by it instead of d; NaN for "squared"."""
+        """The d below which relative errors are divided by it instead of d; NaN for "squared"."""
         if self.loss == "squared" or not isinstance(
             self.placement, LossPlacement
         ):

@@ -20,7 +20,7 @@ from neucmds.refine.losses import LOSSES, PairLoss
 if TYPE_CHECKING:
     from neucmds.embedding.result import Embedding
 
-FORMAT = "neucmds.Embedding 6"
+FORMAT = "neucmds.Embedding 7"
 WHAT = "an embedding saved by this version of neucmds"
 # Types of the fields that the header holds, as they are annotated.
 SCALARS: dict[Any, type] = {
@@ -46,6 +46,7 @@ def write(embedding: Embedding, file: BinaryIO) -> None:
     if isinstance(rule, LossPlacement):
         header["loss_floor"] = float(rule.loss.sq_floor)
         header["n_fitted"] = len(rule.coordinates)
+        header["loss_width"] = float(rule.loss.width)
     values = {}
     for part in parts:
         for field in fields(part):
@@ -108,7 +109,9 @@ def read(kind: type[Embedding], path: Path) -> Embedding:
             rule["coordinates"] = x
             rule["form"] = values["form"]
             rule["loss"] = PairLoss(
-                values["loss"], float(header["loss_floor"])
+                values["loss"],
+                sq_floor=float(header["loss_floor"]),
+                width=float(header["loss_width"]),
             )
             values["placement"] = LossPlacement(**rule)
         return kind(**values)

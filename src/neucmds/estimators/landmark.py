@@ -77,7 +77,7 @@ class LandmarkNeucMDS(SignedTransformer):
     placement : {"auto", "least_squares", "linear"}, default="auto"
         "auto": least squares with a ridge, with or without subtracting each landmark's mean error,
         and for "neuc" and "refined" with or without negative coordinates, all chosen on held-out
-        landmarks; for ``loss="relative"`` negative coordinates
+        landmarks; for relative losses negative coordinates
         are shrunk according to their noise.
         "least_squares": without these. "linear": plain triangulation, which divides by small
         eigenvalues. With two levels only "auto" is accepted.

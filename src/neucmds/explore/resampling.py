@@ -26,6 +26,7 @@ from neucmds.problem.dense import Dense
 from neucmds.problem.names import Labels, order_of
 from neucmds.problem.validation import check_count
 from neucmds.refine.descent import Configuration
+from neucmds.refine.losses import RELATIVE
 from neucmds.spectrum.operators.dense import DenseGram
 
 Floats = npt.NDArray[np.float64]
@@ -326,8 +327,8 @@ def _fitted(
 
 
 def _floor(embedding: Embedding) -> float | None:
-    """Return the floor of the relative loss that an embedding was fitted by."""
-    if embedding.loss != "relative":
+    """Return the floor of the relative losses that an embedding was fitted by."""
+    if embedding.loss not in RELATIVE:
         return None
     rule = embedding.placement
     assert isinstance(rule, LossPlacement)

@@ -44,6 +44,7 @@ from neucmds.problem.graph import (
 from neucmds.problem.metrics import Metric, refuse_undefined
 from neucmds.problem.validation import as_labels, working_dtype
 from neucmds.refine.descent import TOL, Configuration
+from neucmds.refine.losses import RELATIVE
 
 
 def fit_landmarks(
@@ -105,7 +106,7 @@ def fit_landmarks(
             X, landmarks, sources, n_near, options, n_jobs, like
         )
         among = nodes.from_sources[:, embedded]
-        if n_near and options.loss == "relative" and options.floor is None:
+        if n_near and options.loss in RELATIVE and options.floor is None:
             options = replace(options, floor=_floor_of_edges(X))
     elif metric is None:
         among = _block_among(X, embedded)

@@ -41,6 +41,7 @@ from neucmds.problem.sampled_pairs import (
     feature_pairs,
 )
 from neucmds.refine.descent import Configuration
+from neucmds.refine.losses import RELATIVE
 from neucmds.refine.scouting import SCOUTS
 
 # Power of the weights, which are the inverse of the share drawn: near pairs count more than with 1.
@@ -68,7 +69,7 @@ def embed_features(features: Array, options: Options) -> Embedding:
     has_start = options.init is not None or options.n_init is not None
     if (
         is_large
-        and options.loss == "relative"
+        and options.loss in RELATIVE
         and not has_start
         and not is_function
     ):
@@ -93,7 +94,7 @@ def embed_features(features: Array, options: Options) -> Embedding:
         return to_numpy(scouts.among()) ** 2
 
     power = 1.0
-    if options.loss == "relative":
+    if options.loss in RELATIVE:
         power = RELATIVE_POWER
     scouting: Callable[[], Any] | None = among_scouts
     # A user's function is called for the curvature, but not to choose a signature.

@@ -26,7 +26,7 @@ from neucmds.place.least_squares import (
     shrunk_minimum,
 )
 from neucmds.place.neighbors import map_blocks
-from neucmds.place.newton import descended
+from neucmds.place.newton import descend, descended
 from neucmds.refine.losses import PairLoss
 from neucmds.refine.pairwise import moments
 
@@ -87,8 +87,9 @@ class LinearPlacement:
 class LossPlacement:
     """Minimise Σ_j u_j q(D̂_j)² over the position x of each new object, with weights u_j.
 
-    The squared and the relative loss are weighted least squares in D̂ and have closed forms; by the
-    distance loss an object descends from the better of two starts.
+    A loss whose q is linear in D̂ is least squares with weights q′², and has a closed form. By
+    relative losses an object descends from that of the loss that their descents begin on, by
+    "distance" from the better of two starts.
 
     Parameters
     ----------
@@ -98,7 +99,7 @@ class LossPlacement:
     loss : PairLoss
     shrinkage : float, default=0
         Ridge of each coordinate in units of the noise of the new object, as for `shrunk_minimum`;
-        for "relative" of negative coordinates alone, whose noise makes far objects near.
+        for shares of d of negative coordinates alone, whose noise makes far objects near.
     offsets : array of shape (n,), optional
         Mean of D − D̂ of each fitted object, subtracted from dissimilarities to it.
     ridge : array of shape (k,), optional
@@ -188,13 +189,20 @@ class LossPlacement:
         return xp.astype(placed, sq_dissimilarity.dtype, copy=False)
 
     def _place_block(self, new: NewObjects) -> Array:
-        """Place objects: q = slope·(D̂ − D) is least squares with weights slope²."""
+        """Place objects by a descent, where it takes one."""
         if self.loss.name == "distance":
             return descended(new, self.loss)
+        x = self._place_linear(new, self.loss.beginning)
+        if self.loss.is_linear:
+            return x
+        return descend(new, self.loss, x)
+
+    def _place_linear(self, new: NewObjects, loss: PairLoss) -> Array:
+        """Place objects: q = slope·(D̂ − D) is least squares with weights slope²."""
         sq_d = new.sq_dissimilarity
         xp = namespace(sq_d)
         at_d = xp.asarray(sq_d, copy=True)
-        _, slope, _ = self.loss.terms(new.form, sq_d, at_d)
+        _, slope, _ = loss.terms(new.form, sq_d, at_d)
         w = xp.ones_like(sq_d)
         if slope is not None:
             w = slope * slope
@@ -208,14 +216,14 @@ class LossPlacement:
             ridge=ridge,
             shrinkage=self.shrinkage,
             farthest=self.farthest,
-            negatives_only=self.loss.name == "relative",
+            negatives_only=loss.degree == 0,
         )
         # Where one weight exceeds all others by far, rounding hides the minimum.
         largest = xp.max(w, axis=1)
         hidden = LEAST_LENGTH * largest > xp.sum(w, axis=1) - largest
         again = xp.nonzero(hidden)[0]
         if int(again.shape[0]):
-            x[again] = descended(new.take(again), self.loss, x[again])
+            x[again] = descended(new.take(again), loss, x[again])
         return x
 
     def _place_alike(self, sq_dissimilarity: Array, total: Array) -> Array:

@@ -27,7 +27,7 @@ MAX_ITER = 500
 START_ITERATIONS = 200
 # Share of the loss that WINDOW iterations must gain: this costs at most 0.6 % of STRESS.
 TOL = 2e-3
-# The same of "distance", which is compared with SMACOF to 0.05 %.
+# The same of "distance", which is compared with SMACOF to 0.05 %, and of "absolute".
 DISTANCE_TOL = 1e-4
 WINDOW = 3
 # Of short descents: stages that end at 2e-3 lead to minima 1 and 3 % higher.
@@ -144,7 +144,7 @@ def usual_tol(loss: str, n: int) -> float:
     """Return the tolerance of a loss of n objects."""
     if loss != "squared" and n <= FEW_OBJECTS:
         return TOL_OF_FEW
-    if loss == "distance":
+    if loss in ("distance", "absolute"):
         return DISTANCE_TOL
     return TOL
 

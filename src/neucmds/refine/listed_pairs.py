@@ -36,7 +36,6 @@ from neucmds.backend.threads import parallel_map
 from neucmds.form import Form
 from neucmds.problem.pairs import Pairs
 from neucmds.refine.descent import (
-    EXACT,
     Configuration,
     Descent,
     descend,
@@ -55,6 +54,7 @@ from neucmds.refine.losses import (
 from neucmds.refine.pairwise import (
     PairObjective,
     SummedLoss,
+    finish,
     lowered,
     minimize,
     moments,
@@ -89,7 +89,7 @@ def refine_pairs(
         Its form is that of the fit.
     descent : callable, optional
         `descend`, with its limits.
-    loss : {"relative", "distance", "squared"}, default="relative"
+    loss : one of `LOSSES`, default="relative"
     floor : float, optional
         As for `Tiles.of`; `pair_floor` by default.
     falling : bool, default=True
@@ -99,8 +99,11 @@ def refine_pairs(
     like = start.coordinates if is_array(start.coordinates) else np.zeros(0)
     listed = ListedPairs.of(pairs, loss, start.form, like=like, floor=floor)
     if falling:
-        start = lowered(listed, start, shortened(descent))
-    return minimize(listed, start, descent)
+        first = replace(listed, loss=listed.loss.beginning)
+        start = lowered(first, start, shortened(descent))
+        if first.loss != listed.loss:
+            start = minimize(first, start, shortened(descent))
+    return finish(listed, start, descent)
 
 
 def pair_floor(form: Form, pairs: Pairs) -> float:
@@ -199,11 +202,11 @@ class ListedPairs(SummedLoss):
         return replace(self, d=xp.astype(self.d, xp.float64), u=u)
 
     @cached_property
-    def rounding(self) -> float:
-        """The loss at which a fit is exact for all purposes."""
+    def size(self) -> float:
+        """The loss of all objects in one place: what makes a loss a share."""
         exact = self.exact()
         d_hat = exact.d * 0.0  # all objects in one place
-        return EXACT * 2 * self.loss.value(self.form, exact.d, d_hat, exact.u)
+        return 2 * self.loss.value(self.form, exact.d, d_hat, exact.u)
 
     def at(self, x: Array) -> PairObjective:
         """Return value and gradient at some coordinates."""
@@ -395,9 +398,9 @@ class ListedPairs(SummedLoss):
     def _weights(self) -> Array | None:
         """Return u q′² where q is linear in D̂: the loss along a line is a quartic.
 
-        None for "distance", where q is not linear.
+        None for other losses.
         """
-        if self.loss.name == "distance":
+        if not self.loss.is_linear:
             return None
         xp = namespace(self.d)
         _, slope, _ = self.loss.terms(

@@ -46,6 +46,7 @@ from neucmds.refine.gaps import (
 from neucmds.refine.pairwise import (
     FIRST_FLOOR,
     FLOOR_STEP,
+    finish,
     lowered,
     minimize,
 )
@@ -123,14 +124,15 @@ def refine_for_loss(
     )
     n = tiles.n_points
     if start is not None:
-        return minimize(tiles, start, descent)
+        return finish(tiles, start, descent)
+    first = replace(tiles, loss=tiles.loss.beginning)
     several = n <= FEW_OBJECTS
     if n_init is None:
         n_init = usual_starts(n, total_of(components))
     else:
         several = n_init > 1
     squared, ends_of = search(
-        tiles,
+        first,
         link,
         components,
         n_init=n_init,
@@ -140,13 +142,15 @@ def refine_for_loss(
     negatives = squared.form.signature[1]
     with pool_for(tiles.d):
         if n_init == 1 and not (several and isinstance(components, int)):
-            start = approach(tiles, squared, shortened(descent))
-            return minimize(tiles, start, descent)
+            start = approach(first, squared, shortened(descent))
+            if first.loss != tiles.loss:
+                start = minimize(first, start, shortened(descent))
+            return finish(tiles, start, descent)
         if isinstance(components, int):
             negatives = lowest_negatives(squared, ends_of, negatives)
         quiet = partial(descent, callback=None)
-        end = lowest(tiles, ends_of(negatives, n_init), quiet)
-        return minimize(tiles, end, descent)
+        end = lowest(first, ends_of(negatives, n_init), quiet)
+        return finish(tiles, end, descent)
 
 
 def usual_starts(n: int, k: int) -> int:

@@ -1,15 +1,19 @@
 """The losses of a pair of objects that `refined` minimises.
 
-Every loss is a sum of squares, Σ u q(D̂)², with u the user's weights:
+Every loss is a sum of squares, Σ u q(D̂)², with u the user's weights, e = max(d, f) and f the floor:
 
-    squared    q = D̂ − D                the paper's STRESS: far pairs dominate
-    distance   q = √D̂ − d              d = √D: what SMACOF minimises
-    relative   q = (D̂ − D)/max(D, f²)  near pairs count like far ones; f the floor
+    squared    q = D̂ − D         the paper's STRESS: far pairs dominate
+    distance   q = d̂ − d         what SMACOF minimises
+    relative   q = r = (d̂ − d)/e  near pairs count like far ones
+    absolute   q² = |r|           the mean relative error that people report
 
-In a curved form D is g(d) instead of d², and errors still count in d:
+The root of |r| has a corner at zero, which "absolute" rounds within a width w:
+q² = w(s − 1) with s = √(1 + (r/w)²).
 
-    distance   q = g⁻¹(D̂) − d
-    relative   q = 2(D̂ − D)/(e·g′(e)), e = max(d, f): to first order twice the relative error
+Descents by "relative" and "absolute" begin on the tangent of 2r at D̂ = D, "linear" in D̂: along a
+line it is a quartic, and few of its minima are poor:
+
+    linear     q = 2(D̂ − D)/(e·g′(e))
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ import numpy.typing as npt
 from neucmds.backend.arrays import (
     BLOCK_ELEMENTS,
     Array,
+    in_place,
     is_numpy,
     min_and_max,
     namespace,
@@ -32,11 +37,15 @@ from neucmds.backend.arrays import (
 from neucmds.errors import InputError, option
 from neucmds.form import CORNER, Form
 
-LOSSES = ("squared", "distance", "relative")
+LOSSES = ("squared", "distance", "relative", "absolute")
+# Those that count errors as shares of d.
+RELATIVE = ("relative", "absolute")
 
 # The floor of d is half of this quantile of the positive d: half, because hops are few whole
 # numbers, and the quantile is often the least of them.
 FLOOR_QUANTILE = 0.01
+# Share of D below which d̂ of a relative loss is continued by its tangent.
+RELATIVE_CORNER = 0.1
 EPS = float(np.finfo(np.float64).eps)
 
 # Three arrays of some pairs; None means 1 everywhere:
@@ -52,19 +61,32 @@ class PairLoss:
     """A loss by name, with its floor.
 
     `sq_floor` is g(f) of the floor f of d: smaller D count as this much. "distance" adds
-    `smoothing` to D and to D̂ before it takes roots.
+    `smoothing` to D and to D̂ before it takes roots. `width` is that of "absolute".
     """
 
     name: str
     sq_floor: float = 0.0
     smoothing: float = 0.0
+    width: float = 1.0
 
     @property
     def degree(self) -> int:
         """The power of D that the loss scales with."""
-        if self.name == "relative":
-            return 0
-        return 1 if self.name == "distance" else 2
+        if self.name == "squared":
+            return 2
+        return 1 if self.name == "distance" else 0
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether q is linear in D̂: the loss along a line is a quartic."""
+        return self.name in ("squared", "linear")
+
+    @property
+    def beginning(self) -> PairLoss:
+        """The loss that descents begin on."""
+        if self.name in RELATIVE:
+            return replace(self, name="linear")
+        return self
 
     def smoothed(self, least: float) -> PairLoss:
         """Return a loss with fewer local minima, close to the squared one for D far below `least`.
@@ -83,12 +105,16 @@ class PairLoss:
         return replace(self, sq_floor=max(float(sq_floor[0]), least))
 
     def of_pairs(self, form: Form, sq: Array) -> Array:
-        """Return the part of `terms` that depends on D alone: d of "distance", q′ of "relative"."""
-        if self.name == "distance":
-            if self.smoothing:
-                sq = sq + self.smoothing
-            return form.arc(namespace(sq).sqrt(sq))
-        return form.relative_slope(_at_least(sq, self.sq_floor))
+        """Return the part of `terms` that depends on D alone: q′ of "linear", d of others."""
+        if self.name == "linear":
+            return form.relative_slope(_at_least(sq, self.sq_floor))
+        if self.smoothing:
+            sq = sq + self.smoothing
+        clipped, root, slope = self._clipped(form, sq, sq)
+        # d as D̂ is read: zero errors have q = 0, next to corners too.
+        slope *= sq - clipped
+        slope += form.arc(root)
+        return slope
 
     def terms(
         self,
@@ -108,12 +134,38 @@ class PairLoss:
             return sq_hat, None, None
         if precomputed is None:
             precomputed = self.of_pairs(form, sq)
+        if self.name == "linear":
+            slope = precomputed
+            sq_hat -= sq
+            sq_hat *= slope
+            return sq_hat, slope, None
+        terms = self._distance_terms(form, sq, sq_hat, bend, precomputed)
         if self.name == "distance":
-            return self._distance_terms(form, sq, sq_hat, bend, precomputed)
-        slope = precomputed
-        sq_hat -= sq
-        sq_hat *= slope
-        return sq_hat, slope, None
+            return terms
+        q, slope, bends = terms
+        share = self._share(form, precomputed)
+        q *= share
+        slope *= share
+        if self.name == "relative":
+            return q, slope, bends
+        return self._absolute_terms(q, slope, bends)
+
+    def _share(self, form: Form, distance: Array) -> Array:
+        """1/max(d, f)."""
+        floor = form.to_distance(np.array([self.sq_floor]))
+        return in_place("reciprocal", _at_least(distance, float(floor[0])))
+
+    def _absolute_terms(
+        self, r: Array, slope: Array, bends: Array | None
+    ) -> Terms:
+        """Return the terms of q² = w(s − 1) where those of r are known."""
+        xp = namespace(r)
+        s = xp.sqrt(1 + (r / self.width) ** 2)
+        root = xp.sqrt(self.width * (1 + s))
+        if bends is not None:
+            bends = 2 / (1 + s) * (1 / s + s * (bends - 1))
+        # dq/dr = √(w(1 + s))/2ws
+        return r / root, slope * (root / (2 * self.width * s)), bends
 
     def _distance_terms(
         self,
@@ -127,11 +179,7 @@ class PairLoss:
         if self.smoothing:
             sq = sq + self.smoothing
             sq_hat += self.smoothing
-        # below it √ continues as its tangent
-        lowest = _at_least(sq, self.sq_floor) * CORNER**2
-        clipped = form.away_from_antipodes(xp.maximum(sq_hat, lowest))
-        root = xp.sqrt(clipped)
-        slope = form.distance_slope(root)
+        clipped, root, slope = self._clipped(form, sq, sq_hat)
         off = form.arc(root) - distance
         bends = None
         if bend:
@@ -145,15 +193,38 @@ class PairLoss:
         sq_hat += off
         return sq_hat, slope, bends
 
+    def _clipped(
+        self, form: Form, sq: Array, sq_hat: Array
+    ) -> tuple[Array, Array, Array]:
+        """Return D̂ between the corners of a pair, its root, and dd̂/dD̂; beyond, d̂ is a tangent."""
+        xp = namespace(sq)
+        lowest = _at_least(sq, self.sq_floor) * self._corner
+        clipped = form.away_from_antipodes(xp.maximum(sq_hat, lowest))
+        root = xp.sqrt(clipped)
+        return clipped, root, form.distance_slope(root)
+
+    @property
+    def _corner(self) -> float:
+        """The share of D below which √D̂ continues as its tangent."""
+        if self.name == "distance":
+            return CORNER**2
+        return RELATIVE_CORNER
+
     def value(
         self, form: Form, sq: Array, sq_hat: Array, u: Array | None = None
     ) -> float:
         """Return Σ u q² as it is defined, with no corner rounded; `sq_hat` is written over."""
-        if self.name == "distance":
-            q = form.to_distance(sq_hat) - form.to_distance(sq)
-        else:
+        xp = namespace(sq)
+        if self.is_linear:
             q, _, _ = self.terms(form, sq, sq_hat)
-        return float(namespace(q).sum(weighted(q * q, u)))
+            return float(xp.sum(weighted(q * q, u)))
+        distance = form.to_distance(sq)
+        error = form.to_distance(sq_hat) - distance
+        if self.name in RELATIVE:
+            error *= self._share(form, distance)
+        if self.name == "absolute":
+            return float(xp.sum(weighted(xp.abs(error), u)))
+        return float(xp.sum(weighted(error * error, u)))
 
 
 SQUARED = PairLoss("squared")

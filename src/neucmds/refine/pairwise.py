@@ -31,6 +31,7 @@ from neucmds.backend.arrays import (
 from neucmds.backend.threads import over_rows, parallel_map, pool_for
 from neucmds.form import Form
 from neucmds.refine.descent import (
+    EXACT,
     Configuration,
     Descent,
     briefly,
@@ -50,6 +51,8 @@ RIDGE = eps(np.float32)
 FIRST_FLOOR = 256.0
 # Ratio of two floors of D that follow each other.
 FLOOR_STEP = 4.0
+# Widths of "absolute", in mean errors.
+WIDTHS = (2.0, 0.5, 0.1)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -70,9 +73,14 @@ class SummedLoss(ABC):
     slope_left: float
 
     @property
-    @abstractmethod
     def rounding(self) -> float:
         """The loss at which a fit is exact for all purposes."""
+        return EXACT * self.size
+
+    @property
+    @abstractmethod
+    def size(self) -> float:
+        """The loss of all objects in one place: what makes a loss a share."""
 
     @abstractmethod
     def exact(self) -> Self:
@@ -140,6 +148,26 @@ def minimize(
         return replace(end, value=signed.value_of(end))
 
 
+def finish(
+    summed: SummedLoss, start: Configuration, descent: Descent = descend
+) -> Configuration:
+    """Lower a loss of pairs to its end: "absolute" on widths that shrink with the mean error.
+
+    Of these descents, all but the last are dropped where they end higher than they began.
+    """
+    if summed.loss.name != "absolute":
+        return minimize(summed, start, descent)
+    value = summed.value_of(start)
+    for width in WIDTHS:
+        error = value / (summed.size * summed.unit)
+        loss = replace(summed.loss, width=width * max(error, EXACT))
+        end = minimize(replace(summed, loss=loss), start, descent)
+        if end.value < value:
+            start = end
+            value = end.value
+    return end
+
+
 def lowered(
     summed: SummedLoss,
     start: Configuration,
@@ -148,11 +176,11 @@ def lowered(
 ) -> Configuration:
     """Descend on falling floors, all but the last, a short descent on each.
 
-    `first` is the highest floor; by default, and only for "relative", 16 times the last one of d.
+    `first` is the highest floor; by default, and only for shares of d, 16 times the last one of d.
     """
     loss = summed.loss
     floor = first or 0.0
-    if first is None and loss.name == "relative":
+    if first is None and loss.degree == 0:
         floor = FIRST_FLOOR * loss.sq_floor
     while floor > loss.sq_floor:
         higher = replace(summed, loss=replace(loss, sq_floor=floor))
@@ -228,7 +256,7 @@ class PairObjective:
     def minimize_along(self, direction: Array) -> PairObjective | None:
         """Move to the lowest point of a line; None if rounding hides a gain."""
         quartic, move = self.summed.line(self, direction)
-        if self.summed.loss.name == "distance":
+        if not self.summed.loss.is_linear:
             moved = search_by_slopes(
                 quartic, move, direction, self.summed.slope_left
             )

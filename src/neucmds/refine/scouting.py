@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from math import ceil, pi, sqrt
 
@@ -24,6 +25,7 @@ from neucmds.refine.loss_starts import (
     search,
     usual_starts,
 )
+from neucmds.refine.pairwise import minimize
 from neucmds.refine.tiles import Tiles
 
 # Objects in a sample: 300 and 1000 of 2,296 crossings choose the same √−κ = 4.
@@ -68,6 +70,9 @@ def scout(
         Draws the objects and the starts.
     """
     xp = namespace(sq_dissimilarity)
+    if loss == "absolute":
+        # Its sum of squares chooses alike, in one descent.
+        loss = "relative"
     for axis, size in enumerate(sq_dissimilarity.shape):
         if size <= SCOUTS:
             continue
@@ -96,7 +101,7 @@ def scout(
             directed=directed,
         )
         squared, ends_of = search(
-            tiles,
+            replace(tiles, loss=tiles.loss.beginning),
             link,
             components,
             n_init=starts,
@@ -126,7 +131,10 @@ def scout(
                 negatives = signatures[nearest][1]
             negatives = lowest_negatives(squared, ends_of, negatives)
         brief = partial(descend, max_iter=BRIEF, tol=TOL)
-        end = lowest(tiles, ends_of(negatives, starts), brief)
+        first = replace(tiles, loss=tiles.loss.beginning)
+        end = lowest(first, ends_of(negatives, starts), brief)
+        if first.loss != tiles.loss:
+            end = minimize(tiles, end, brief)
         errors[root] = _relative_error(tiles, end)
         signatures[root] = end.form.signature
         return errors[root]
@@ -150,7 +158,7 @@ def _relative_error(tiles: Tiles, end: Configuration) -> float:
     d = form.to_distance(tiles.d)
     x = tiles.scaled(end.coordinates)
     share = namespace(d).ones_like(d)
-    if tiles.loss.name == "relative":
+    if tiles.loss.degree == 0:
         floor = form.to_distance(np.array([tiles.loss.sq_floor]))
         share = 1 / namespace(d).clip(d, float(floor[0]), None)
     if tiles.weights is not None:

@@ -27,7 +27,7 @@ from neucmds.backend.arrays import (
     row_blocks,
 )
 from neucmds.form import Form
-from neucmds.refine.descent import EXACT, FEW_OBJECTS, dot
+from neucmds.refine.descent import FEW_OBJECTS, dot
 from neucmds.refine.losses import (
     PairLoss,
     Terms,
@@ -88,7 +88,7 @@ class Tiles(SummedLoss):
         ----------
         sq_dissimilarity : array of shape (n, n) or (m, n), float32 or float64
             g(d), not d² as in `refine_for_loss`; finite where `weights` is zero, too.
-        loss : {"squared", "distance", "relative"}
+        loss : one of `LOSSES`
         form : Form, optional
             Of any signs; flat by default.
         weights : array of the same shape, optional
@@ -146,11 +146,6 @@ class Tiles(SummedLoss):
         if self.is_directed:
             return m + n
         return n
-
-    @property
-    def rounding(self) -> float:
-        """The loss at which a fit is exact for all purposes."""
-        return EXACT * self.size
 
     @cached_property
     def size(self) -> float:
