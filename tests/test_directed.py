@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from scipy.sparse import csgraph
 
 from neucmds import Embedding, InputError, NeucMDS, evaluate, neuc_mds
 from neucmds.errors import NeucmdsWarning
@@ -384,3 +385,50 @@ def test_an_estimator_takes_edges_of_new_nodes():
         fitted.transform(edge), fitted.result_.arrivals
     )
     np.testing.assert_allclose(to_fitted[0, 5], 2.5, rtol=0.3)
+
+
+def test_listed_pairs_are_entries_from_rows_to_columns():
+    D = two_sided(20, 16, (1, 1))
+    known = np.random.default_rng(0).random(D.shape) < 0.6
+    stored = sparse.coo_array(np.where(known, D, 0))
+    emb = neuc_mds(stored, (2, 0), loss="distance", directed=True, n_init=1)
+    np.testing.assert_allclose(emb.dissimilarities(), D, rtol=1e-2)
+
+
+def test_many_listed_pairs_take_no_matrix():
+    D = one_way(310)
+    known = np.random.default_rng(0).random(D.shape) < 0.5
+    stored = sparse.coo_array(np.where(known, D, 0))
+    emb = neuc_mds(stored, (3, 1), loss="distance", directed=True)
+    assert emb.info.solver == "pairs"
+    off = ~np.eye(len(D), dtype=bool)
+    error = np.abs(emb.dissimilarities() - D)[off].mean()
+    dense = neuc_mds(D, (3, 1), loss="distance", directed=True)
+    assert error < 1.2 * np.abs(dense.dissimilarities() - D)[off].mean()
+
+
+def test_a_sample_of_both_directions_stands_for_all():
+    rng = np.random.default_rng(0)
+    x = rng.random((300, 2))
+    near = np.argsort(((x[:, None] - x) ** 2).sum(axis=2), axis=1)[:, 1:5]
+    i = np.repeat(np.arange(300), 4)
+    j = near.ravel()
+    length = np.sqrt(((x[i] - x[j]) ** 2).sum(axis=1))
+    graph = sparse.coo_array((length, (i, j)), shape=(300, 300))
+    options = {
+        "metric": "shortest_path",
+        "metric_params": {"part": "largest"},
+        "loss": "relative",
+        "directed": True,
+    }
+    with pytest.warns(NeucmdsWarning, match="nodes are left out"):
+        emb = neuc_mds(graph, (4, 2), n_pairs=100, **options)
+    with pytest.warns(NeucmdsWarning, match="nodes are left out"):
+        whole = neuc_mds(graph, (4, 2), **options)
+    assert emb.info.solver == "sampled pairs"
+    assert emb.labels == whole.labels
+    kept = np.array(emb.labels, dtype=int)
+    D = csgraph.dijkstra(graph.tocsr()[kept][:, kept])
+    sampled_error = evaluate(emb, D).relative_error_mean
+    assert sampled_error < 1.5 * evaluate(whole, D).relative_error_mean
+    assert emb.stress == pytest.approx(evaluate(emb, D).stress, rel=0.3)

@@ -13,7 +13,11 @@ from neucmds.embedding import Embedding
 from neucmds.errors import NeucmdsWarning, option
 from neucmds.large.landmarks import embed_by_landmarks
 from neucmds.large.listed import embed_pairs
-from neucmds.large.sampled import embed_features, embed_graph
+from neucmds.large.sampled import (
+    embed_directed_graph,
+    embed_features,
+    embed_graph,
+)
 from neucmds.options import (
     DEFAULT_METHOD,
     PRECOMPUTED,
@@ -32,8 +36,9 @@ from neucmds.problem.containers import as_objects, named_features
 from neucmds.problem.graph import named_graph
 from neucmds.problem.metrics import Metric, refuse_params
 from neucmds.problem.names import row_names
-from neucmds.problem.pairs import as_pairs
+from neucmds.problem.pairs import as_directed_pairs, as_pairs
 from neucmds.problem.validation import as_labels
+from neucmds.refine.descent import FEW_OBJECTS
 from neucmds.spectrum.operators.choose import lazy_if_large
 
 __all__ = ["neuc_mds"]
@@ -213,7 +218,7 @@ def embed(data: Any, options: Options, labels: Any = None) -> Embedding:
     check_support(options, kind)
     with watched(options.callback):
         if options.directed:
-            embedding = _embed_directed(data, options, labels)
+            embedding = _embed_directed(data, options, kind, labels)
         elif kind == "landmarks":
             embedding = embed_by_landmarks(data, options, labels)
         elif kind in ("large graph", "sampled", "pairs"):
@@ -226,8 +231,22 @@ def embed(data: Any, options: Options, labels: Any = None) -> Embedding:
     return embedding
 
 
-def _embed_directed(data: Any, options: Options, labels: Any) -> Embedding:
+def _embed_directed(
+    data: Any, options: Options, kind: str, labels: Any
+) -> Embedding:
     """Embed dissimilarities from rows to columns; a symmetric D has its arrivals at departures."""
+    if kind == "large graph":
+        embedding = embed_directed_graph(data, options)
+        return replace(embedding, labels=as_labels(labels, embedding.n))
+    if kind == "pairs" and sum(data.shape) > FEW_OBJECTS:
+        pairs = as_directed_pairs(
+            data,
+            squared=options.squared,
+            allow_missing=options.missing == "ignore",
+        )
+        # Points of departure and of arrival are objects of a list of pairs.
+        embedding = embed_pairs(pairs, replace(options, directed=False))
+        return replace(embedding, missing=options.missing)
     problem = read_directed(data, options, labels)
     if not problem.is_symmetric:
         return fit_directed(problem, options)

@@ -213,7 +213,6 @@ TABLE: dict[str, dict[str, str]] = {
         "weights": "cannot be given for a list of pairs; leave it out.",
         "n_init": _ONE_START,
         "n_pairs": _FOR_SAMPLES,
-        "directed": "needs every pair, with NaN for unobserved ones; pass an array.",
     },
     "features": {},
     "sampled": {
@@ -232,7 +231,6 @@ TABLE: dict[str, dict[str, str]] = {
         "weights": _ALL_PATHS,
         "init": _ALL_PATHS,
         "n_init": _ONE_START,
-        "directed": _ALL_PATHS,
     },
     "landmarks": {
         "missing": "does not work with landmarks: every dissimilarity to them is needed.",

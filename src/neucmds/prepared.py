@@ -141,6 +141,7 @@ def read_dense(D: Any, options: Options, labels: Any = None) -> Dense:
 def read_directed(D: Any, options: Options, labels: Any = None) -> Directed:
     """Read and validate dissimilarities from rows to columns."""
     squared = bool(options.squared)
+    missing = options.missing
     if options.metric == SHORTEST_PATH:
         graph = as_graph(D)
         D = shortest_path_rows(graph, np.arange(graph.shape[0]))
@@ -148,12 +149,20 @@ def read_directed(D: Any, options: Options, labels: Any = None) -> Directed:
     elif options.metric != PRECOMPUTED:
         features = as_real(D, "features")
         D = options.metric.fitted_to(features, squared).among(directed=True)
+    elif hasattr(D, "tocoo"):
+        stored = D.tocoo()
+        D = np.full(stored.shape, np.nan)
+        D[stored.coords] = stored.data
+        if D.shape[0] == D.shape[1]:
+            own = np.diagonal(D)
+            np.fill_diagonal(D, np.where(np.isnan(own), 0.0, own))
+        missing = "ignore"
     return as_directed(
         D,
         labels=labels,
         weights=options.weights,
         squared=squared,
-        missing=options.missing,
+        missing=missing,
     )
 
 

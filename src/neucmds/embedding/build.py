@@ -32,6 +32,7 @@ from neucmds.place.rules import (
 )
 from neucmds.problem.dense import Dense
 from neucmds.problem.directed import Directed
+from neucmds.problem.names import row_numbers
 from neucmds.problem.pairs import Pairs
 from neucmds.problem.sampled_pairs import Check
 from neucmds.refine.descent import Configuration
@@ -286,7 +287,7 @@ def from_pairs(
     fitted, held_out = _sums_of_pairs(pairs, x, form, end.loss, center, checks)
     n_held_out = int(held_out[:, 0].sum())
     means = held_out.sum(axis=0) / max(1, n_held_out)
-    n_others = n * (n - 1) - fitted[0]
+    n_others = pairs.n_ordered - fitted[0]
     totals = fitted + n_others * means
     weight, offset, sq_offset, stress, loss_value = totals[:5].tolist()
     mean_offset = offset / weight
@@ -308,9 +309,16 @@ def from_pairs(
     known = min(_deciding(stress_deviation), _deciding(r2_deviation))
     if stress > stress_error and n_held_out and known < FEWEST_DECIDING:
         scale = math.nan
+    history = end.history
+    arrival_labels = None
+    if pairs.n_departures is not None:
+        # A descent counts both orders of two points.
+        history = tuple(value / 2 for value in history)
+        if n != 2 * pairs.n_departures:
+            arrival_labels = row_numbers(n - pairs.n_departures)
     overfit_ratio = 1.0
     if n_held_out:
-        overfit_ratio = loss_value / (end.history[-1] or 1.0)
+        overfit_ratio = loss_value / (history[-1] or 1.0)
     info = Info(
         sum_of_squares=weight * mean,
         sq_norm=sq_norm,
@@ -318,7 +326,7 @@ def from_pairs(
         trace=0.5 * (n - 1) * mean,
         converged=end.converged,
         solver="sampled pairs" if pairs.sampled else "pairs",
-        history=end.history,
+        history=history,
         relative_gradient=end.relative_gradient,
         stress_error=stress_error,
         stress_rises=totals[5:],
@@ -340,6 +348,8 @@ def from_pairs(
         requested=requested,
         squared=squared,
         labels=pairs.labels,
+        n_departures=pairs.n_departures,
+        arrival_labels=arrival_labels,
     )
 
 
@@ -390,7 +400,9 @@ def _sums_of_pairs(
         )
 
     blocks = row_blocks(pairs.size, 4 * x.shape[1])
-    fitted = 2 * np.sum(parallel_map(sums_of_block, blocks), axis=0)
+    fitted = np.sum(parallel_map(sums_of_block, blocks), axis=0)
+    if pairs.n_departures is None:
+        fitted *= 2
     if pairs.one_way:
         fitted = np.zeros_like(fitted)
     fitted_keys = pairs.i.astype(np.int64) * pairs.n + pairs.j

@@ -23,13 +23,19 @@ from neucmds.backend.memory import require_memory
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.problem.files import require_pandas
 from neucmds.problem.names import counts, examples, is_frame, text_of
-from neucmds.problem.pairs import TOLERANCE, edges_of, refuse_parts
+from neucmds.problem.pairs import (
+    TOLERANCE,
+    edges_of,
+    make_pairs,
+    refuse_parts,
+)
 from neucmds.problem.sampled_pairs import (
     CHECKED,
     PARTNERS,
     PairSample,
     Sampling,
     drawn_pairs,
+    near_pairs,
 )
 from neucmds.problem.validation import entry_name
 
@@ -569,6 +575,70 @@ def graph_pairs(
         for node, row in zip(chosen[block], rows, strict=True)
     )
     return PairSample(pairs, landmarks, to_landmarks, checks)
+
+
+def directed_pairs(
+    graph: Graph,
+    n_pairs: int,
+    loss: str,
+    *,
+    n_landmarks: int,
+    random_state: Any = None,
+) -> tuple[PairSample, Floats]:
+    """Choose ordered pairs of nodes as `graph_pairs` does, by searches along and against edges.
+
+    Points of arrival follow those of departure. Return with the sample the lengths (n, L) from
+    landmarks; those of the sample are to them.
+    """
+    n = int(graph.shape[0])
+    rng = check_random_state(random_state)
+    sampling = Sampling.of(n, n_pairs, loss, rng)
+    sources = sampling.sources
+    landmarks = sources[:n_landmarks]
+    reverse = Graph(graph.T.tocsr())
+    reverse.direction = graph.direction
+    kinds = []
+    weights = []
+    to_and_from = []
+    for searched, is_reverse in ((graph, False), (reverse, True)):
+        far = []
+        lengths = np.empty((n, landmarks.size))
+        for block, rows in path_blocks(searched, sources):
+            for number, row in enumerate(rows, block.start):
+                nodes = sampling.objects_of(number)
+                center = np.full(nodes.size, sources[number])
+                far.append((center, nodes, row[nodes]))
+                if number < landmarks.size:
+                    lengths[:, number] = row
+        to_and_from.append(lengths)
+        nearest = partial(nearest_nodes, searched)
+        rings = list(near_pairs(sampling, nearest))
+        rings.append((_concatenated(far), 1 / sampling.far_share))
+        for (center, nodes, length), kind_weight in rings:
+            departures, arrivals = center, nodes
+            if is_reverse:
+                departures, arrivals = nodes, center
+            kinds.append((departures, n + arrivals, length))
+            weights.append(np.full(length.size, kind_weight))
+    i, j, length = _concatenated(kinds)
+    weight = np.concatenate(weights)
+    # Of a pair that is listed twice the first weight counts: that of near pairs.
+    order = np.argsort(weight, kind="stable")
+    order = order[j[order] != i[order] + n]
+    pairs = make_pairs(
+        2 * n, i[order], j[order], length[order], weight[order], sampled=True
+    )
+    pairs = replace(pairs, n_departures=n)
+    chosen = rng.permutation(n)[: CHECKED // PARTNERS]
+    everyone = np.arange(n, 2 * n)
+    checks = (
+        (int(node), np.delete(everyone, node), np.delete(row, node) ** 2)
+        for block, rows in path_blocks(graph, chosen)
+        for node, row in zip(chosen[block], rows, strict=True)
+    )
+    from_landmarks, to_landmarks = to_and_from
+    sample = PairSample(pairs, landmarks, to_landmarks, checks)
+    return sample, from_landmarks
 
 
 def _concatenated(parts: Iterable[Edges]) -> Edges:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any, Literal
 
@@ -45,6 +45,19 @@ class Pairs:
     sampled: bool = False
     # Whether the other order of a pair has another dissimilarity, which is not listed.
     one_way: bool = False
+    # Of directed pairs: objects are points of departure, so many, and then points of arrival.
+    n_departures: int | None = None
+
+    @property
+    def n_ordered(self) -> int:
+        """Number of ordered pairs of different objects."""
+        if self.n_departures is None:
+            return self.n * (self.n - 1)
+        n_arrivals = self.n - self.n_departures
+        own = 0
+        if n_arrivals == self.n_departures:
+            own = n_arrivals
+        return self.n_departures * n_arrivals - own
 
     @property
     def size(self) -> int:
@@ -107,6 +120,33 @@ def as_pairs(
     pairs = make_pairs(n, i, j, values, squared=squared, symmetrize=symmetrize)
     _warn_of_edges(pairs)
     return pairs
+
+
+def as_directed_pairs(
+    data: Any, *, squared: bool = False, allow_missing: bool = False
+) -> Pairs:
+    """Check the observed dissimilarities from rows to columns in a sparse array.
+
+    Parameters are those of `as_pairs`. Rows and columns of a square array are the same objects.
+    """
+    m, n = data.shape
+    stored = data.tocoo()
+    i, j = stored.coords
+    values = np.asarray(stored.data, dtype=np.float64)
+    is_known = np.ones(values.size, dtype=bool)
+    if allow_missing:
+        is_known = ~np.isnan(values)
+    if m == n:
+        _refuse_values(i[is_known], j[is_known], values[is_known], squared)
+        is_known &= i != j
+    pairs = make_pairs(
+        m + n,
+        i[is_known],
+        m + j[is_known].astype(np.int64),
+        values[is_known],
+        squared=squared,
+    )
+    return replace(pairs, n_departures=m)
 
 
 def make_pairs(

@@ -158,6 +158,20 @@ class Sampling:
         return float(2 * far / (n * (n - 1)))
 
 
+def near_pairs(
+    sampling: Sampling, nearest: NearestSearch
+) -> Iterator[tuple[ListedLengths, float]]:
+    """Search the nearest objects of each and the rings around some; yield pairs with a weight."""
+    n = sampling.n
+    if sampling.n_near:
+        yield nearest(min(sampling.n_near, n - 1), None), 1.0
+    for reach, searches in sampling.rings():
+        # Listed are pairs of which at least one object searches.
+        rest = n - searches
+        weight = 1 / (1 - rest * (rest - 1) / (n * (n - 1)))
+        yield nearest(reach, sampling.shuffled[:searches]), weight
+
+
 def drawn_pairs(
     sampling: Sampling, far: list[ListedLengths], nearest: NearestSearch
 ) -> Pairs:
@@ -168,14 +182,9 @@ def drawn_pairs(
     n = sampling.n
     kinds = []
     weights = []
-    if sampling.n_near:
-        kinds.append(nearest(min(sampling.n_near, n - 1), None))
-        weights.append(1.0)
-    for reach, searches in sampling.rings():
-        kinds.append(nearest(reach, sampling.shuffled[:searches]))
-        # Listed are pairs of which at least one object searches.
-        rest = n - searches
-        weights.append(1 / (1 - rest * (rest - 1) / (n * (n - 1))))
+    for listed, kind_weight in near_pairs(sampling, nearest):
+        kinds.append(listed)
+        weights.append(kind_weight)
     kinds += far
     weights += [1 / sampling.far_share] * len(far)
     xp = namespace(kinds[-1][2])

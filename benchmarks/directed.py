@@ -1,0 +1,274 @@
+"""Directed and rectangular dissimilarities: departures and arrivals beside other ways to keep them.
+
+    NEUCMDS_DATA=… python benchmarks/directed.py             all parts
+    NEUCMDS_DATA=… python benchmarks/directed.py breakfast   some: streets, folds, breakfast, morse
+
+Streets: driving distances of central Helsinki between all ordered pairs, relative loss. Near pairs
+are those of a node and its ten nearest targets. Directed ALT keeps the distances to and from k/2
+landmarks that are far from each other, and takes the largest lower bound. Factors are those of the
+singular value decomposition of d. The symmetric fit is that of the mean of both directions. Folds:
+a fifth of the nodes is placed, from their distances to the others and back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+import warnings
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
+
+import losses
+import measure
+from neucmds import neuc_mds
+
+RECORD = measure.RECORDS / "directed.json"
+Floats = np.ndarray
+NEAR = 10
+FOLDS = 5
+
+
+def streets() -> Floats:
+    """Return driving distances between all nodes, in metres."""
+    content = np.load(losses._file("networks", "helsinki_drive.npz"))
+    n = len(content["xy"])
+    edges = (content["rows"], content["cols"])
+    graph = csr_array(
+        (content["length"].astype(np.float64), edges), shape=(n, n)
+    )
+    return dijkstra(graph)
+
+
+def errors(D: Floats, fitted: Floats, ranks: Floats) -> dict[str, float]:
+    """Return errors over ordered pairs and neighbours kept; `ranks` orders the targets."""
+    off = ~np.eye(len(D), dtype=bool)
+    known = off & (D > 0)
+    error = np.abs(fitted / np.where(known, D, 1.0) - 1)
+    nearest = np.argsort(np.where(off, D, np.inf), axis=1, kind="stable")
+    nearest = nearest[:, :NEAR]
+    found = np.argsort(np.where(off, ranks, np.inf), axis=1, kind="stable")
+    kept = [
+        len({*a} & {*b}) for a, b in zip(nearest, found[:, :NEAR], strict=True)
+    ]
+    return {
+        "mean": float(error[known].mean()),
+        "median": float(np.median(error[known])),
+        "p95": float(np.quantile(error[known], 0.95)),
+        "near": float(np.take_along_axis(error, nearest, axis=1).mean()),
+        "recall": float(np.mean(kept)) / NEAR,
+    }
+
+
+def alt(D: Floats, n_landmarks: int) -> Floats:
+    """Return the largest lower bound by landmarks, each as far as can be from those before."""
+    landmarks = [int(D.sum(axis=1).argmax())]
+    while len(landmarks) < n_landmarks:
+        nearest = (D + D.T)[landmarks].min(axis=0)
+        landmarks.append(int(nearest.argmax()))
+    bound = np.zeros(D.shape)
+    for landmark in landmarks:
+        leaving = D[landmark][None, :] - D[landmark][:, None]
+        reaching = D[:, landmark][:, None] - D[:, landmark][None, :]
+        bound = np.maximum(bound, np.maximum(leaving, reaching))
+    return bound
+
+
+def factors(D: Floats, rank: int) -> Floats:
+    """Return d by its largest singular values."""
+    u, s, v = np.linalg.svd(D)
+    return (u[:, :rank] * s[:rank]) @ v[:rank]
+
+
+def street_rows() -> list[dict[str, Any]]:
+    """Compare ways to keep all ordered pairs by 16, 32 and 64 numbers per node."""
+    D = streets()
+    n = len(D)
+    both = np.abs(D - D.T).sum() / D.sum()
+    mean = (D + D.T) / 2
+    rows = [
+        {
+            "way": "all pairs, exact",
+            "numbers": n,
+            "megabytes": 4 * n * n / 1e6,
+            **errors(D, D, D),
+        },
+        {
+            "way": "the mean of both directions, exact",
+            "numbers": n,
+            "directions_differ": both,
+            **errors(D, mean, mean),
+        },
+    ]
+    for k in (8, 16, 32):
+        others = {
+            "directed ALT": alt(D, k),
+            "factors of d": factors(D, k),
+        }
+        for way, fitted in others.items():
+            rows.append(
+                {"way": way, "numbers": 2 * k, **errors(D, fitted, fitted)}
+            )
+        symmetric = neuc_mds(mean, 2 * k, loss="relative")
+        rows.append(street_row("symmetric", symmetric, D, 2 * k, 0.0))
+        for way, size in (
+            ("departures and arrivals", k),
+            ("Euclidean departures and arrivals", (k, 0)),
+        ):
+            start = time.process_time()
+            emb = neuc_mds(D, size, loss="relative", directed=True)
+            seconds = time.process_time() - start
+            rows.append(street_row(way, emb, D, 2 * k, seconds))
+    return rows
+
+
+def street_row(
+    way: str, emb: Any, D: Floats, numbers: int, seconds: float
+) -> dict[str, Any]:
+    """Measure an embedding of all nodes."""
+    row = {
+        "way": way,
+        "numbers": numbers,
+        "signature": emb.signature,
+        "cpu_seconds": round(seconds, 1),
+        "megabytes": 4 * numbers * len(D) / 1e6,
+        **errors(D, emb.dissimilarities(), emb.dissimilarities(squared=True)),
+    }
+    print(json.dumps(row), flush=True)
+    return row
+
+
+def fold_rows() -> list[dict[str, Any]]:
+    """Place a fifth of the nodes each time, with k = 16, and compare errors."""
+    D = streets()
+    order = np.random.default_rng(0).permutation(len(D))
+    rows = []
+    for number, out in enumerate(np.array_split(order, FOLDS)):
+        inside = np.setdiff1d(order, out)
+        among = D[np.ix_(inside, inside)]
+        there = D[np.ix_(out, inside)]
+        back = D[np.ix_(inside, out)]
+        emb = neuc_mds(among, 16, loss="relative", directed=True)
+        departures, arrivals = emb.transform(to=there, from_=back.T)
+        row = {"fold": number, "signature": emb.signature}
+        fitted = emb.dissimilarities()
+        row["fitted"] = relative_error(fitted, among)
+        row["new sources"] = relative_error(
+            emb.between(departures, emb.arrivals), there
+        )
+        row["new targets"] = relative_error(
+            emb.between(emb.coordinates, arrivals), back
+        )
+        row["between new"] = relative_error(
+            emb.between(departures, arrivals), D[np.ix_(out, out)]
+        )
+        print(json.dumps(row), flush=True)
+        rows.append(row)
+    return rows
+
+
+def relative_error(fitted: Floats, given: Floats) -> float:
+    """Return the mean of |d̂/d − 1| where d > 0."""
+    known = given > 0
+    return float(np.abs(fitted[known] / given[known] - 1).mean())
+
+
+def breakfast_rows() -> list[dict[str, Any]]:
+    """Unfold the preferences of 42 people for 15 foods, whole, with gaps and with weights."""
+    D = np.load(losses._file("preferences", "breakfast.npz"))["D"]
+    rng = np.random.default_rng(0)
+    hidden = rng.random(D.shape) < 0.1
+    weights = rng.uniform(0.5, 2.0, D.shape)
+    cases: dict[str, dict[str, Any]] = {
+        "all": {},
+        "a tenth hidden": {"missing": "ignore"},
+        "random weights": {"weights": weights},
+    }
+    rows = []
+    for name, options in cases.items():
+        given = D
+        counted = options.get("weights", np.ones(D.shape))
+        if name == "a tenth hidden":
+            given = np.where(hidden, np.nan, D)
+            counted = ~hidden * 1.0
+        emb = neuc_mds(
+            given, (2, 0), loss="distance", directed=True, **options
+        )
+        fitted = emb.dissimilarities()
+        scale = (counted * D * fitted).sum() / (counted * fitted**2).sum()
+        left = (counted * (D - scale * fitted) ** 2).sum()
+        row = {
+            "case": name,
+            "stress": float(np.sqrt(left / (counted * D**2).sum())),
+        }
+        print(json.dumps(row), flush=True)
+        rows.append(row)
+    return rows
+
+
+def morse_rows() -> list[dict[str, Any]]:
+    """Explain confusions of Morse code, and how much they differ by their order."""
+    D = np.load(losses._file("dissimilarities", "morse36_asym.npz"))["D"]
+    np.fill_diagonal(D, 0.0)
+    off = ~np.eye(len(D), dtype=bool)
+    skew = D - D.T
+    rows = []
+    for k in (2, 3, 4, 6):
+        for way, size in (("directed", k), ("symmetric", 2 * k)):
+            directed = way == "directed"
+            emb = neuc_mds(
+                D,
+                size,
+                loss="distance",
+                directed=directed,
+                symmetrize=not directed,
+            )
+            fitted = emb.dissimilarities()
+            left = ((fitted - D)[off] ** 2).sum()
+            left_of_skew = ((fitted - fitted.T - skew) ** 2).sum()
+            row = {
+                "way": way,
+                "k": size,
+                "numbers": 2 * k,
+                "signature": emb.signature,
+                "stress1": float(np.sqrt(left / (D[off] ** 2).sum())),
+                "asymmetry_explained": 1
+                - float(left_of_skew / (skew**2).sum()),
+            }
+            print(json.dumps(row), flush=True)
+            rows.append(row)
+    return rows
+
+
+PARTS = {
+    "breakfast": breakfast_rows,
+    "morse": morse_rows,
+    "streets": street_rows,
+    "folds": fold_rows,
+}
+
+
+def main() -> None:
+    """Measure, and write the record."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS])
+    names = parser.parse_args().parts or list(PARTS)
+    warnings.simplefilter("ignore")
+    content: dict[str, Any] = {}
+    if RECORD.exists():
+        content = json.loads(RECORD.read_text())
+    for name in names:
+        content[name] = PARTS[name]()
+    content["machine"] = measure.machine()
+    content["versions"] = measure.versions("neucmds", "numpy", "scipy")
+    measure.write_record(RECORD, content)
+
+
+if __name__ == "__main__":
+    main()
