@@ -58,6 +58,9 @@ def unequal_lengths():
             "must be a number or 'auto'",
         ),
         (D, {"loss": "relative", "floor": 10**400}, "a positive number"),
+        (D, {"loss": "relative", "n_init": 10**400}, "whole number"),
+        (X, {"metric": "cityblock", "n_pairs": 10**400}, "whole number"),
+        (X, {"metric": "cityblock", "symmetrize": True}, "is symmetric"),
         (
             unequal_lengths(),
             {"metric": "shortest_path"},

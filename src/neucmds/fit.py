@@ -107,7 +107,7 @@ def neuc_mds(
         is hyperbolic, g(d) = 2(cosh cd − 1)/c² with c² = −κ, for trees and networks; κ > 0 is
         spherical, g(d) = 2(1 − cos cd)/c² with c² = κ. "auto": the κ with the least error, found by
         short descents on up to 500 objects; 0 unless another gains more than 1 %. With n ≤ 500 a
-        call then takes about as long as three fits.
+        call takes two to four times as long as with 0; above, longer by about three fits of 500.
         `Embedding.distance` inverts g.
     metric : str or callable, default="precomputed"
         "precomputed": `data` holds dissimilarities. "shortest_path": `data` is a graph: a sparse

@@ -20,7 +20,7 @@ from neucmds.problem.containers import as_real
 from neucmds.problem.dense import Dense
 from neucmds.problem.metrics import Metric
 from neucmds.problem.pairs import Pairs
-from neucmds.problem.validation import is_count, refuse_range
+from neucmds.problem.validation import A_COUNT, is_count, refuse_range
 from neucmds.refine.descent import (
     MAX_ITER,
     Configuration,
@@ -97,7 +97,7 @@ PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     **dict.fromkeys(
         ("max_iter", "n_init", "n_pairs"),
-        (is_count, "must be a whole number of at least 1"),
+        (is_count, A_COUNT),
     ),
     "callback": (callable, "must be a function, or None"),
 }

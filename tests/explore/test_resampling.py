@@ -200,3 +200,12 @@ def test_what_needs_no_resampling_of_all_pairs_is_refused(
 def test_a_number_of_permutations_is_whole(plane):
     with pytest.raises(InputError, match=r"permutations=1.5 must be a whole"):
         stress_test(plane, 2, permutations=1.5)
+
+
+def test_bootstrap_gives_advice_on_gaps_that_it_takes():
+    x = np.random.default_rng(0).normal(size=(12, 3))
+    gaps = np.abs(x[:, None] - x).sum(axis=2)
+    gaps[0, 1] = gaps[1, 0] = np.nan
+    with pytest.raises(InputError, match="bootstrap needs every pair") as told:
+        bootstrap(gaps, 2, 3)
+    assert "ignore" not in str(told.value)

@@ -126,6 +126,8 @@ def map_rows(
     worker once.
     """
     dask = require_dask()
+    # A row is placed as a whole.
+    X = X.rechunk({1: -1})
 
     def of_chunk(rows: Any, work: Any, block_info: Any = None) -> Any:
         start = int(block_info[0]["array-location"][0][0]) if block_info else 0

@@ -31,7 +31,7 @@ from neucmds.estimators.transformer import (
     in_one_line,
     is_other_library,
 )
-from neucmds.large.landmarks import fit_landmarks
+from neucmds.large.landmarks import averaged, fit_landmarks
 from neucmds.large.placing import LandmarkFit
 from neucmds.options import check_support
 from neucmds.place.recipe import Recipe
@@ -91,8 +91,9 @@ class LandmarkNeucMDS(SignedTransformer):
     metric_params : dict, optional
         Further arguments of the metric.
     symmetrize : bool, default=False
-        Average the dissimilarities among landmarks and their transpose if they differ; with a
-        function as `metric`, every dissimilarity is averaged over both argument orders.
+        Average D and its transpose, or those among the landmarks if X holds no more, instead of
+        refusing rows of landmarks that differ from their columns; with a function as `metric`,
+        every dissimilarity is averaged over both argument orders.
     random_state : int, RandomState, Generator or None, default=0
         Draws landmarks and folds, as for `neuc_mds`.
     n_jobs : int or None, default=None
@@ -192,6 +193,7 @@ class LandmarkNeucMDS(SignedTransformer):
                 metric=metric, metric_params=None, callback=callback
             )
             check_support(options, "landmarks")
+            rows = averaged(rows, options)
             fitted = fit_landmarks(
                 rows,
                 options,

@@ -347,7 +347,16 @@ def _dense(
     D: Any, what: str, squared: bool, symmetrize: bool
 ) -> tuple[Dense, Floats]:
     """Return D prepared, and its squared entries."""
-    problem = prepare(D, squared=squared, symmetrize=symmetrize)
+    try:
+        problem = prepare(D, squared=squared, symmetrize=symmetrize)
+    except InputError as error:
+        if "missing (NaN)" not in str(error):
+            raise
+        # The advice to ignore them would not work here.
+        raise InputError(
+            f"D holds missing (NaN) entries, and {what} needs every pair; fill them in, or leave "
+            "out objects."
+        ) from error
     refuse_weights(problem, what)
     values = dense_gram(problem, what).sq_dissimilarity
     return problem, to_numpy(values).astype(np.float64)

@@ -13,9 +13,11 @@ from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import (
     Array,
+    eps,
     index_like,
     is_dask,
     namespace,
+    row_blocks,
     to_numpy,
 )
 from neucmds.embedding import Embedding
@@ -42,7 +44,13 @@ from neucmds.problem.graph import (
     shortest_path_rows,
 )
 from neucmds.problem.metrics import Metric, refuse_undefined
-from neucmds.problem.validation import as_labels, working_dtype
+from neucmds.problem.validation import (
+    as_labels,
+    asymmetric,
+    entry_name,
+    tolerance,
+    working_dtype,
+)
 from neucmds.refine.descent import TOL, Configuration
 from neucmds.refine.losses import RELATIVE
 
@@ -94,6 +102,8 @@ def fit_landmarks(
             n_landmarks = default_count(n, k, options)
     landmarks = _chosen_landmarks(X, options, metric, n_landmarks, k)
     n_landmarks = landmarks.size
+    if options.metric == PRECOMPUTED and n == int(X.shape[1]):
+        _refuse_asymmetry(X, landmarks)
     options = replace(options, init=_start_among(options.init, landmarks, n))
     sources = np.arange(n_landmarks)
     if n_near:
@@ -151,6 +161,42 @@ def fit_landmarks(
     entries = to_numpy(rows)
     fit = _with_keys(fit, entries, np.arange(entries.shape[1]))
     return fit_rows(fit, rows, np.arange(n_landmarks), options)
+
+
+def averaged(D: Any, options: Options) -> Any:
+    """Return the mean of a square D in memory and its transpose, if that is asked for."""
+    if (
+        not options.symmetrize
+        or options.metric != PRECOMPUTED
+        or is_dask(D)
+        or D.shape[0] != D.shape[1]
+    ):
+        return D
+    return (D + D.T) / 2
+
+
+def _refuse_asymmetry(D: Any, landmarks: Indices) -> None:
+    """Refuse a D whose rows of landmarks differ from their columns."""
+    n = int(D.shape[0])
+    largest_gap = 0.0
+    size = 0.0
+    entry = ""
+    width = landmarks.size
+    if is_dask(D):
+        # Each block reads the chunks of all landmarks: few are faster.
+        width = 1
+    for block in row_blocks(n, width):
+        rows = np.arange(n)[block]
+        to_landmarks = to_numpy(take(D, rows, landmarks))
+        from_landmarks = to_numpy(take(D, landmarks, rows)).T
+        size = max(size, float(np.abs(to_landmarks).max()))
+        gaps = np.abs(to_landmarks - from_landmarks)
+        i, j = np.unravel_index(int(gaps.argmax()), gaps.shape)
+        if gaps[i, j] > largest_gap:
+            largest_gap = float(gaps[i, j])
+            entry = entry_name(int(rows[i]), int(landmarks[j]), None)
+    if largest_gap > tolerance(size, eps(working_dtype(D), namespace(D))):
+        raise asymmetric(largest_gap, entry)
 
 
 def _with_keys(
@@ -254,6 +300,7 @@ def embed_by_landmarks(
     columns = None
     if metric == PRECOMPUTED and n == data.shape[1]:
         columns = labels
+    data = averaged(data, options)
     fit = fit_landmarks(data, options, n_landmarks=count, columns=columns)
     rows = data
     if fit.nodes is not None:

@@ -81,6 +81,11 @@ class Metric:
         averaged = getattr(bound.metric, "func", None) is _averaged
         if symmetrize and callable(bound.metric) and not averaged:
             return replace(bound, metric=partial(_averaged, bound.metric))
+        if symmetrize and not callable(bound.metric):
+            raise InputError(
+                f"{option('symmetrize', True)} averages a D or a function, and {bound.name} is "
+                "symmetric; leave it out."
+            )
         return bound
 
     @property

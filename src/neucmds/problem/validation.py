@@ -7,6 +7,7 @@ again, row by row, to find the entry at fault.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from numbers import Integral
 from typing import Any
@@ -29,6 +30,9 @@ Strips = Iterator[tuple[int, Floats, Floats]]
 # Largest d², and the inverse of the least. A descent sums squares of gradients, of which each is
 # a cube of d²: 1e±270.
 RANGE = 1e90
+
+# What a message says of a number that is no count.
+A_COUNT = "must be a whole number of at least 1, and below 2⁶³"
 
 
 def as_labels(
@@ -268,15 +272,13 @@ def _refuse_diagonal(
 
 
 def is_count(value: Any) -> bool:
-    """Tell whether a value is a whole number of at least 1."""
+    """Tell whether a value is a whole number of at least 1 that an array's index can hold."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
-    return whole and value >= 1
+    return whole and 1 <= value <= sys.maxsize
 
 
 def check_count(**counts: Any) -> None:
     """Raise unless every count is a whole number of at least 1."""
     for name, count in counts.items():
         if not is_count(count):
-            raise InputError(
-                f"{option(name, count)} must be a whole number of at least 1."
-            )
+            raise InputError(f"{option(name, count)} {A_COUNT}.")

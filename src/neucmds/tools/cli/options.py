@@ -84,7 +84,7 @@ Curvature = Annotated[
         "--curvature",
         metavar="NUMBER",
         help="For the losses distance and relative, in units of 1/(mean d)²: below 0 hyperbolic "
-        "(trees, networks), above 0 spherical; auto: the best fit, at about three times the time.",
+        "(trees, networks), above 0 spherical; auto: the best fit, at two to four times the time.",
     ),
 ]
 MissingPairs = Annotated[
