@@ -1,12 +1,14 @@
 """Curved embeddings as users see them: exact spaces, the choice of κ, and what follows a fit."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
 from neucmds import Embedding, LandmarkNeucMDS, NeucMDS, evaluate, neuc_mds
-from neucmds.errors import InputError
+from neucmds.errors import ConvergenceWarning, InputError, NeucmdsWarning
 
 
 def sphere(n=60):
@@ -219,3 +221,38 @@ def test_a_curvature_found_on_a_sample_is_that_of_all_objects():
     D = np.arccos(np.clip(x @ x.T, -1, 1)) * (1 - np.eye(n))
     emb = neuc_mds(D, (3, 0), loss="relative", curvature="auto")
     assert emb.kappa == pytest.approx((np.pi / D.max()) ** 2, rel=1e-6)
+
+
+def test_scores_in_single_precision_that_lose_distances_are_told():
+    D = np.abs(np.subtract.outer(np.arange(40.0), np.arange(40.0)))
+    emb = neuc_mds(D, (2, 1), loss="relative", curvature=-60.0, n_init=1)
+    with pytest.warns(NeucmdsWarning, match="float32 are off by"):
+        index = emb.to_inner_product()
+    scores = index.queries(emb.coordinates) @ index.vectors.T
+    sq = index.sq_dissimilarities(scores, emb.coordinates)
+    off = ~np.eye(40, dtype=bool)
+    np.testing.assert_allclose(
+        emb.to_distance(sq)[off], emb.dissimilarities()[off], rtol=1e-3
+    )
+    single = index.queries(emb.coordinates).astype(np.float32)
+    rounded = single @ index.vectors.astype(np.float32).T
+    found = emb.to_distance(index.sq_dissimilarities(rounded, emb.coordinates))
+    lost = found[off] / emb.dissimilarities()[off] - 1
+    assert np.mean(np.abs(lost)) > 0.01
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        neuc_mds(D, 2, loss="relative", n_init=1).to_inner_product()
+
+
+def test_a_curved_fit_of_a_tree_that_has_little_to_gain_has_converged():
+    child = np.arange(1, 127)
+    edges = (np.ones(126), ((child - 1) // 2, child))
+    D = shortest_path(csr_array(edges, shape=(127, 127)), directed=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        emb = neuc_mds(D, 10, loss="relative", curvature=-50.0, n_init=1)
+    assert errors(emb, D).mean() < 0.005
+    assert emb.info.relative_gradient**2 < 6e-4
+    short = {"loss": "relative", "curvature": -50.0, "n_init": 1}
+    with pytest.warns(ConvergenceWarning):
+        neuc_mds(D, 10, max_iter=2, **short)

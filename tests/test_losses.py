@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist, squareform
 
-from neucmds import InputError, LandmarkNeucMDS, NeucMDS, evaluate, neuc_mds
+from neucmds import (
+    FewerComponentsWarning,
+    InputError,
+    LandmarkNeucMDS,
+    NeucMDS,
+    evaluate,
+    neuc_mds,
+)
 
 LOSSES = ("squared", "distance", "relative", "absolute")
 pytestmark = pytest.mark.usefixtures("few_starts")
@@ -182,3 +189,13 @@ def test_a_pair_of_weight_zero_is_left_out_of_a_curved_fit(D, curvature):
         for values in (D, far)
     )
     np.testing.assert_array_equal(left_out.coordinates, near.coordinates)
+
+
+@pytest.mark.parametrize("loss", ["distance", "relative"])
+def test_coordinates_that_lower_no_loss_are_left_out(loss):
+    x = np.random.default_rng(0).normal(size=(20, 2))
+    D = np.linalg.norm(x[:, None] - x, axis=2)
+    with pytest.warns(FewerComponentsWarning, match="^0 of 2 coordinates"):
+        emb = neuc_mds(D, (0, 2), loss=loss, n_init=1)
+    assert np.shape(emb.coordinates) == (20, 0)
+    assert not np.any(emb.dissimilarities())

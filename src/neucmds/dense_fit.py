@@ -9,7 +9,16 @@ from math import sqrt
 
 from sklearn.utils import check_random_state
 
-from neucmds.backend.arrays import Array, is_numpy, min_and_max, namespace
+from neucmds.backend.arrays import (
+    Array,
+    asarray_like,
+    is_numpy,
+    is_torch,
+    min_and_max,
+    namespace,
+    on_cpu,
+    to_numpy,
+)
 from neucmds.backend.memory import require_memory
 from neucmds.embedding import Embedding
 from neucmds.embedding.build import (
@@ -51,7 +60,7 @@ from neucmds.refine.loss_starts import refine_for_loss
 from neucmds.refine.pairwise import minimize
 from neucmds.refine.products import refine
 from neucmds.refine.scouting import mean_distance, scout
-from neucmds.refine.starts import best_refined
+from neucmds.refine.starts import best_refined, without_null_columns
 from neucmds.refine.tiles import Tiles
 from neucmds.spectrum.exact import exact_selection
 from neucmds.spectrum.selection import METHODS, neuc_plus
@@ -188,6 +197,12 @@ def _end_by_loss(
 ) -> tuple[Configuration, float]:
     """Return where the descent on all pairs ends, and the mean d."""
     loss = option("loss", options.loss)
+    like = sq_dissimilarity
+    if is_torch(like) and on_cpu(like):
+        # On the CPU torch takes ten times as long as NumPy for many small products.
+        sq_dissimilarity = to_numpy(like)
+        if weights is not None:
+            weights = to_numpy(weights)
     m, n = (int(size) for size in sq_dissimilarity.shape)
     if weights is not None:
         # A pair without weight bounds no curvature.
@@ -238,7 +253,9 @@ def _end_by_loss(
         random_state=options.random_state,
         directed=bool(options.directed),
     )
-    return end, mean
+    end = without_null_columns(end, n_points * mean**2)
+    x = asarray_like(end.coordinates, like, namespace(like).float64)
+    return replace(end, coordinates=x), mean
 
 
 def scouted(
@@ -390,6 +407,6 @@ def warn_of_surprises(embedding: Embedding) -> None:
             "and 'exact' keep negative ones too"
         )
     elif embedding.method == "refined":
-        reason = "another one does not lower the STRESS, or predicts held-out entries worse"
+        reason = "another one does not lower the loss, or predicts held-out entries worse"
     count = f"{embedding.k} of {embedding.requested} coordinates are returned"
     warnings.warn(f"{count}: {reason}.", category, stacklevel=3)

@@ -144,3 +144,14 @@ def test_gaps_and_a_signature_do_not_need_columns_to_start_with():
     assert there.stress == pytest.approx(
         neuc_mds(D, (1, 1), missing="ignore").stress
     )
+
+
+def test_losses_of_torch_on_the_cpu_are_those_of_numpy():
+    ours = torch(D)
+    for loss in ("distance", "relative"):
+        expected = neuc_mds(D, 2, loss=loss, n_init=1)
+        emb = neuc_mds(ours, 2, loss=loss, n_init=1)
+        assert type(emb.coordinates) is type(ours)
+        np.testing.assert_allclose(
+            np.asarray(emb.coordinates), expected.coordinates, rtol=1e-9
+        )

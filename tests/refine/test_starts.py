@@ -100,9 +100,7 @@ def test_signs_that_help_are_all_there_and_others_are_left_out_with_a_word():
     assert neuc_mds(D, (3, 3), squared=True).signature == (3, 3)
     x = np.random.default_rng(3).normal(size=(20, 2))
     euclidean = np.sum((x[:, None] - x[None]) ** 2, axis=-1)
-    with pytest.warns(
-        FewerComponentsWarning, match="does not lower the STRESS"
-    ):
+    with pytest.warns(FewerComponentsWarning, match="does not lower the loss"):
         found = neuc_mds(euclidean, (2, 2), squared=True)
     assert found.signature == (2, 0)
     with pytest.warns(FewerComponentsWarning):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from neucmds.backend.arrays import Array, asarray_like, namespace
+from neucmds.form import Form, rounding_level
 
 
 class InnerProduct:
@@ -91,6 +94,20 @@ class InnerProduct:
             lengths = _lengths(self._plain_queries(q))
             products = products * (self._longest * lengths)[:, None]
         return self._norms(q)[:, None] + self._shift - products
+
+    def single_precision_error(self, form: Form) -> float:
+        """Return the mean relative error of distances from float32 scores, among some objects."""
+        x = self.coordinates[:: math.ceil(self.coordinates.shape[0] / 500), :]
+        xp = namespace(x)
+        queries = xp.astype(self.queries(x), xp.float32)
+        vectors = xp.astype(self.vectors_of(x), xp.float32)
+        scores = queries @ xp.matrix_transpose(vectors)
+        sq = form.sq(x, x)
+        apart = sq > rounding_level(x, x)
+        d = form.to_distance(sq[apart])
+        sq_single = self.sq_dissimilarities(scores, x)
+        errors = xp.abs(form.to_distance(sq_single[apart]) - d) / d
+        return float(xp.sum(errors)) / max(1, int(errors.shape[0]))
 
     def _plain_vectors(self, x: Array) -> Array:
         return _with_last(x, self._scale * (self._norms(x) - self._shift))

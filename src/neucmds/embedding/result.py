@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -33,7 +34,7 @@ from neucmds.backend.files import atomic_file
 from neucmds.embedding import saved
 from neucmds.embedding.info import Info
 from neucmds.embedding.inner_product import InnerProduct
-from neucmds.errors import InputError, option
+from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.form import Form
 from neucmds.place.neighbors import nearest
 from neucmds.place.new_rows import (
@@ -61,6 +62,9 @@ from neucmds.spectrum.geometry import StressTerms
 # Arrays are NumPy's unless the input was another library's.
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+# Share of distances that scores in float32 may lose without a warning.
+MOST_LOST = 0.01
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -678,9 +682,33 @@ class Embedding:
         InnerProduct
             `vectors` of the objects, of a directed embedding of the arrivals, for the database,
             `queries(coordinates)` for searches, and `sq_dissimilarities(scores, coordinates)` for
-            D̂ from scores.
+            D̂ from scores, which `to_distance` turns into distances.
+
+        Warns
+        -----
+        NeucmdsWarning
+            If scores in float32, as most indexes keep them, lose more than 1 % of the distances:
+            in a curved embedding D̂ of far objects dwarfs that of near ones.
         """
-        return InnerProduct(self._targets.coordinates, self.signs, unit)
+        index = InnerProduct(self._targets.coordinates, self.signs, unit)
+        lost = 0.0
+        if not self.form.is_flat:
+            lost = index.single_precision_error(self.form)
+        if lost > MOST_LOST:
+            warnings.warn(
+                f"distances from scores in float32 are off by {lost:.2g} of themselves on average; "
+                "rank by scores, and compute distances from coordinates in float64.",
+                NeucmdsWarning,
+                stacklevel=2,
+            )
+        return index
+
+    def to_distance(self, sq: Array) -> Array:
+        """Return the distances that values of D̂ stand for, as from an index or a database.
+
+        They are the roots of D̂, in a curved embedding g⁻¹(D̂); of D̂ below zero they are zero.
+        """
+        return self.form.to_distance(asarray_like(sq, self.coordinates))
 
     def to_frame(self) -> Any:
         """Coordinates as a pandas DataFrame, with names of objects and axes (``axis2_neg``)."""

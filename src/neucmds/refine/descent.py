@@ -159,12 +159,16 @@ def descend(
     """Descend by Hestenes–Stiefel directions, restarted whenever one does not point down.
 
     It stops after `max_iter` iterations, or when three of them gain less than `tol` of the loss and
-    the squared relative gradient is no larger; `usual_tol` by default. After every step `callback`
+    the squared relative gradient is no larger; by default `usual_tol`, where an end that meets
+    `TOL` has converged as well. After every step `callback`
     is called with the iteration, the number of iterations at most and the loss.
     """
+    enough = TOL
     if tol is None:
         n = int(objective.coordinates.shape[0])
         tol = usual_tol(objective.loss.name, n)
+    else:
+        enough = tol
     current = objective
     history = [current.value]
     at_rest = False
@@ -202,6 +206,9 @@ def descend(
         direction -= current.step
         steepest = beta == 0.0
     current = current.measured()
+    at_rest = at_rest or (
+        _gains_little(history, enough) and _is_flat(current, enough)
+    )
     promised = max(0.0, dot(current.gradient, current.step)) / 2
     level = max(current.value, current.rounding, TINY)
     return Configuration(

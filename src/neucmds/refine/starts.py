@@ -195,7 +195,7 @@ def lowest_end(
         if size and eigenvectors.signs.size == size:
             starts.insert(0, eigenvectors)
         reached = [
-            _without_null_columns(minimize(start)) for start in starts if start
+            without_null_columns(minimize(start)) for start in starts if start
         ]
         by_value = attrgetter("value")
         best_fewer = min(
@@ -214,11 +214,13 @@ def _contained(signature: Signature) -> int:
     return (signature[0] + 1) * (signature[1] + 1)
 
 
-def _without_null_columns(end: Configuration) -> Configuration:
-    """Leave out columns that the descent has shrunk to zero."""
+def without_null_columns(
+    end: Configuration, least: float = 0.0
+) -> Configuration:
+    """Leave out columns that the descent has shrunk to zero beside the longest, or `least`."""
     x, form = canonical(end.coordinates, end.form)
     sizes = np.abs(signed_lengths(x, form))
-    real = int(np.sum(sizes > 1e-12 * np.max(sizes, initial=0.0)))
+    real = int(np.sum(sizes > 1e-12 * np.max(sizes, initial=least)))
     form = replace(form, signs=form.signs[:real])
     return replace(end, coordinates=x[:, :real], form=form, quadratic=None)
 
