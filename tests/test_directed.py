@@ -4,12 +4,15 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.quiver import Quiver
 from scipy import sparse
 from scipy.sparse import csgraph
+from typer.testing import CliRunner
 
 from neucmds import Embedding, InputError, NeucMDS, evaluate, neuc_mds
 from neucmds.errors import NeucmdsWarning
 from neucmds.explore import pair_errors
+from neucmds.tools.cli.app import app
 
 LOSSES = ("squared", "distance", "relative")
 
@@ -265,7 +268,7 @@ def test_a_diagonal_that_is_not_zero_is_refused():
 
 
 def test_an_asymmetric_d_is_told_of_both_ways():
-    message = r"differ by 0\.\d+ of their mean.*symmetrize=True.*directed"
+    message = r"differ by 0\.\d+ of their mean.*symmetrize=True.*directed=True"
     with pytest.raises(InputError, match=message):
         neuc_mds(one_way(6), 2)
 
@@ -432,3 +435,43 @@ def test_a_sample_of_both_directions_stands_for_all():
     sampled_error = evaluate(emb, D).relative_error_mean
     assert sampled_error < 1.5 * evaluate(whole, D).relative_error_mean
     assert emb.stress == pytest.approx(evaluate(emb, D).stress, rel=0.3)
+
+
+def test_a_frame_has_both_sides(streets):
+    _, emb = streets
+    frame = emb.to_frame()
+    assert frame.shape == (24, 8)
+    assert frame.columns[4].startswith("arrival1")
+    np.testing.assert_array_equal(frame.to_numpy()[:, 4:], emb.arrivals)
+    rectangle = neuc_mds(
+        two_sided(9, 7, (1, 1)), (2, 0), directed=True
+    ).to_frame()
+    assert rectangle["side"].value_counts().to_dict() == {
+        "departure": 9,
+        "arrival": 7,
+    }
+
+
+def test_a_plot_has_an_arrow_from_departure_to_arrival(streets):
+    _, emb = streets
+    ax = emb.plot()
+    (arrows,) = [c for c in ax.collections if isinstance(c, Quiver)]
+    np.testing.assert_allclose(
+        arrows.U, (emb.arrivals - emb.coordinates)[:, 0]
+    )
+
+
+def test_a_command_embeds_a_table_from_rows_to_columns(tmp_path):
+    D = two_sided(9, 7, (1, 1))
+    people = [f"p{i}" for i in range(9)]
+    table = pd.DataFrame(D, people, list("abcdefg"))
+    table.to_csv(tmp_path / "ratings.csv")
+    arguments = ["embed", str(tmp_path / "ratings.csv"), "--directed"]
+    arguments += ["-k", "2,0", "--loss", "distance", "--plots", "none"]
+    arguments += ["--output", str(tmp_path / "out")]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    saved = Embedding.load(tmp_path / "out" / "embedding.npz")
+    assert saved.arrival_labels == tuple("abcdefg")
+    np.testing.assert_allclose(saved.dissimilarities(), D, rtol=1e-2)
+    coordinates = pd.read_csv(tmp_path / "out" / "coordinates.csv")
+    assert list(coordinates["object"]) == [*people, *"abcdefg"]

@@ -7,6 +7,7 @@ from typing import Any
 
 from neucmds.backend.arrays import to_numpy
 from neucmds.embedding import Embedding
+from neucmds.errors import InputError
 from neucmds.problem.files import require_pandas
 
 __all__ = ["to_frame", "to_skbio"]
@@ -23,6 +24,9 @@ def to_frame(embedding: Embedding) -> Any:
     -------
     pandas.DataFrame
         One row for each object, named where the objects are; columns ``axis1``, ``axis2_neg``, …
+        Of a directed embedding, where departures and arrivals are those of the same objects, then
+        ``arrival1``, ``arrival2_neg``, …; where they are two sets, rows of the departures and then
+        of the arrivals, told apart by a first column ``side``.
 
     Examples
     --------
@@ -32,11 +36,26 @@ def to_frame(embedding: Embedding) -> Any:
     ['axis1', 'axis2_neg']
     """
     pandas = require_pandas("to_frame")
-    return pandas.DataFrame(
+    frame = pandas.DataFrame(
         to_numpy(embedding.coordinates),
         embedding.labels,
         embedding.axis_names,
     )
+    if embedding.arrivals is None:
+        return frame
+    arrivals = pandas.DataFrame(
+        to_numpy(embedding.arrivals),
+        embedding._targets.labels,
+        embedding.axis_names,
+    )
+    if embedding.arrival_labels is None:
+        arrivals.columns = [
+            name.replace("axis", "arrival") for name in embedding.axis_names
+        ]
+        return pandas.concat([frame, arrivals], axis=1)
+    frame.insert(0, "side", "departure")
+    arrivals.insert(0, "side", "arrival")
+    return pandas.concat([frame, arrivals])
 
 
 def to_skbio(embedding: Embedding) -> Any:
@@ -74,6 +93,11 @@ def to_skbio(embedding: Embedding) -> Any:
             "this needs scikit-bio: pip install 'neucmds[skbio]'."
         ) from error
     pandas = require_pandas("to_skbio")
+    if embedding.arrivals is not None:
+        raise InputError(
+            "scikit-bio has one point per object, and this embedding has departures and arrivals; "
+            "use to_frame()."
+        )
     names = list(embedding.axis_names)
     negative = embedding.signature[1]
     if negative:

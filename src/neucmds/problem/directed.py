@@ -96,6 +96,8 @@ def as_directed(
     Parameters are those of `neuc_mds`. Rows and columns are the same objects if they have the same
     names, or, without names, if there are as many of both; objects of two sets share no name.
     """
+    if isinstance(data, Directed):
+        return data
     values, row_names, column_names = _named_values(data, labels)
     xp = namespace(values)
     values = xp.astype(values, xp.float64, copy=False)

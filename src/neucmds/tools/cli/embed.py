@@ -13,8 +13,8 @@ from neucmds.ecology.metadata import column_values
 from neucmds.errors import InputError
 from neucmds.explore.comparison import corrected
 from neucmds.fit import neuc_mds
-from neucmds.options import SHORTEST_PATH
-from neucmds.prepared import prepare, refuse_weights
+from neucmds.options import SHORTEST_PATH, Options
+from neucmds.prepared import prepare, read_directed, refuse_weights
 from neucmds.problem.components import checked_size, total_of
 from neucmds.problem.metrics import Metric
 from neucmds.tools.cli import options as opt
@@ -57,6 +57,7 @@ def embed(
     ] = "none",
     squared: opt.Squared = False,
     symmetrize: opt.Symmetrize = False,
+    directed: opt.Directed = False,
     metric: opt.Metric = opt.DEFAULTS["metric"],
     landmarks: Annotated[
         int | None,
@@ -110,9 +111,9 @@ def embed(
     wanted = parse_value(components)
     with progress(f"reading {file}") as callback:
         features, names, measure = read_data(
-            file, metric, whole=landmarks is not None
+            file, metric, whole=landmarks is not None, directed=directed
         )
-        data = as_array(features)
+        data = features if directed else as_array(features)
         reading: dict[str, Any] = {
             "metric": measure,
             "squared": squared,
@@ -126,10 +127,13 @@ def embed(
             "random_state": seed,
             "callback": callback,
         }
-        in_parts = landmarks is not None or measure == SHORTEST_PATH
+        in_parts = (
+            landmarks is not None or measure == SHORTEST_PATH or directed
+        )
         if in_parts and (correction != "none" or weights is not None):
             raise InputError(
-                "--correction and --weights go without --landmarks and graphs; leave one out."
+                "--correction and --weights go without --landmarks, --directed and graphs; leave "
+                "one out."
             )
         problem = None
         if in_parts:
@@ -163,11 +167,17 @@ def embed(
                 data,
                 landmarks=landmarks,
                 missing=missing,
+                directed=directed,
                 **fitting,
                 **reading,
             )
-            embedding = replace(embedding, labels=names)
-            result = Result.of_sample(embedding, data, seed, **reading)
+            if directed:
+                given = Options(missing=missing, directed=True, **reading)
+                measured = read_directed(data, given, names)
+                result = Result.of(embedding, measured, embedding)
+            else:
+                embedding = replace(embedding, labels=names)
+                result = Result.of_sample(embedding, data, seed, **reading)
         else:
             if correction != "none":
                 refuse_weights(

@@ -50,20 +50,25 @@ def parse_metric(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def read_data(
-    file: str, metric: str, whole: bool = False
+    file: str, metric: str, whole: bool = False, directed: bool = False
 ) -> tuple[Any, Labels, Any]:
     """Read a graph, features or dissimilarities; return it with its names and the metric.
 
     Dissimilarities are left to the library, which may read them in blocks, unless they are needed
-    as a `whole`.
+    as a `whole`. Those of a `directed` table are from its rows to its columns.
     """
     name, params = parse_metric(metric)
     if name == SHORTEST_PATH:
-        graph, names = named_graph(read_edge_table(file), None, params)
+        graph, names = named_graph(
+            read_edge_table(file), None, params, directed
+        )
         return graph, names, name
     if name != PRECOMPUTED:
         features, names = _read_features(file)
         return features, names, Metric.of(name, params)
+    if directed:
+        table, names = _read_features(file)
+        return table, None, name
     if not whole:
         return file, None, name
     return *read_square(file), name

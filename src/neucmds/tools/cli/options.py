@@ -63,6 +63,14 @@ Symmetrize = Annotated[
         "--symmetrize", help="Average D and its transpose if they differ."
     ),
 ]
+Directed = Annotated[
+    bool,
+    typer.Option(
+        "--directed",
+        help="Keep both directions of D, or fit a table from rows to other columns: each object "
+        "has a departure and an arrival.",
+    ),
+]
 Method = Annotated[
     str,
     typer.Option(

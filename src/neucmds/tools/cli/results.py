@@ -16,6 +16,8 @@ from neucmds.explore.diagnosis import outer_spectrum
 from neucmds.explore.quality import sampled_objects
 from neucmds.prepared import prepare_some
 from neucmds.problem.dense import Dense
+from neucmds.problem.directed import Directed
+from neucmds.problem.names import Labels
 from neucmds.tools.cli.options import PICTURES
 from neucmds.tools.cli.outputs import Outputs, named_rows
 from neucmds.tools.plots import plot_scree, plot_shepard, plot_spectrum
@@ -40,13 +42,16 @@ class Result:
 
     embedding: Embedding
     measured: Embedding
-    problem: Dense
+    problem: Dense | Directed
     quality: Quality
     errors: PairErrors
 
     @classmethod
     def of(
-        cls, embedding: Embedding, problem: Dense, measured: Embedding
+        cls,
+        embedding: Embedding,
+        problem: Dense | Directed,
+        measured: Embedding,
     ) -> Result:
         """Measure an embedding, all of it or a part, against D."""
         quality = evaluate(measured, problem)
@@ -64,6 +69,14 @@ class Result:
             measured = embedding.take(rows)
         problem = prepare_some(data, rows, **reading)
         return cls.of(embedding, problem, measured)
+
+    @property
+    def names(self) -> Labels:
+        """Names of the measured objects; those of the columns of a directed D come last."""
+        labels = self.measured.labels
+        if labels is None:
+            return None
+        return (*labels, *(self.measured.arrival_labels or ()))
 
     def record(self, file: str) -> dict[str, Any]:
         """Return the fields of quality.json."""
@@ -97,14 +110,17 @@ class Result:
             "coordinates.csv",
             self.embedding.to_frame().reset_index(names="object"),
         )
-        outputs.add_csv(
-            "objects.csv", named_rows(columns, self.measured.labels)
-        )
+        outputs.add_csv("objects.csv", named_rows(columns, self.names))
         outputs.add_csv("axes.csv", axis_table(self.embedding))
         outputs.files["embedding.npz"] = self.embedding.save
 
     def add_pictures_of_d(self, outputs: Outputs, kind: str) -> None:
-        """Plan plots of the pairs and, where all pairs count alike, of the spectrum."""
+        """Plan plots of the pairs and, where all pairs count alike, of the spectrum.
+
+        A directed D has neither.
+        """
+        if isinstance(self.problem, Directed):
+            return
         outputs.add_plot(
             f"shepard.{kind}", plot_shepard(self.problem, self.measured)
         )

@@ -135,7 +135,7 @@ def _off(result: Result) -> str:
 
 
 def _worst(result: Result) -> str:
-    labels = result.measured.labels
+    labels = result.names
     errors = result.errors.of_object
     worst = result.errors.worst()
     if not worst:

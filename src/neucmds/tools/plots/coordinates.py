@@ -24,6 +24,7 @@ from neucmds.tools.plots.colours import (
 )
 from neucmds.tools.plots.figures import (
     GUIDE,
+    NEGATIVE,
     POSITIVE,
     Floats,
     printable,
@@ -51,6 +52,9 @@ def plot_coordinates(
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the objects on two of their axes.
+
+    Of a directed embedding, each departure has an arrow to the arrival of the same object, short
+    where the directions agree; arrivals of another set of objects are diamonds.
 
     Parameters
     ----------
@@ -120,6 +124,8 @@ def plot_coordinates(
         for group in range(len(colours.groups)):
             colour, _ = colour_and_marker(group)
             _draw_ellipse(ax, points[colours.codes == group], colour)
+    if embedding.arrivals is not None:
+        _draw_arrivals(ax, embedding, points, pair)
     centroids: dict[str, Any] = {}
     if arrows is not None:
         _draw_arrows(ax, arrows, pair, points)
@@ -141,6 +147,33 @@ def plot_coordinates(
         zorder=6,
     )
     return ax
+
+
+def _draw_arrivals(
+    ax: Axes, embedding: Embedding, points: Any, pair: tuple[int, int]
+) -> None:
+    """Draw arrows from departures to arrivals, or the arrivals of other objects."""
+    padded = np.pad(to_numpy(embedding.arrivals), ((0, 0), (0, 2)))
+    arrivals = padded[:, np.array(pair) - 1]
+    if embedding.arrival_labels is not None:
+        ax.scatter(*arrivals.T, color=NEGATIVE, marker="D")
+        texts = _names(None, embedding._targets)
+        write_names(ax, arrivals, texts)
+        return
+    steps = arrivals - points
+    ax.quiver(
+        *points.T,
+        *steps.T,
+        angles="xy",
+        scale_units="xy",
+        scale=1.0,
+        width=0.002,
+        color=GUIDE,
+        zorder=1,
+    )
+    # Arrows do not widen the axes by themselves.
+    ax.update_datalim(arrivals)
+    ax.autoscale_view()
 
 
 def plot_bootstrap(
