@@ -320,6 +320,26 @@ def test_r2_and_stress_are_those_of_pairs_that_were_not_fitted(loss):
     assert landmarks.info.held_out_pairs > 100
 
 
+@pytest.mark.parametrize("loss", ["squared", "relative"])
+def test_r2_of_a_graph_is_that_of_paths_that_were_not_fitted(loss):
+    rng = np.random.default_rng(0)
+    n = 600
+    ends = rng.integers(n, size=(2, 4 * n))
+    edges = sparse.csr_array((np.ones(4 * n), ends), shape=(n, n))
+    graph = edges.maximum(edges.T)
+    est = LandmarkNeucMDS(
+        4, 400, n_near=None, loss=loss, metric="shortest_path"
+    )
+    with pytest.warns(OverfitWarning, match=r"n_near.*lower n_components"):
+        est.fit(graph)
+    lengths = dijkstra(graph)[np.ix_(est.landmarks_, est.landmarks_)]
+    landmarks = est.landmark_result_
+    true = evaluate(landmarks, lengths)
+    error = 4 * landmarks.info.r2_standard_error
+    assert abs(landmarks.r2 - true.r2) < error < 0.5 * abs(true.r2)
+    assert landmarks.stress == pytest.approx(true.stress, rel=0.1)
+
+
 def test_data_that_k_holds_are_fitted_without_a_warning(recwarn):
     x = np.random.default_rng(0).normal(size=(600, 2))
     est = LandmarkNeucMDS(4, 300, n_near=None, loss="relative", metric="l1")

@@ -153,7 +153,7 @@ def fit_landmarks(
         return fit
     fit = replace(fit, recipe=None)
     if of_graph:
-        return fit_nodes(fit, options)
+        return fit_nodes(fit, X, options, n_jobs)
     if metric is None:
         fit = _with_keys(fit, among, embedded)
         return fit_rows(fit, X, landmarks, options)
