@@ -91,7 +91,10 @@ class Form:
         return replace(self, signs=to_numpy(self.signs).astype(np.float64))
 
     def scaled(self, scale: float) -> Form:
-        """Return the form of dissimilarities D divided by a number."""
+        """Return the form of D divided by a number, which is g of d divided by its root.
+
+        So every g keeps the units of d²: g(d)/scale is a g, of other parameters, of d/√scale.
+        """
         return replace(self, curvature=self.curvature * scale)
 
     def sq(self, x: Array, y: Array) -> Array:

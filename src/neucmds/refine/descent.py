@@ -182,7 +182,7 @@ def descend(
         if moved is None:
             sharper = current.sharper()
             if sharper is None and steepest:
-                at_rest = _is_flat(current, tol)
+                at_rest = _promises_little(current, tol)
                 break
             current = sharper or current
             direction = -current.step
@@ -193,9 +193,9 @@ def descend(
         history.append(current.value)
         if callback is not None:
             callback(len(history) - 1, max_iter, current.value * current.unit)
-        if _gains_little(history, tol) and _is_flat(current, tol):
+        if _gains_little(history, tol) and _promises_little(current, tol):
             current = current.measured()
-            at_rest = _is_flat(current, tol)
+            at_rest = _promises_little(current, tol)
             if at_rest:
                 break
             direction = -current.step
@@ -207,7 +207,7 @@ def descend(
         steepest = beta == 0.0
     current = current.measured()
     at_rest = at_rest or (
-        _gains_little(history, enough) and _is_flat(current, enough)
+        _gains_little(history, enough) and _promises_little(current, enough)
     )
     promised = max(0.0, dot(current.gradient, current.step)) / 2
     level = max(current.value, current.rounding, TINY)
@@ -237,7 +237,7 @@ def _gains_little(history: list[float], tol: float) -> bool:
     return before - history[-1] <= tol * before
 
 
-def _is_flat(objective: Objective, tol: float) -> bool:
+def _promises_little(objective: Objective, tol: float) -> bool:
     """Tell whether one more step along −M⁻¹g promises a small share of the loss."""
     share = min(FLAT, max(tol, FLATTEST))
     promised = dot(objective.gradient, objective.step) / 2
@@ -249,10 +249,10 @@ def _hestenes_stiefel(
 ) -> float:
     """Return the share of the last direction in the next one."""
     change = current.gradient - previous.gradient
-    curvature = dot(direction, change)
-    if not curvature > 0:
+    rise = dot(direction, change)
+    if not rise > 0:
         return 0.0
-    return max(0.0, dot(current.step, change) / curvature)
+    return max(0.0, dot(current.step, change) / rise)
 
 
 def lowest_point(quartic: Floats) -> float | None:

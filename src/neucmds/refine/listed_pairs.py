@@ -205,8 +205,8 @@ class ListedPairs(SummedLoss):
     def size(self) -> float:
         """The loss of all objects in one place: what makes a loss a share."""
         exact = self.exact()
-        d_hat = exact.d * 0.0  # all objects in one place
-        return 2 * self.loss.value(self.form, exact.d, d_hat, exact.u)
+        sq_hat = exact.d * 0.0  # all objects in one place
+        return 2 * self.loss.value(self.form, exact.d, sq_hat, exact.u)
 
     def at(self, x: Array) -> PairObjective:
         """Return value and gradient at some coordinates."""
@@ -232,12 +232,12 @@ class ListedPairs(SummedLoss):
         signs = self._narrow(self.signs)
         changes = pair_changes(narrow, narrow, signs, self.i, self.j)
         if changes is not None:
-            _, d_hat = changes  # D₂ along p = x is D̂(x)
-            return d_hat - self.d
+            _, sq_hat = changes  # D₂ along p = x is D̂(x)
+            return sq_hat - self.d
         out = namespace(x).empty_like(self.d)
 
-        def write(part: slice, d_hat: Array) -> None:
-            out[part] = d_hat[:, 0] - self.d[part]
+        def write(part: slice, sq_hat: Array) -> None:
+            out[part] = sq_hat[:, 0] - self.d[part]
 
         self._walk(narrow, signs[:, None], write)
         return out
@@ -251,7 +251,7 @@ class ListedPairs(SummedLoss):
         d1, d2 = self._changes(point.x, direction, residual)
 
         def walk(part: slice) -> Floats:
-            weights, bend = self._curved(residual[part], part)
+            weights, bend = self._sq_slopes(residual[part], part)
             first = d1[part]
             second = d2[part]
             weighted_first = weights * first
@@ -288,7 +288,7 @@ class ListedPairs(SummedLoss):
         """Return Σ_j u q′² (x_i − x_j)(x_i − x_j)ᵀ of every object i, and Σ_j u |q| q′."""
         x = point.x
         xp = namespace(x)
-        weights, _ = self._curved(point.residual, slice(None))
+        weights, _ = self._sq_slopes(point.residual, slice(None))
         sizes = xp.abs(point.pull)
         ones = xp.ones_like(xp.sum(x, axis=1, keepdims=True))
         if is_numpy(x):
@@ -373,7 +373,7 @@ class ListedPairs(SummedLoss):
         counted = weighted(q, self._u(part))
         return dot(counted, q), counted * slope
 
-    def _curved(
+    def _sq_slopes(
         self, residual: Array, part: slice
     ) -> tuple[Array, Array | None]:
         """Return u q′² of some pairs, and how q bends."""

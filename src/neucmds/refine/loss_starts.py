@@ -53,8 +53,8 @@ from neucmds.refine.pairwise import (
 from neucmds.refine.products import refine
 from neucmds.refine.signatures import best_negatives
 from neucmds.refine.starts import (
-    FEWER_OBJECTS,
     MORE_STARTS,
+    VERY_FEW_OBJECTS,
     best_refined,
     eigenvector_start,
 )
@@ -157,7 +157,7 @@ def usual_starts(n: int, k: int) -> int:
     """Return how many starts n objects have in k coordinates."""
     if n > FEW_OBJECTS or k > FEW_COORDINATES:
         return 1
-    if n <= FEWER_OBJECTS:
+    if n <= VERY_FEW_OBJECTS:
         return MORE_STARTS
     return STARTS
 

@@ -4,7 +4,7 @@ Every object has its own preconditioner, its Gauss–Newton block
 
     16 Σ_j u q′² A(x_i − x_j)(x_i − x_j)ᵀA  +  4 Σ_j u |q| q′ · I,
 
-renewed every few iterations; the second term stands for the curvature that Gauss–Newton drops.
+renewed every few iterations; the second term stands for what Gauss–Newton drops of the Hessian.
 """
 
 from __future__ import annotations
@@ -289,7 +289,7 @@ class PairObjective:
 
 
 def _inverted(blocks: Array, pull: Array) -> Array:
-    """Add the curvature that Gauss–Newton drops and a ridge to every block; invert it in place."""
+    """Add to every block what Gauss–Newton drops, and a ridge; invert it in place."""
     xp = namespace(blocks)
     n, k, _ = (int(size) for size in blocks.shape)
     mean = xp.sum(xp.linalg.diagonal(blocks), axis=1) / max(1, k)

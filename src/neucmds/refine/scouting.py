@@ -31,7 +31,7 @@ from neucmds.refine.tiles import Tiles
 # Objects in a sample: 300 and 1000 of 2,296 crossings choose the same √−κ = 4.
 SCOUTS = 500
 # Iterations of a short descent: 500 end 8 % higher on 100 hops, where far κ converge late.
-BRIEF = 150
+SCOUT_ITERATIONS = 150
 # √−κ times the largest d: beyond it nothing has been gained on any data.
 FARTHEST = 15.0
 # Hyperbolic curvatures tried at first, each √−κ twice the last.
@@ -130,7 +130,7 @@ def scout(
                 nearest = min(errors, key=lambda other: abs(other - root))
                 negatives = signatures[nearest][1]
             negatives = lowest_negatives(squared, ends_of, negatives)
-        brief = partial(descend, max_iter=BRIEF, tol=TOL)
+        brief = partial(descend, max_iter=SCOUT_ITERATIONS, tol=TOL)
         first = replace(tiles, loss=tiles.loss.beginning)
         end = lowest(first, ends_of(negatives, starts), brief)
         if first.loss != tiles.loss:

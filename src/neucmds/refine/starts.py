@@ -40,7 +40,7 @@ Floats = npt.NDArray[np.float64]
 Signature = tuple[int, int]
 
 # Up to this many objects the signature (k, 0) is tried as well,
-FEWER_OBJECTS = 100
+VERY_FEW_OBJECTS = 100
 # and there are so many starts of other losses: less time than eight of SMACOF.
 MORE_STARTS = 32
 # Most contained signatures that are all tried; beyond, only those with one coordinate fewer of
@@ -115,7 +115,7 @@ def best_refined(
         coordinates, weights, _ = selected_coordinates(spectrum, closed_form)
         start = Configuration(coordinates, Form(np.sign(weights)))
         result = refine(gram, start, descent)
-    if isinstance(components, int) and gram.n <= FEWER_OBJECTS:
+    if isinstance(components, int) and gram.n <= VERY_FEW_OBJECTS:
         euclidean = (components, 0)
         quiet = partial(descent, callback=None)
         other = best_refined(gram, spectrum, euclidean, quiet)

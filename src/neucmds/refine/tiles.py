@@ -176,8 +176,8 @@ class Tiles(SummedLoss):
             pulled_rows = self.of_rows(pulled)
             pulled_columns = self.of_columns(pulled)
             for rows, columns in share:
-                d, u, d_hat = self._parts((rows, columns), factors)
-                residual, slope, _ = terms_of((rows, columns), d, d_hat)
+                d, u, sq_hat = self._parts((rows, columns), factors)
+                residual, slope, _ = terms_of((rows, columns), d, sq_hat)
                 pull = weighted(residual, u)
                 times = self._times(rows, columns)
                 value += times * dot(pull, residual)
@@ -226,8 +226,8 @@ class Tiles(SummedLoss):
         def walk(share: list[Tile]) -> Floats:
             sums = np.zeros(3)
             for tile in share:
-                d, u, d_hat, first, second = self._parts(tile, *factors)
-                residual, slope, bend = terms_of(tile, d, d_hat)
+                d, u, sq_hat, first, second = self._parts(tile, *factors)
+                residual, slope, bend = terms_of(tile, d, sq_hat)
                 if slope is not None:
                     first *= slope
                     second *= slope
@@ -276,10 +276,10 @@ class Tiles(SummedLoss):
             total: Any = 0.0
             pull: Any = 0.0
             for columns in self._columns_of(rows):
-                d, u, d_hat = self._parts((rows, columns), factors)
-                residual, slope, _ = terms_of((rows, columns), d, d_hat)
+                d, u, sq_hat = self._parts((rows, columns), factors)
+                residual, slope, _ = terms_of((rows, columns), d, sq_hat)
                 if slope is None:
-                    slope = xp.ones_like(d_hat)
+                    slope = xp.ones_like(sq_hat)
                 counted = weighted(slope, u)
                 squares = xp.astype(counted * slope, xp.float64, copy=False)
                 total = total + squares @ features[columns, :]
@@ -313,9 +313,9 @@ class Tiles(SummedLoss):
         def walk(share: list[Tile]) -> float:
             total = 0.0
             for tile in share:
-                d, u, d_hat = exact._parts(tile, factors)
+                d, u, sq_hat = exact._parts(tile, factors)
                 total += self._times(*tile) * self.loss.value(
-                    self.form, d, d_hat, u
+                    self.form, d, sq_hat, u
                 )
             return total
 
@@ -328,12 +328,12 @@ class Tiles(SummedLoss):
         # Not in the walk, which uses the same threads.
         precomputed = self._precomputed
 
-        def terms(tile: Tile, d: Array, d_hat: Array) -> Terms:
+        def terms(tile: Tile, d: Array, sq_hat: Array) -> Terms:
             of_tile = None
             if precomputed is not None:
                 of_tile = precomputed[tile]
             return self.loss.terms(
-                self.form, d, d_hat, bend=bend, precomputed=of_tile
+                self.form, d, sq_hat, bend=bend, precomputed=of_tile
             )
 
         return terms
