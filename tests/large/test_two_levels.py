@@ -6,7 +6,13 @@ from scipy import sparse
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial.distance import cdist, pdist, squareform
 
-from neucmds import InputError, LandmarkNeucMDS, NeucMDS, evaluate
+from neucmds import (
+    Embedding,
+    InputError,
+    LandmarkNeucMDS,
+    NeucMDS,
+    evaluate,
+)
 from neucmds.errors import (
     ConvergenceWarning,
     FewerComponentsWarning,
@@ -122,6 +128,28 @@ def test_a_caller_may_compare_objects_alone(points, fitted):
     found = np.sqrt(np.maximum(d_hat, 0)) / d - 1
     near = np.argsort(d, axis=1)[:, :10]
     assert np.median(np.abs(np.take_along_axis(found, near, axis=1))) < 0.07
+
+
+@pytest.mark.parametrize("name", ["result_", "landmark_result_"])
+def test_a_loaded_embedding_says_which_landmarks_to_ask(
+    points, fitted, name, tmp_path
+):
+    est, new = fitted[0], sheet(30, seed=3)
+    getattr(est, name).save(tmp_path / "two_levels.npz")
+    loaded = Embedding.load(tmp_path / "two_levels.npz")
+    known = loaded.landmarks_to_ask(30)
+    np.testing.assert_array_equal(known, est.landmarks_to_ask(30))
+    d = cdist(new, points[est.landmarks_], "cityblock")
+    rows = np.full(d.shape, np.nan)
+    lengths = np.take_along_axis(d, known, axis=1)
+    np.put_along_axis(rows, known, lengths, axis=1)
+    coarse = loaded.transform(rows)
+    np.testing.assert_array_equal(
+        loaded.landmarks_to_ask(coarse), est.landmarks_to_ask(coarse)
+    )
+    one_level = LandmarkNeucMDS(2, 50, metric="cityblock").fit(points)
+    with pytest.raises(InputError, match="no two levels"):
+        one_level.result_.landmarks_to_ask(3)
 
 
 def test_chunks_of_dask_are_placed_where_they_lie(points, fitted):

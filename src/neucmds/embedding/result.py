@@ -36,7 +36,7 @@ from neucmds.embedding.info import Info
 from neucmds.embedding.inner_product import InnerProduct
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.form import Form
-from neucmds.place.neighbors import nearest
+from neucmds.place.neighbors import nearest, roughly_nearest
 from neucmds.place.new_rows import (
     check_gaps,
     check_shape,
@@ -114,6 +114,10 @@ class Embedding:
         Numbers of the landmarks, if all other objects were placed among them: `transform` takes
         dissimilarities to these alone, in this order, and STRESS, R², weights and eigenvalues are
         those of the landmarks.
+    global_landmarks : ndarray or None
+        Numbers, among the landmarks, of the global ones of two levels; see `landmarks_to_ask`.
+    n_global, n_near : int
+        How many global and near landmarks an object is compared with; 0 without two levels.
     arrivals : array of shape (n', k) or None
         Where the columns of a directed D are: ``D̂_ij = Σ_a signs[a] (x_ia − y_ja)²`` with arrivals
         y, and `coordinates` x are departures; D̂ from an object to itself is 0. None if D is
@@ -137,6 +141,9 @@ class Embedding:
     missing: str = "error"
     mean_distance: float = math.nan
     landmarks: npt.NDArray[np.intp] | None = None
+    global_landmarks: npt.NDArray[np.intp] | None = None
+    n_global: int = 0
+    n_near: int = 0
     arrivals: Floats | None = None
     arrival_labels: tuple[str, ...] | None = None
 
@@ -540,6 +547,46 @@ class Embedding:
         )
         indices = index_like(allowed[to_numpy(ids)], points)
         return indices, self._scaled(sq, squared)
+
+    def landmarks_to_ask(self, coarse: Any) -> Ints:
+        """Return the landmarks to compare new objects with, in two levels.
+
+        Call it twice: with the number of objects (returns global landmarks); then, after a first
+        `transform` of an (m, L) array that is NaN elsewhere, with the resulting coordinates
+        (returns near ones). A second `transform` gives the final coordinates.
+
+        Parameters
+        ----------
+        coarse : int or array of shape (m, k)
+            Number of new objects, or their first coordinates.
+
+        Returns
+        -------
+        ndarray of shape (m, n_global) or (m, n_near)
+            Numbers among the landmarks: columns of the (m, L) array.
+        """
+        rule = self.placement
+        if self.global_landmarks is None or not isinstance(
+            rule, LossPlacement
+        ):
+            raise InputError(
+                f"there are no two levels of landmarks ({option('n_near', 0)}): objects need "
+                "dissimilarities to all of them."
+            )
+        if isinstance(coarse, (int, np.integer)):
+            first = np.arange(coarse)[:, None]
+            turns = first + np.arange(self.n_global)
+            turns %= self.global_landmarks.size
+            return np.asarray(self.global_landmarks[turns])
+        places = to_numpy(as_real(coarse, "coarse"))
+        if places.ndim != 2 or places.shape[1] != self.k:
+            raise InputError(
+                f"coarse has shape {places.shape}; expected (m, {self.k}) for m objects."
+            )
+        none_known = np.zeros((len(places), 0), np.intp)
+        return roughly_nearest(
+            self.form, places, rule.coordinates, none_known, self.n_near
+        )
 
     def append(
         self,

@@ -73,6 +73,7 @@ def read(kind: type[Embedding], path: Path) -> Embedding:
         if header["format"] != FORMAT:
             raise ValueError("the format is another")
         landmarks = arrays.pop("landmarks", None)
+        global_landmarks = arrays.pop("global_landmarks", None)
         x = arrays["coordinates"]
         labels = as_labels(header["labels"], len(x))
         arrivals = arrays.get("arrivals")
@@ -100,6 +101,9 @@ def read(kind: type[Embedding], path: Path) -> Embedding:
                 header["arrival_labels"], len(arrivals)
             )
         values["landmarks"] = landmarks
+        if global_landmarks is not None:
+            # Numbers beyond the landmarks are an error.
+            values["global_landmarks"] = np.arange(len(x))[global_landmarks]
         values["stress_terms"] = tuple(arrays["stress_terms"].tolist())
         if header["placement"] == "LinearPlacement":
             rule = _fields(LinearPlacement, header, arrays)

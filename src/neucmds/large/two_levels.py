@@ -278,8 +278,9 @@ def fit_nodes(
     fit = _fit_from(fit, pairs, options, nodes.like, checks)
     if checks:
         # Held-out pairs are random, like those of landmarks with global ones.
-        far = np.isin(pairs.i, fit.sources) | np.isin(pairs.j, fit.sources)
-        fit = _with_overfit_ratio(fit, pairs, far, checks)
+        of_global = np.isin(pairs.i, fit.sources)
+        of_global |= np.isin(pairs.j, fit.sources)
+        fit = _with_overfit_ratio(fit, pairs, of_global, checks)
     # Many landmarks stop early on purpose, without a warning.
     info = replace(
         fit.embedding.info, converged=fit.embedding.info.converged or many
@@ -365,6 +366,9 @@ def _fit_from(
         missing="ignore",
         labels=embedding.labels,
         requested=embedding.requested,
+        global_landmarks=fit.sources,
+        n_global=fit.n_global,
+        n_near=fit.n_near,
     )
     return replace(fit, embedding=fitted)
 
