@@ -357,6 +357,7 @@ def goes_with() -> str:
     fits = "yes", "if their D fits in memory"
     remarks = {
         ("features", "loss"): fits,
+        ("features", "ordinal"): fits,
         ("features", "n_init"): fits,
         ("graph", "n_pairs"): (
             "yes",

@@ -44,6 +44,7 @@ def run(page, folder):
         ("losses.md", 1),
         ("migration.md", 6),
         ("missing.md", 4),
+        ("nmds.md", 4),
         ("objects.md", 2),
         ("scale.md", 0),
         ("statistics.md", 8),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from math import sqrt
+from math import isfinite, sqrt
 
 from sklearn.utils import check_random_state
 
@@ -38,6 +38,7 @@ from neucmds.errors import (
 from neucmds.form import Form
 from neucmds.options import Options, notify
 from neucmds.place.dimension import fewest, scan_dimensions
+from neucmds.place.rules import OrdinalPlacement
 from neucmds.prepared import dense_gram, refuse_weights
 from neucmds.problem.components import (
     AUTO,
@@ -57,6 +58,7 @@ from neucmds.refine.descent import (
 )
 from neucmds.refine.gaps import complete_and_refine
 from neucmds.refine.loss_starts import refine_for_loss
+from neucmds.refine.ordinal import refine_ordinal
 from neucmds.refine.pairwise import minimize
 from neucmds.refine.products import refine
 from neucmds.refine.scouting import mean_distance, scout
@@ -145,6 +147,8 @@ def _descend(
             )
     elif weights is not None:
         refuse_parts_of(weights, problem.labels)
+    if options.loss == "ordinal":
+        return _fit_ordinal(problem, k, options)
     if options.loss != "squared":
         return _descend_by_loss(problem, components, options)
     if weights is None:
@@ -162,6 +166,47 @@ def _descend(
             random_state=options.random_state,
         )
     return from_descent(problem, end, k, solver="weighted")
+
+
+def _fit_ordinal(problem: Dense, k: int, options: Options) -> Embedding:
+    """Embed by the order of the dissimilarities."""
+    loss = option("loss", "ordinal")
+    sq_dissimilarity = dense_gram(problem, loss).sq_dissimilarity
+    # D, its pairs, their order, and some six numbers per pair.
+    require_memory(
+        6 * 8 * problem.n**2,
+        f"{loss} of {problem.n} objects",
+        f"use {option('loss', 'distance')}, or fewer objects",
+    )
+    fitted = refine_ordinal(
+        sq_dissimilarity,
+        k,
+        ties=options.ties,
+        start=options.init,
+        weights=problem.weights,
+        n_init=options.n_init,
+        max_iter=options.max_iter,
+        tol=options.tol,
+        random_state=options.random_state,
+        callback=options.callback,
+    )
+    mean = mean_distance(sq_dissimilarity, problem.weights)
+    embedding = from_descent(
+        problem, fitted.end, k, solver="loss", mean_distance=mean
+    )
+    placement = OrdinalPlacement(
+        embedding.coordinates,
+        embedding.form,
+        fitted.dissimilarity,
+        fitted.disparity,
+        embedding.stress1,
+    )
+    info = replace(
+        embedding.info,
+        n_starts=fitted.n_starts,
+        times_found=fitted.times_found,
+    )
+    return replace(embedding, placement=placement, info=info)
 
 
 def fit_directed(problem: Directed, options: Options) -> Embedding:
@@ -378,11 +423,20 @@ def warn_of_surprises(embedding: Embedding) -> None:
             f"{max(info.residuals, default=0.0):.2g}); raise {option('tol')}."
         )
         if info.history:
+            gradient = ""
+            if isfinite(info.relative_gradient):
+                gradient = f" (relative gradient {info.relative_gradient:.2g})"
             text = (
-                "the fit stopped before it converged (relative gradient "
-                f"{info.relative_gradient:.2g}); raise {option('max_iter')}."
+                f"the fit stopped before it converged{gradient}; raise "
+                f"{option('max_iter')}."
             )
         warnings.warn(text, ConvergenceWarning, stacklevel=3)
+    if info.n_starts > 1 and info.times_found <= 1:
+        text = (
+            f"the least stress-1, {embedding.stress1:.4f}, was found once in {info.n_starts} "
+            f"starts, and there may be a lower one; raise {option('n_init')}."
+        )
+        warnings.warn(text, NeucmdsWarning, stacklevel=3)
     if info.overfit_ratio > OVERFIT:
         more = "n_near"
         if info.solver == "sampled pairs":

@@ -26,6 +26,7 @@ from neucmds.options import (
     Loss,
     Method,
     Options,
+    Ties,
     check_support,
     kind_of,
 )
@@ -50,6 +51,7 @@ def neuc_mds(
     method: Method = DEFAULT_METHOD,
     *,
     loss: Loss = "squared",
+    ties: Ties = "primary",
     floor: float | None = None,
     curvature: float | Literal["auto"] = 0.0,
     metric: Any = PRECOMPUTED,
@@ -91,23 +93,29 @@ def neuc_mds(
     method : {"classical", "lower", "neuc", "neuc+", "exact", "refined"}, default="refined"
         The first four are the paper's. "exact" minimises the true STRESS in closed form on kept
         eigenvectors, "refined" minimises it over all coordinates.
-    loss : {"squared", "distance", "relative", "absolute"}, default="squared"
+    loss : {"squared", "distance", "relative", "absolute", "ordinal"}, default="squared"
         Loss of "refined". "squared": Σ(D̂ − D)², the paper's STRESS (S-STRESS), dominated by far
         pairs. "distance": Σ(d̂ − d)², with d̂ = √max(D̂, 0) and d = √D, as SMACOF. "relative":
         Σ(d̂/d − 1)², with near pairs as important as far ones. "absolute": Σ|d̂/d − 1|, the mean
-        relative error, which lets some pairs go to fit the others better. The last three need
-        D ≥ 0, and D in memory or a sample of pairs. New objects are placed by the same loss.
+        relative error, which lets some pairs go to fit the others better. These
+        three need D ≥ 0, and D in memory or a sample of pairs. "ordinal": Kruskal's stress-1 of
+        non-metric MDS, √(Σ(d̂ − δ)² / Σd̂²) with numbers δ that rise with d; it needs D ≥ 0 in memory
+        and has positive coordinates alone, whose mean squared distance is that of D. New objects
+        are placed by the same loss.
+    ties : {"primary", "secondary"}, default="primary"
+        Of "ordinal": whether pairs of equal d may have different δ ("primary"), or have one.
     floor : float, optional
         "relative" and "absolute" divide by the floor instead of d where d is smaller; in units of
         d. By default (`Embedding.floor`) the smaller of half the 1 % quantile of the positive d and
         the median nearest-neighbour distance.
     curvature : float or "auto", default=0
-        For losses but "squared": D̂ approximates g(d) instead of d²; the loss still measures
-        errors of d. Dimensionless: κ·(mean d)². With κ in units of 1/d² (`Embedding.kappa`), κ < 0
-        is hyperbolic, g(d) = 2(cosh cd − 1)/c² with c² = −κ, for trees and networks; κ > 0 is
-        spherical, g(d) = 2(1 − cos cd)/c² with c² = κ. "auto": the κ with the least error, found by
-        short descents on up to 500 objects; 0 unless another gains more than 1 %. With n ≤ 500 a
-        call takes two to four times as long as with 0; above, longer by about three fits of 500.
+        For losses but "squared" and "ordinal": D̂ approximates g(d) instead of d²; the loss still
+        measures errors of d. Dimensionless: κ·(mean d)². With κ in units of 1/d²
+        (`Embedding.kappa`), κ < 0 is hyperbolic, g(d) = 2(cosh cd − 1)/c² with c² = −κ, for trees
+        and networks; κ > 0 is spherical, g(d) = 2(1 − cos cd)/c² with c² = κ. "auto": the κ with
+        the least error, found by short descents on up to 500 objects; 0 unless another gains more
+        than 1 %. With n ≤ 500 a call takes two to four times as long as with 0; above, longer by
+        about three fits of 500.
         `Embedding.distance` inverts g.
     metric : str or callable, default="precomputed"
         "precomputed": `data` holds dissimilarities. "shortest_path": `data` is a graph: a sparse
@@ -171,7 +179,8 @@ def neuc_mds(
         in single precision are left out, which takes up to a third less time. "refined" stops when
         three iterations together reduce the loss by less than this fraction, and the predicted
         reduction of the next step is also below it: by default 2e-3 for the squared loss; for
-        others 1e-6 up to 600 objects, then 1e-4 ("distance", "absolute") or 2e-3.
+        others 1e-6 up to 600 objects, then 1e-4 ("distance", "absolute") or 2e-3. "ordinal" stops
+        when an iteration reduces the square of stress-1 by less than this: 1e-9 by default.
     max_iter : int, optional
         Most iterations of the last descent of "refined", 500 by default; those before it, from
         several starts or on a smoother loss, have at most 40 each.
@@ -179,7 +188,9 @@ def neuc_mds(
         Number of starts of losses but "squared"; the best result is returned.
         Default, for k ≤ 10: 32 starts for n ≤ 100, 12 for n ≤ 600, and a quarter as many for each
         other signature that is tried. Otherwise one start, and for n > 600 its signature is first
-        chosen on 500 objects; ``n_init=1`` skips the choice of a signature.
+        chosen on 500 objects; ``n_init=1`` skips the choice of a signature. Of "ordinal": the most
+        starts, by default 32 for n ≤ 600 and 4 for more; they end once the best was found six
+        times (`Embedding.info`), and a warning is issued if it was found once.
     init : Embedding or (coordinates, signs), optional
         A warm start of "refined". It sets the signature and the number of coordinates;
         `n_components` is then not read.

@@ -27,7 +27,8 @@ from neucmds.refine.descent import (
     Descent,
     descend,
 )
-from neucmds.refine.losses import LOSSES, RELATIVE
+from neucmds.refine.losses import RELATIVE
+from neucmds.refine.ordinal import ALL_LOSSES, TIES
 from neucmds.refine.starts import as_start
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.gram import Gram
@@ -37,7 +38,8 @@ ALL_METHODS = (*METHODS, "exact", "refined")
 CLOSED_FORMS = (*METHODS, "exact")
 # "refined" has the least STRESS of fitted and of placed objects (docs/quality.md).
 Method = Literal["classical", "lower", "neuc", "neuc+", "exact", "refined"]
-Loss = Literal["squared", "distance", "relative", "absolute"]
+Loss = Literal["squared", "distance", "relative", "absolute", "ordinal"]
+Ties = Literal["primary", "secondary"]
 DEFAULT_METHOD: Literal["refined"] = "refined"
 # Number of nodes up to which all shortest paths are computed, if they fit in memory.
 MOST_PATHS = 10_000
@@ -64,8 +66,12 @@ PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
         f"is unknown; choose {', '.join(ALL_METHODS)}",
     ),
     "loss": (
-        lambda value: value in LOSSES,
-        f"is unknown; choose one of {', '.join(LOSSES)}",
+        lambda value: value in ALL_LOSSES,
+        f"is unknown; choose one of {', '.join(ALL_LOSSES)}",
+    ),
+    "ties": (
+        lambda value: value in TIES,
+        f"is unknown; choose one of {', '.join(TIES)}",
     ),
     "floor": (
         lambda value: _is_number(value) and value > 0,
@@ -136,11 +142,13 @@ FITS = {
     "closed form": "any closed form",
     "squared loss": '`loss="squared"`',
     "distance loss": '`loss="distance"`',
+    "ordinal loss": '`loss="ordinal"`',
     "directed": "`directed`",
 }
 OPTIONS = {
     "method": "a closed form",
     "loss": '`loss="distance"`, `"relative"`, `"absolute"`',
+    "ordinal": '`loss="ordinal"`',
     "floor": "`floor`",
     "curvature": "`curvature`",
     "n_components": '`n_components=0.9`, `"auto"`',
@@ -182,6 +190,9 @@ _NO_LOSS = (
     f"needs {option('loss', 'relative')} or {option('loss', 'distance')}, which count errors of d; "
     "the STRESS of all others is defined on d²."
 )
+_ALL_RANKS = f"ranks all pairs of a D in memory; pass one, or use {option('loss', 'distance')}."
+_NO_UNIT = f"is for losses with a unit, and {option('loss', 'ordinal')} fits the order of d alone; "
+_NO_OTHER_LOSS = f"needs {_REFINED}: closed forms minimise the squared loss, or a bound of it."
 _NO_FLOOR = f"needs {option('loss', 'relative')}, which divides by it."
 _NO_WEIGHTS = f"needs {_REFINED}: closed forms give every pair equal weight."
 _NO_SQUARES = "is for dissimilarities, and lengths of paths are not squared; leave it out."
@@ -193,6 +204,7 @@ _PATHS = {
 }
 _BLOCKS = {
     "loss": _IN_MEMORY,
+    "ordinal": _STORED,
     "curvature": _IN_MEMORY,
     "weights": _STORED,
     "missing": _STORED,
@@ -213,12 +225,14 @@ TABLE: dict[str, dict[str, str]] = {
         "weights": "cannot be given for a list of pairs; leave it out.",
         "n_init": _ONE_START,
         "n_pairs": _FOR_SAMPLES,
+        "ordinal": _ALL_RANKS,
     },
     "features": {},
     "sampled": {
         "method": f"needs every pair, and {option('n_pairs')} needs {_REFINED}.",
         "n_components": _EVERY_PAIR,
         "n_init": _ONE_START,
+        "ordinal": _ALL_RANKS,
         **dict.fromkeys(
             ("weights", "missing", "init", "squared", "directed"),
             _NOT_SAMPLED,
@@ -231,15 +245,18 @@ TABLE: dict[str, dict[str, str]] = {
         "weights": _ALL_PATHS,
         "init": _ALL_PATHS,
         "n_init": _ONE_START,
+        "ordinal": _ALL_RANKS,
     },
     "landmarks": {
         "missing": "does not work with landmarks: every dissimilarity to them is needed.",
         "weights": "count pairs, and landmarks leave most pairs out; leave one of them out.",
         "n_pairs": "samples pairs, but landmarks place objects; leave one out.",
         "directed": "does not work with landmarks; leave one out.",
+        "ordinal": _ALL_RANKS,
     },
     "closed form": {
-        "loss": f"needs {_REFINED}: closed forms minimise the squared loss, or a bound of it.",
+        "loss": _NO_OTHER_LOSS,
+        "ordinal": _NO_OTHER_LOSS,
         "floor": _NO_FLOOR,
         "curvature": _NO_LOSS,
         "init": _NO_START,
@@ -254,9 +271,15 @@ TABLE: dict[str, dict[str, str]] = {
         "eigenvectors.",
     },
     "distance loss": {"floor": _NO_FLOOR},
+    "ordinal loss": {
+        "floor": _NO_FLOOR,
+        "curvature": _NO_UNIT + "leave it out.",
+        "n_components": _NO_UNIT + "pass a number.",
+    },
     "directed": {
         "method": f"needs a symmetric D, and {option('directed', True)} needs {_REFINED}.",
         "n_components": f"needs a symmetric D; with {option('directed', True)} pass a number.",
+        "ordinal": f"ranks pairs without a direction; leave {option('directed', True)} out.",
         "symmetrize": f"averages the directions that {option('directed', True)} keeps; leave one "
         "out.",
     },
@@ -316,7 +339,9 @@ def check_support(options: Options, kind: str) -> None:
     for name, value in asked.items():
         for row in kinds:
             if name in TABLE[row]:
-                if isinstance(value, (str, int, float)):
+                if name == "ordinal":
+                    shown = option("loss", value)
+                elif isinstance(value, (str, int, float)):
                     shown = option(name, value)
                 else:
                     shown = option(name)
@@ -334,6 +359,7 @@ class Options:
     n_components: NComponents = N_COMPONENTS
     method: str = DEFAULT_METHOD
     loss: str = "squared"
+    ties: str = "primary"
     floor: float | None = None
     curvature: float | Literal["auto"] = 0.0
     metric: Any = PRECOMPUTED
@@ -373,15 +399,30 @@ class Options:
             object.__setattr__(self, "init", start)
             object.__setattr__(self, "n_components", signature)
 
+        if self.loss != "ordinal":
+            if self.ties != Options.ties:
+                raise InputError(
+                    f"{option('ties', self.ties)} needs {option('loss', 'ordinal')}."
+                )
+            return
+        wanted = self.n_components
+        if isinstance(wanted, tuple) and wanted[1]:
+            raise InputError(
+                f"{option('loss', 'ordinal')} has positive coordinates alone, and a signature with "
+                f"{wanted[1]} negative ones is asked for; pass the number of coordinates."
+            )
+
     def asked(self) -> dict[str, Any]:
         """Return the options that some kinds of input refuse and that differ from the default."""
         asked = {}
         for name in OPTIONS:
-            value = getattr(self, name)
+            value = getattr(self, name, None)
             is_scalar = isinstance(value, (str, int, float, np.generic))
             is_default = is_scalar and value == getattr(Options, name)
             if value is not None and not is_default:
                 asked[name] = value
+        if self.loss == "ordinal":
+            asked["ordinal"] = self.loss
         if not isinstance(self.n_components, GOALS):
             asked.pop("n_components", None)
         if self.n_init == 1:

@@ -63,6 +63,7 @@ def asked_for(name):
     return {
         "method": {"method": "neuc+"},
         "loss": {"loss": "relative"},
+        "ordinal": {"loss": "ordinal"},
         "curvature": {"curvature": -1.0, "loss": "relative"},
         "n_components": {"n_components": 0.9},
         "weights": {"weights": WEIGHTS},
@@ -145,6 +146,8 @@ def outcome(fit, data, options):
 
 def has_effect(fit, kind, data, options, name):
     """Tell whether the result differs from the one without the option, or from its refusal."""
+    if name == "ordinal":
+        name = "loss"
     rest = {key: value for key, value in options.items() if key != name}
     rest = {"n_components": 1, "n_init": 1} | rest
     faulty = name in ("missing", *ONE_WAY)
@@ -167,7 +170,7 @@ def test_every_option_changes_the_result_or_is_refused(
     row = TABLE["dask" if kind == "file" else kind]
     # A floor and several starts are of losses other than the squared one.
     reasons = [row.get(name)]
-    if name in ("floor", "n_init"):
+    if name in ("floor", "n_init", "ordinal"):
         reasons.append(row.get("loss"))
     reasons = [rendered(why) for why in reasons if why is not None]
     if not reasons:

@@ -64,6 +64,12 @@ class Info:
         orders of all pairs, and fitted pairs may be among them.
     overfit_ratio : float
         Mean loss of held-out pairs, in units of that of fitted ones; 1 where none were held out.
+    n_starts : int
+        Number of starts of "ordinal"; 1 for other losses.
+    times_found : int
+        How many of the starts of "ordinal" ended at the best configuration, those not counted that
+        were drawn about it. Two are the same if no object is farther off than 0.01 when both, of
+        unit length, are laid over each other.
     """
 
     sq_norm: float
@@ -83,3 +89,5 @@ class Info:
     r2_standard_error: float = 0.0
     held_out_pairs: int = 0
     overfit_ratio: float = 1.0
+    n_starts: int = 1
+    times_found: int = 1

@@ -102,10 +102,11 @@ class Embedding:
         Names of the objects; None: their row numbers.
     placement : Placement or None
         The rule behind `transform`.
-    loss : {"squared", "distance", "relative", "absolute"}
+    loss : {"squared", "distance", "relative", "absolute", "ordinal"}
         What was minimised.
     loss_value : float
-        The value of the loss, over all n² ordered pairs; for "squared" it is the STRESS.
+        The value of the loss, over all n² ordered pairs; for "squared" it is the STRESS, for
+        "ordinal" Σ(d̂ − δ)².
     missing : {"error", "ignore"}
         Whether `transform` accepts NaN for unknown dissimilarities.
     mean_distance : float
@@ -155,10 +156,14 @@ class Embedding:
         objects = f"{self.n} objects"
         if self.arrivals is not None:
             objects = f"{self.n} departures and {len(self.arrivals)} arrivals"
+        quality = (
+            f"STRESS {self.stress:.4g} ({self.normalized_stress:.2%} of ‖D‖²)"
+        )
+        if self.loss == "ordinal":
+            quality = f"stress-1 {self.stress1:.4g}"
         return (
             f"<Embedding of {objects} by {self.method}: {positive} positive and "
-            f"{negative} negative coordinates{curved}, STRESS {self.stress:.4g} "
-            f"({self.normalized_stress:.2%} of ‖D‖²){self._stress_note}>"
+            f"{negative} negative coordinates{curved}, {quality}{self._stress_note}>"
         )
 
     @property
@@ -187,9 +192,10 @@ class Embedding:
     def stress1(self) -> float:
         """Kruskal's stress-1 of a fit by ``loss="distance"``: √(Σ(d̂ − d)² / Σd²).
 
+        Of ``loss="ordinal"``: √(Σ(d̂ − δ)² / Σd̂²) with disparities δ that rise with d; Σd̂² is Σd².
         Other losses do not compute it; `neucmds.evaluate` does, from D, for any embedding.
         """
-        if self.loss != "distance":
+        if self.loss not in ("distance", "ordinal"):
             return math.nan
         return math.sqrt(self.loss_value / self.info.sum_of_squares)
 
@@ -348,6 +354,8 @@ class Embedding:
             False: the fitted distance g⁻¹(max(D̂, 0)), which is √max(D̂, 0) without curvature.
             True: D̂ itself, which may be negative.
 
+        A fit by ``loss="ordinal"`` has no distances in the unit of D and refuses to return them.
+
         Returns
         -------
         float or array
@@ -364,6 +372,11 @@ class Embedding:
         >>> emb.distance([0, 0], [1, 2]).round(6).tolist()
         [3.0, 4.0]
         """
+        if self.loss == "ordinal" and not squared:
+            raise InputError(
+                f"{option('loss', 'ordinal')} fits the order of the dissimilarities, and its "
+                "distances have no unit; use neighbors, or dissimilarities for those of a plot."
+            )
         targets = self._targets
         if self._is_single(i) and targets._is_single(j):
             # Two single objects take a tenth of the time of two arrays.

@@ -13,9 +13,14 @@ from neucmds.backend.arrays import is_array, to_numpy
 from neucmds.backend.files import format_errors, read_npz
 from neucmds.embedding.info import Info
 from neucmds.form import Form
-from neucmds.place.rules import LinearPlacement, LossPlacement
+from neucmds.place.rules import (
+    LinearPlacement,
+    LossPlacement,
+    OrdinalPlacement,
+)
 from neucmds.problem.validation import as_labels
-from neucmds.refine.losses import LOSSES, PairLoss
+from neucmds.refine.losses import PairLoss
+from neucmds.refine.ordinal import ALL_LOSSES
 
 if TYPE_CHECKING:
     from neucmds.embedding.result import Embedding
@@ -85,7 +90,7 @@ def read(kind: type[Embedding], path: Path) -> Embedding:
         info = _fields(Info, header, arrays)
         info["history"] = tuple(arrays["history"].tolist())
         values = _fields(kind, header, arrays)
-        if values["loss"] not in LOSSES:
+        if values["loss"] not in ALL_LOSSES:
             raise ValueError("its loss is unknown")
         values["info"] = Info(**info)
         form = _fields(Form, header, arrays)
@@ -118,6 +123,11 @@ def read(kind: type[Embedding], path: Path) -> Embedding:
                 width=float(header["loss_width"]),
             )
             values["placement"] = LossPlacement(**rule)
+        elif header["placement"] == "OrdinalPlacement":
+            rule = _fields(OrdinalPlacement, header, arrays)
+            rule["coordinates"] = x
+            rule["form"] = values["form"]
+            values["placement"] = OrdinalPlacement(**rule)
         return kind(**values)
 
 

@@ -22,6 +22,7 @@ from neucmds.dense_fit import warn_of_surprises
 from neucmds.errors import InputError
 from neucmds.estimators.transformer import SignedTransformer
 from neucmds.fit import embed
+from neucmds.options import Ties
 from neucmds.problem.containers import (
     as_objects,
     refuse_networkx,
@@ -52,7 +53,7 @@ class NeucMDS(SignedTransformer):
 
     Parameters
     ----------
-    n_components, method, loss, floor, curvature
+    n_components, method, loss, ties, floor, curvature
         As for `neuc_mds`. `loss` is also what places new objects.
     metric : str or callable, default="precomputed"
         As for `neuc_mds`: "precomputed", "shortest_path", a metric of features or a function.
@@ -113,6 +114,7 @@ class NeucMDS(SignedTransformer):
     directed: bool = False
     missing: Literal["error", "ignore"] = "error"
     max_iter: int | None = None
+    ties: Ties = "primary"
     n_pairs: int | None = None
 
     def fit(self, X: Any, y: Any = None, *, weights: Any = None) -> NeucMDS:

@@ -311,4 +311,45 @@ class LossPlacement:
         return 4 * float(np.max(np.sum(x * x, axis=1), initial=0.0))
 
 
-Placement = LinearPlacement | LossPlacement
+@dataclass(frozen=True)
+class OrdinalPlacement:
+    """Place new objects by the distance loss of their disparities δ.
+
+    Parameters
+    ----------
+    coordinates : array of shape (n, k)
+        Coordinates of the fitted objects.
+    form : Form
+    dissimilarity, disparity : ndarray of shape (m,)
+        d and δ of the fitted pairs, both rising; between two d, δ is on the line between theirs,
+        and beyond the last it is the last.
+    stress1 : float
+        Of the fit. Where it is least, errors d̂ − δ/(1 − stress-1²) have no gradient: distances are
+        fitted to δ times this factor, so that fitted objects stay where they are.
+    """
+
+    coordinates: Array
+    form: Form
+    dissimilarity: Floats
+    disparity: Floats
+    stress1: float
+
+    def place(
+        self,
+        sq_dissimilarity: Array,
+        weights: Array | None = None,
+        partners: Array | None = None,
+    ) -> Array:
+        """Return coordinates (m, k) of m objects; parameters are those of `LossPlacement.place`."""
+        d = np.sqrt(to_numpy(sq_dissimilarity))
+        disparity = np.interp(d, self.dissimilarity, self.disparity)
+        disparity /= 1 - self.stress1**2
+        # Where the root of D̂ has its corner, as the floor of a fit by distances.
+        least = float(self.disparity[self.disparity > 0].min())
+        loss = PairLoss("distance", sq_floor=least**2)
+        rule = LossPlacement(self.coordinates, self.form, loss)
+        sq_disparity = asarray_like(disparity**2, sq_dissimilarity)
+        return rule.place(sq_disparity, weights, partners)
+
+
+Placement = LinearPlacement | LossPlacement | OrdinalPlacement

@@ -10,6 +10,8 @@ Every loss is a sum of squares, Σ u q(D̂)², with u the user's weights, e = ma
 The root of |r| has a corner at zero, which "absolute" rounds within a width w:
 q² = w(s − 1) with s = √(1 + (r/w)²).
 
+"ordinal" is no loss of single pairs: `refine.ordinal` ranks all of them.
+
 Descents by "relative" and "absolute" begin on the tangent of 2r at D̂ = D, "linear" in D̂: along a
 line it is a quartic, and few of its minima are poor:
 

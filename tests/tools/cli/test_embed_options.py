@@ -535,3 +535,20 @@ def test_every_option_of_embed_changes_the_result_or_is_refused(
         before = Embedding.load(here / "without" / "embedding.npz")
         after = Embedding.load(here / "with" / "embedding.npz")
         assert not np.array_equal(before.coordinates, after.coordinates)
+
+
+def test_an_ordinal_fit_prints_stress_1_first(run, here, named_csv):
+    options = ("-k", 2, "--loss", "ordinal", "--plots", "none")
+    outcome = run("embed", named_csv, *options)
+    assert outcome.code == 0, outcome.err
+    words = outcome.out.split()
+    names = [word for word in words if word in ("stress-1", "recall@10")]
+    assert names == ["stress-1", "recall@10"]
+    record = json.loads((here / "sites-neucmds" / "quality.json").read_text())
+    emb = Embedding.load(here / "sites-neucmds" / "embedding.npz")
+    assert record["stress1"] == emb.stress1
+    assert record["times_found"] == emb.info.times_found
+    _refused(
+        run("embed", named_csv, "--force", "--ties", "secondary"),
+        "--loss ordinal",
+    )

@@ -83,7 +83,17 @@ Loss = Annotated[
         "--loss",
         metavar="NAME",
         help="Loss of --method refined: squared (S-STRESS, dominated by far pairs), distance "
-        "(raw stress, as SMACOF; for plots), relative (for near neighbours).",
+        "(raw stress, as SMACOF; for plots), relative (for near neighbours), ordinal "
+        "(stress-1 of non-metric MDS, as metaMDS).",
+    ),
+]
+Ties = Annotated[
+    str,
+    typer.Option(
+        "--ties",
+        metavar="NAME",
+        help="Of --loss ordinal: whether equal dissimilarities may have different disparities "
+        "(primary), or have one (secondary).",
     ),
 ]
 Curvature = Annotated[

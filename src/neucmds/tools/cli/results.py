@@ -24,7 +24,7 @@ from neucmds.tools.plots import plot_scree, plot_shepard, plot_spectrum
 from neucmds.tools.report.words import axis_table
 
 DESCRIBED = "n method loss floor curvature mean_distance requested k signature squared weights"
-FOUND_BY = "eigenvalues converged solver"
+FOUND_BY = "eigenvalues converged solver n_starts times_found"
 TABLES = ("axes", "centroids", "coordinates", "envfit", "objects", "species")
 COORDINATES = ("coordinates", "coordinates_neg")
 PLOTTED = ("spectrum", "scree", *COORDINATES, "shepard")
@@ -88,6 +88,8 @@ class Result:
         for name in FOUND_BY.split():
             record[name] = getattr(embedding.info, name)
         record |= self.quality.as_dict()
+        if embedding.loss == "ordinal":
+            record["stress1"] = embedding.stress1
         record["pairs_off_by_10_percent"] = self.errors.pairs_off
         record["axes"] = embedding.axis_names
         record["r2_lost"] = embedding.explained

@@ -75,6 +75,15 @@ def facts(result: Result) -> list[tuple[str, str]]:
         rows.append(("measured", text))
     if embedding.curvature:
         rows.append(("curvature", curvature_words(embedding)))
+    if math.isfinite(embedding.stress1):
+        rows.append(("stress-1", _stress1(result)))
+    recall = (
+        "recall@10",
+        f"{percent(quality.neighbors_kept)} of the 10 nearest neighbours are kept",
+    )
+    if embedding.loss == "ordinal":
+        # Its distances have no unit in which they could be off.
+        return [*rows, recall]
     stress = f"{significant(quality.stress)}, {percent(quality.normalized_stress)} of ‖D‖²"
     rows += [
         (
@@ -83,10 +92,7 @@ def facts(result: Result) -> list[tuple[str, str]]:
         ),
         ("off by over 10 %", _off(result)),
         ("worst objects", _worst(result)),
-        (
-            "recall@10",
-            f"{percent(quality.neighbors_kept)} of the 10 nearest neighbours are kept",
-        ),
+        recall,
         (
             "S-STRESS",
             f"{stress}; distortion {significant(quality.distortion)} (1 is perfect)",
@@ -100,9 +106,24 @@ def facts(result: Result) -> list[tuple[str, str]]:
     return rows
 
 
+def _stress1(result: Result) -> str:
+    """Say what stress-1 is and, of "ordinal", how often it was found."""
+    embedding = result.embedding
+    text = significant(embedding.stress1)
+    if embedding.loss != "ordinal":
+        return text
+    info = embedding.info
+    return (
+        f"{text}; non-metric R² {significant(1 - embedding.stress1**2)}; found by "
+        f"{info.times_found} of {info.n_starts} starts"
+    )
+
+
 def _axes(result: Result) -> str:
     """Say how much each axis explains."""
     embedding = result.embedding
+    if embedding.loss == "ordinal":
+        return ""
     if "trace" in embedding.shares:
         values = embedding.shares["trace"]
         text = f"; shares of the trace: {_listed(values, percent)}"
@@ -157,6 +178,8 @@ def suggestion(result: Result, wanted: NComponents) -> str:
     A larger k is not advised if the fit chose k, or for R² ≥ 0.99.
     """
     embedding = result.embedding
+    if embedding.loss == "ordinal":
+        return ""
     k = embedding.k
     more = min(2 * k, embedding.n - 1)
     chosen = isinstance(wanted, (str, float))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from neucmds.backend.arrays import to_numpy
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
+from neucmds.place.rules import OrdinalPlacement
 from neucmds.prepared import prepare
 from neucmds.problem.dense import Dense
 from neucmds.spectrum.operators.dense import DenseGram
@@ -38,6 +39,8 @@ def plot_shepard(
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the dissimilarities of the embedding against those given, and the line of agreement.
+
+    Of a fit by ``loss="ordinal"`` the line is that of the disparities, which rise in steps.
 
     Parameters
     ----------
@@ -94,10 +97,20 @@ def plot_shepard(
             label=f"{name} ({count:,})",
             rasterized=True,
         )
-    diagonal = [pairs.given.min(initial=0.0), pairs.given.max(initial=0.0)]
-    ax.plot(
-        diagonal, diagonal, color="black", linewidth=1.2, label="agreement"
-    )
+    line: Any = {"color": "black", "linewidth": 1.2}
+    rule = embedding.placement
+    if isinstance(rule, OrdinalPlacement):
+        dissimilarity = on_scale(rule.dissimilarity**2, pairs.squared)
+        disparity = on_scale(rule.disparity**2, pairs.squared)
+        ax.step(
+            dissimilarity, disparity, where="post", label="disparities", **line
+        )
+    else:
+        diagonal = [
+            pairs.given.min(initial=0.0),
+            pairs.given.max(initial=0.0),
+        ]
+        ax.plot(diagonal, diagonal, label="agreement", **line)
     ax.axhline(0.0, color=GUIDE, linewidth=0.6, zorder=1)
     unit = " (squared)" if pairs.squared else ""
     ax.set_xlabel(f"dissimilarity given{unit}")
