@@ -221,7 +221,7 @@ def neuc_mds(
 
 def embed(data: Any, options: Options, labels: Any = None) -> Embedding:
     """Embed any input of `neuc_mds`; `labels` names the objects of input without names."""
-    data, metric, labels = _as_rows(data, options, labels)
+    data, metric, labels = as_rows(data, options, labels)
     options = replace(options, metric=metric, metric_params=None)
     if getattr(data, "direction", None) == "both":
         options = replace(options, directed=True)
@@ -296,7 +296,7 @@ def _embed_pairs(data: Any, options: Options, kind: str) -> Embedding:
     return replace(embed_pairs(pairs, options), missing=options.missing)
 
 
-def _as_rows(data: Any, options: Options, labels: Any) -> tuple[Any, Any, Any]:
+def as_rows(data: Any, options: Options, labels: Any) -> tuple[Any, Any, Any]:
     """Return rows or a graph, the metric with its arguments, and names of the objects."""
     metric = options.metric
     if metric == SHORTEST_PATH:

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from neucmds import Embedding, evaluate, neuc_mds
 from neucmds.errors import InputError
@@ -90,3 +91,40 @@ def test_evaluate_knows_the_scale_of_the_fit_and_the_number_of_objects(
         InputError, match="59 objects, but the embedding has 60"
     ):
         evaluate(embedding, D[:59, :59])
+
+
+def city(a, b):
+    return float(np.abs(np.subtract(a, b)).sum())
+
+
+@pytest.mark.parametrize("metric", ["cityblock", city])
+def test_features_and_functions_are_measured_by_their_metric(metric):
+    x = np.random.default_rng(0).normal(size=(40, 4))
+    D = np.abs(x[:, None] - x).sum(axis=2)
+    embedding = neuc_mds(x, 3, metric=metric)
+    quality = evaluate(embedding, x, metric=metric)
+    expected = evaluate(embedding, D)
+    for name, value in quality.as_dict().items():
+        assert value == pytest.approx(getattr(expected, name), rel=1e-6), name
+    with pytest.raises(InputError, match="39 objects, but the embedding has"):
+        evaluate(embedding, x[:39], metric=metric)
+
+
+def test_graphs_are_measured_by_their_paths():
+    path = np.diag(np.ones(29), 1)
+    graph = csr_array(path + path.T)
+    embedding = neuc_mds(graph, 2, metric="shortest_path")
+    quality = evaluate(embedding, graph, metric="shortest_path")
+    lengths = np.abs(np.subtract.outer(np.arange(30.0), np.arange(30)))
+    assert (
+        quality.neighbors_kept == evaluate(embedding, lengths).neighbors_kept
+    )
+    assert quality.relative_error_mean < 0.01
+
+
+def test_of_many_objects_some_are_measured():
+    x = np.random.default_rng(0).normal(size=(2300, 2))
+    embedding = neuc_mds(x, 2, metric="euclidean", landmarks=50)
+    quality = evaluate(embedding, x, metric="euclidean")
+    assert quality.neighbors_kept > 0.99
+    assert quality.relative_error_mean < 1e-6

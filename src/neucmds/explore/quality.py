@@ -13,11 +13,15 @@ import numpy.typing as npt
 from neucmds.backend.arrays import Array, row_blocks, to_numpy
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
+from neucmds.fit import as_rows
 from neucmds.form import Form, rounding_level
-from neucmds.prepared import dense_gram, prepare
+from neucmds.options import PRECOMPUTED, SHORTEST_PATH, Options
+from neucmds.prepared import dense_gram, prepare, prepare_some
 from neucmds.problem.dense import Dense
 from neucmds.problem.directed import Directed, as_directed
+from neucmds.problem.metrics import refuse_params
 from neucmds.problem.names import ordered_by_name
+from neucmds.problem.validation import as_labels
 
 Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.intp]
@@ -133,6 +137,8 @@ def evaluate(
     embedding: Embedding,
     D: Any,
     *,
+    metric: Any = PRECOMPUTED,
+    metric_params: dict[str, Any] | None = None,
     squared: bool | None = None,
     symmetrize: bool = False,
     weights: Any = None,
@@ -145,6 +151,9 @@ def evaluate(
     embedding : Embedding
     D : as for `neuc_mds`, or Dense
         Objects in the order of the embedding.
+    metric, metric_params
+        As for `neuc_mds`: D is then a graph, features or a list of objects. Above 2,000 objects,
+        2,000 drawn at random and the pairs of these are measured, with neighbours among them.
     squared : bool, optional
         Whether D holds squared dissimilarities; by default as in the fit.
     symmetrize
@@ -171,6 +180,16 @@ def evaluate(
     >>> round(quality.r2, 6), quality.neighbors_kept
     (1.0, 1.0)
     """
+    if metric != PRECOMPUTED:
+        _refuse_weights_and_sides(embedding, weights)
+        options = Options(
+            metric=metric, metric_params=metric_params, symmetrize=symmetrize
+        )
+        embedding, D = _some_of(embedding, D, options, squared, missing)
+        symmetrize = False
+        missing = "error"
+    elif metric_params:
+        refuse_params(metric)
     problem = _problem_of(
         embedding,
         D,
@@ -185,6 +204,45 @@ def evaluate(
         embedding.form,
         embedding._targets.coordinates,
     )
+
+
+def _refuse_weights_and_sides(embedding: Embedding, weights: Any) -> None:
+    """Refuse what needs D itself."""
+    if weights is not None or embedding.arrivals is not None:
+        raise InputError(
+            f"{option('weights')} and directed embeddings are measured against D; pass D, without "
+            f"{option('metric')}."
+        )
+
+
+def _some_of(
+    embedding: Embedding,
+    data: Any,
+    options: Options,
+    squared: bool | None,
+    missing: str,
+) -> tuple[Embedding, Dense]:
+    """Return all objects, or some of many, and the D that a metric gives these."""
+    rows, metric, names = as_rows(data, options, None)
+    n = int(rows.shape[0])
+    if n != embedding.n:
+        raise InputError(
+            f"there are {n} objects, but the embedding has {embedding.n}; pass those that were "
+            "embedded."
+        )
+    labels = as_labels(names, n)
+    if len({labels, embedding.labels} - {None}) > 1:
+        raise InputError(
+            "the objects have other names than those of the embedding, or another order; pass them "
+            "in the order of its labels."
+        )
+    objects = sampled_objects(n, np.random.default_rng(0))
+    reading: dict[str, Any] = {}
+    if options.metric != SHORTEST_PATH:
+        reading["squared"] = embedding.squared if squared is None else squared
+        reading["missing"] = missing
+    problem = prepare_some(rows, objects, metric=metric, **reading)
+    return embedding.take(objects).unnamed, problem
 
 
 def pair_errors(
