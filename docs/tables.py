@@ -22,6 +22,7 @@ RECORDS = ROOT / "benchmarks" / "records"
 NAMES = (
     "choosing.md",
     "coordinates.md",
+    "directed.md",
     "losses.md",
     "missing.md",
     "scale.md",
@@ -413,6 +414,56 @@ def defaults() -> str:
         ],
         rows,
     )
+
+
+def directed_streets() -> str:
+    """Return ways to keep driving distances in both directions."""
+
+    def percent(row: Any, name: str) -> str:
+        return f"{100 * row[name]:.1f} %"
+
+    rows = [
+        [
+            row["way"],
+            f"{row['numbers']:,}",
+            str(tuple(row["signature"])) if "signature" in row else "",
+            percent(row, "mean"),
+            percent(row, "median"),
+            percent(row, "p95"),
+            percent(row, "near"),
+            f"{row['recall']:.3f}",
+        ]
+        for row in record("directed")["streets"]
+    ]
+    header = ["", "numbers per node", "signature", "mean", "median", "p95"]
+    return table([*header, "near pairs", "recall@10"], rows)
+
+
+def directed_folds() -> str:
+    """Return errors of fitted nodes and of nodes placed later."""
+    rows = record("directed")["folds"]
+    names = ("fitted", "new sources", "new targets", "between new")
+    means = [mean(row[name] for row in rows) for name in names]
+    return table(
+        ["mean error", *names],
+        [["five folds", *(f"{100 * value:.2f} %" for value in means)]],
+    )
+
+
+def directed_morse() -> str:
+    """Return how much of the asymmetry of confusions is explained."""
+    rows = [
+        [
+            f"{row['way']}, k = {row['k']}",
+            str(row["numbers"]),
+            str(tuple(row["signature"])),
+            f"{row['stress1']:.3f}",
+            f"{100 * row['asymmetry_explained']:.0f} %",
+        ]
+        for row in record("directed")["morse"]
+    ]
+    header = ["", "numbers per signal", "signature", "stress-1"]
+    return table([*header, "asymmetry explained"], rows)
 
 
 def curvature() -> str:
@@ -1186,6 +1237,9 @@ TABLES = {
     "distortion": quality_distortion,
     "fuzz": fuzz,
     "curvature": curvature,
+    "directed-streets": directed_streets,
+    "directed-folds": directed_folds,
+    "directed-morse": directed_morse,
     "curved-spaces": curved_spaces,
     "methods": methods,
     "new-objects": new_objects,

@@ -40,6 +40,7 @@ def run(page, folder):
     [
         ("choosing.md", 0),
         ("coordinates.md", 0),
+        ("directed.md", 1),
         ("graphs.md", 3),
         ("losses.md", 1),
         ("migration.md", 6),
