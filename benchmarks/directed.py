@@ -4,7 +4,7 @@
     NEUCMDS_DATA=… python benchmarks/directed.py breakfast   some: streets, folds, breakfast, morse
 
 Streets: driving distances of central Helsinki between all ordered pairs, relative loss. Near pairs
-are those of a node and its ten nearest targets. Directed ALT keeps the distances to and from k/2
+are those of a node and its ten nearest targets. Directed ALT keeps the distances to and from k
 landmarks that are far from each other, and takes the largest lower bound. Factors are those of the
 singular value decomposition of d. The symmetric fit is that of the mean of both directions. Folds:
 a fifth of the nodes is placed, from their distances to the others and back.
