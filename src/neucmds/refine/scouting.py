@@ -18,7 +18,13 @@ from neucmds.backend.arrays import (
 )
 from neucmds.form import Form
 from neucmds.problem.components import Size, total_of
-from neucmds.refine.descent import EXACT, TOL, Configuration, descend
+from neucmds.refine.descent import (
+    EXACT,
+    TINY,
+    TOL,
+    Configuration,
+    descend,
+)
 from neucmds.refine.loss_starts import (
     lowest,
     lowest_negatives,
@@ -36,7 +42,7 @@ SCOUT_ITERATIONS = 150
 FARTHEST = 15.0
 # Hyperbolic curvatures tried at first, each √−κ twice the last.
 CURVATURES = 3
-# Share of the squared error that a curvature must gain to be chosen, or to be looked for.
+# Share of the loss that a curvature must gain to be chosen, or to be looked for.
 LEAST_GAIN = 0.02
 
 
@@ -63,7 +69,7 @@ def scout(
         As for `refine_for_loss`.
     form : Form
         That of the fit, unless `curvature_is_sought`: a κ other than zero must gain 2 % of the
-        error of d.
+        loss.
     largest_distance : float
         Of all objects: it bounds κ, and those that are drawn may lack it.
     seed : int
@@ -120,7 +126,7 @@ def scout(
     signatures: dict[float, tuple[int, int]] = {}
 
     def error(root: float) -> float:
-        """Return the error of d at κ = ±root², with the signature searched from the nearest κ."""
+        """Return the loss at κ = ±root², with the signature searched from the nearest κ."""
         if root in errors:
             return errors[root]
         tiles, squared, ends_of = searched(_form_of(root))
@@ -135,7 +141,8 @@ def scout(
         end = lowest(first, ends_of(negatives, starts), brief)
         if first.loss != tiles.loss:
             end = minimize(tiles, end, brief)
-        errors[root] = _relative_error(tiles, end)
+        # As a share: the loss counts errors of d, whatever κ is.
+        errors[root] = tiles.value_of(end) / max(tiles.size * tiles.unit, TINY)
         signatures[root] = end.form.signature
         return errors[root]
 
@@ -147,29 +154,6 @@ def scout(
 def _form_of(root: float) -> Form:
     """Return the form of κ = ±root²."""
     return Form(curvature=root * abs(root))
-
-
-def _relative_error(tiles: Tiles, end: Configuration) -> float:
-    """Return the squared mean error of d, relative to that of all objects in one place.
-
-    By the relative loss, each error counts relative to d, or to the floor.
-    """
-    form = tiles.form
-    d = form.to_distance(tiles.d)
-    x = tiles.scaled(end.coordinates)
-    share = namespace(d).ones_like(d)
-    if tiles.loss.degree == 0:
-        floor = form.to_distance(np.array([tiles.loss.sq_floor]))
-        share = 1 / namespace(d).clip(d, float(floor[0]), None)
-    if tiles.weights is not None:
-        share = share * tiles.weights
-    error_of_none = float(namespace(d).sum(share * d))
-    if not error_of_none:
-        return 0.0
-    sq = end.form.sq(tiles.of_rows(x), tiles.of_columns(x))
-    d_hat = form.to_distance(sq)
-    error = float(namespace(d).sum(share * abs(d_hat - d)))
-    return (error / error_of_none) ** 2
 
 
 def _best_root(error: Callable[[float], float], unit: float) -> float:
@@ -191,25 +175,28 @@ def _best_root(error: Callable[[float], float], unit: float) -> float:
 
 
 def _lowest_root(error: Callable[[float], float], path: list[float]) -> float:
-    """Return the best root of a path away from zero, or beside one by parabolas.
+    """Return the best root of a path away from zero, or beside it by parabolas over ln |root|.
 
     The whole path is walked: a tree may lose at first, and gain farther out.
     """
-    roots = [0.0, *path]
-    for _ in range(len(roots)):
-        roots.sort()
+    roots = path
+    for _ in range(len(path) + 1):
+        roots = sorted(roots, key=abs)
         at = roots.index(min(roots, key=error))
-        if roots[at] == 0.0 or at in (0, len(roots) - 1):
+        if error(roots[at]) > error(0.0) or at == len(roots) - 1:
             break
+        if at == 0:
+            roots = [roots[0] / 2, *roots]
+            continue
         three = roots[at - 1 : at + 2]
         square, slope, height = np.polyfit(
-            three, [error(root) for root in three], 2
+            np.log(np.abs(three)), [error(root) for root in three], 2
         )
         lowest = height - 0.25 * slope**2 / square
         if lowest > (1 - LEAST_GAIN) * error(roots[at]):
             break
-        roots.append(-0.5 * slope / square)
-    return min(roots, key=error)
+        roots.append(np.copysign(np.exp(-0.5 * slope / square), three[0]))
+    return min([0.0, *roots], key=error)
 
 
 def mean_distance(
