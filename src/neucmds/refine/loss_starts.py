@@ -44,11 +44,11 @@ from neucmds.refine.gaps import (
     has_gaps,
 )
 from neucmds.refine.pairwise import (
-    FIRST_FLOOR,
     FLOOR_STEP,
     finish,
     lowered,
     minimize,
+    spans_decades,
 )
 from neucmds.refine.products import refine
 from neucmds.refine.signatures import best_negatives
@@ -178,8 +178,7 @@ def approach(
     worst = 1.0
     if tiles.loss.name == "distance":
         worst = POOR
-    elif tiles.loss.sq_floor * FIRST_FLOOR**3 < largest:
-        # Near-duplicates are held where they are as soon as they count.
+    elif spans_decades(tiles.loss, largest):
         worst = 0.0
     if (
         tiles.loss.name == "squared"

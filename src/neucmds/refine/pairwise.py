@@ -26,6 +26,7 @@ from neucmds.backend.arrays import (
     eps,
     index_like,
     is_numpy,
+    min_and_max,
     namespace,
 )
 from neucmds.backend.threads import over_rows, parallel_map, pool_for
@@ -38,6 +39,7 @@ from neucmds.refine.descent import (
     descend,
     lowest_point,
     search_by_slopes,
+    shortened,
 )
 from neucmds.refine.losses import PairLoss
 
@@ -155,6 +157,10 @@ def finish(
 
     Of these descents, all but the last are dropped where they end higher than they began.
     """
+    largest = min_and_max(summed.d)[1]
+    if not summed.loss.is_linear and spans_decades(summed.loss, largest):
+        first = largest / FLOOR_STEP
+        start = lowered(summed, start, shortened(descent), first)
     if summed.loss.name != "absolute":
         return minimize(summed, start, descent)
     value = summed.value_of(start)
@@ -166,6 +172,11 @@ def finish(
             start = end
             value = end.value
     return end
+
+
+def spans_decades(loss: PairLoss, largest: float) -> bool:
+    """Tell whether near-duplicates count: they hold each other in place, so floors must fall."""
+    return loss.degree == 0 and loss.sq_floor * FIRST_FLOOR**3 < largest
 
 
 def lowered(
