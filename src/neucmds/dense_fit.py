@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import isfinite, sqrt
 
+import numpy as np
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import (
@@ -61,7 +62,7 @@ from neucmds.refine.loss_starts import refine_for_loss
 from neucmds.refine.ordinal import refine_ordinal
 from neucmds.refine.pairwise import minimize
 from neucmds.refine.products import refine
-from neucmds.refine.scouting import mean_distance, scout
+from neucmds.refine.scouting import LEAST_GAIN, mean_distance, scout
 from neucmds.refine.starts import best_refined, without_null_columns
 from neucmds.refine.tiles import Tiles
 from neucmds.spectrum.exact import exact_selection
@@ -217,7 +218,8 @@ def fit_directed(problem: Directed, options: Options) -> Embedding:
     end, mean = _end_by_loss(
         sq_dissimilarity, problem.weights, components, options
     )
-    return from_directed(problem, end, total_of(components), mean)
+    requested = max(total_of(components), end.signs.size)
+    return from_directed(problem, end, requested, mean)
 
 
 def _descend_by_loss(
@@ -229,8 +231,9 @@ def _descend_by_loss(
     end, mean = _end_by_loss(
         sq_dissimilarity, problem.weights, components, options
     )
+    requested = max(total_of(components), end.signs.size)
     return from_descent(
-        problem, end, total_of(components), solver="loss", mean_distance=mean
+        problem, end, requested, solver="loss", mean_distance=mean
     )
 
 
@@ -312,10 +315,10 @@ def scouted(
     largest_distance: float,
     weights: Array | None = None,
 ) -> tuple[Size, Form]:
-    """Choose curvature and signature, if free, by short descents on D among some objects.
+    """Choose curvature, signature and heights, if free, by short descents on D of some objects.
 
-    Return the size, with its signature if that was chosen, and the form, without signs yet. The
-    fit itself chooses the signature of few objects. A curved start keeps its form.
+    Return the size without heights, with its signature if that was chosen, and the form, without
+    signs yet. The fit itself chooses the signature of few objects. A curved start keeps its form.
 
     Parameters
     ----------
@@ -343,28 +346,63 @@ def scouted(
         and options.init is None
         and isinstance(components, int)
     )
-    is_sought = signature_is_sought or curvature_is_sought
+    heights_are_sought = (
+        options.heights == AUTO
+        and options.init is None
+        and sample_squares is not None
+        and components != 1
+    )
+    if options.heights is True and components == 1:
+        raise InputError(
+            f"{option('heights', True)} counts as one of {option('n_components', 1)}; pass at "
+            "least 2."
+        )
+    raised = replace(form, signs=np.zeros(1))
+    candidates = [form]
+    if options.heights is True:
+        candidates = [raised]
+    elif heights_are_sought:
+        candidates = [form, raised]
+    tried = [(_size_beside(components, one), one, 1.0) for one in candidates]
+    is_sought = (
+        signature_is_sought or curvature_is_sought or heights_are_sought
+    )
     if sample_squares is not None and is_sought:
         if curvature_is_sought:
             notify(
                 options.callback,
                 "looking for the curvature, which takes about as long as two fits",
             )
-        signature, form = scout(
-            sample_squares(),
-            components,
-            options.loss,
-            form,
-            curvature_is_sought=curvature_is_sought,
-            largest_distance=largest_distance,
-            weights=weights,
-            floor=options.floor,
-            seed=int(check_random_state(options.random_state).randint(2**31)),
-            directed=bool(options.directed),
-        )
-        if signature_is_sought:
-            components = signature
-    return components, form
+        seed = int(check_random_state(options.random_state).randint(2**31))
+        squares = sample_squares()
+        tried = [
+            scout(
+                squares,
+                size,
+                options.loss,
+                one,
+                curvature_is_sought=curvature_is_sought,
+                largest_distance=largest_distance,
+                weights=weights,
+                floor=options.floor,
+                seed=seed,
+                directed=bool(options.directed),
+            )
+            for size, one, _ in tried
+        ]
+    signature, form, error = tried[0]
+    if tried[-1][2] < (1 - LEAST_GAIN) * error:
+        signature, form, _ = tried[-1]
+    if signature_is_sought:
+        return signature, form
+    return _size_beside(components, form), form
+
+
+def _size_beside(components: Size, form: Form) -> Size:
+    """Return the size without a height: it counts as one of k coordinates."""
+    if isinstance(components, int) and form.has_heights:
+        return components - 1
+    return components
 
 
 def _fit_goal(problem: Dense, options: Options) -> Embedding:

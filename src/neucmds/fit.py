@@ -54,6 +54,7 @@ def neuc_mds(
     ties: Ties = "primary",
     floor: float | None = None,
     curvature: float | Literal["auto"] = 0.0,
+    heights: bool | Literal["auto"] = False,
     metric: Any = PRECOMPUTED,
     metric_params: dict[str, Any] | None = None,
     landmarks: Any = None,
@@ -117,6 +118,12 @@ def neuc_mds(
         than 1 %. With n ≤ 500 a call takes two to four times as long as with 0; above, longer by
         about three fits of 500.
         `Embedding.distance` inverts g.
+    heights : bool or "auto", default=False
+        For losses but "squared": one more number per object, h, is added to all its D̂, for leaves
+        of trees, hosts behind a slow line, and nodes of low degree beside hubs. It is the last of
+        the k coordinates, of sign 0 (`Embedding.heights`); beside a signature (p, q) it is one
+        more. "auto": kept if it lowers the loss of up to 500 objects by more than 2 %, with the
+        same k.
     metric : str or callable, default="precomputed"
         "precomputed": `data` holds dissimilarities. "shortest_path": `data` is a graph: a sparse
         array of edge lengths, a networkx graph, or a DataFrame of edges with two nodes and a length

@@ -1,7 +1,9 @@
 """The form: the function from coordinates to dissimilarities.
 
-    D̂_ij = Σ_a s_a (x_ia − x_ja)²     signs s_a = ±1; D̂ may be negative
-    d̂ = g⁻¹(D̂)                        the fitted distance
+    D̂_ij = Σ_a s_a (x_ia − x_ja)² + h_i + h_j   signs s_a = ±1; D̂ may be negative
+    d̂ = g⁻¹(D̂)                                  the fitted distance
+
+Heights h, if there are any, are a last coordinate of sign 0; D̂_ii is 0 by definition.
 
     g(d) = 4 sin²(√κ d/2)/κ      κ > 0, a sphere: √κ d ≤ π
     g(d) = d²                    κ = 0, the paper's
@@ -47,7 +49,8 @@ class Form:
     Parameters
     ----------
     signs : array of shape (k,), optional
-        ±1.0 each; none where only the link between d and D̂ is asked.
+        ±1.0 each, and 0 of a height; none, or that of a height alone, where coordinates are not
+        known yet.
     curvature : float, default=0
         κ in units of 1/d².
     """
@@ -78,8 +81,42 @@ class Form:
     @property
     def signature(self) -> tuple[int, int]:
         """Numbers of positive and of negative coordinates (p, q)."""
-        negative = int(np.signbit(to_numpy(self.signs)).sum())
-        return int(self.signs.shape[0]) - negative, negative
+        signs = to_numpy(self.signs)
+        return int((signs > 0).sum()), int((signs < 0).sum())
+
+    @property
+    def has_heights(self) -> bool:
+        """Whether the last coordinate is a height."""
+        return bool((to_numpy(self.signs) == 0).any())
+
+    def height_of(self, x: Array) -> Array:
+        """Return the height of every point, zero if there are none."""
+        return x @ (1 - abs(asarray_like(self.signs, x)))
+
+    def norms(self, x: Array) -> Array:
+        """Return what a point adds to all its D̂: its squared length, and its height."""
+        return (x * x) @ asarray_like(self.signs, x) + self.height_of(x)
+
+    def centered(self, x: Array) -> Array:
+        """Move the mean of the points to zero; heights stay."""
+        xp = namespace(x)
+        return x - xp.mean(x, axis=0) * abs(asarray_like(self.signs, x))
+
+    def root_units(self, scale: float) -> Array:
+        """Return the unit of each coordinate where that of D is `scale`."""
+        signs = to_numpy(self.signs)
+        return np.where(signs == 0, scale, sqrt(scale))
+
+    def tangents(self, x: Array) -> tuple[Array, Array]:
+        """Return y and z of which ½ dD̂_ij/dx_i is y_i − z_j, each coordinate times its `turn`."""
+        lengths = abs(asarray_like(self.signs, x))
+        own = x * lengths
+        return own, own - 0.5 * (1 - lengths)
+
+    @property
+    def turn(self) -> Array:
+        """The signs, and 1 of a height."""
+        return self.signs + (1 - abs(self.signs))
 
     @property
     def is_flat(self) -> bool:
@@ -103,20 +140,18 @@ class Form:
         Paper: eq:embeddingX, with the form applied to differences (errata E5).
         """
         xp = namespace(x, y)
-        signs = asarray_like(self.signs, x)
-        signed = x * signs
-        x_norms = xp.sum(signed * x, axis=1)
-        y_norms = xp.sum(y * y * signs, axis=1)
+        signed = x * asarray_like(self.signs, x)
         return (
-            x_norms[:, None]
-            + y_norms[None, :]
+            self.norms(x)[:, None]
+            + self.norms(y)[None, :]
             - 2 * (signed @ xp.matrix_transpose(y))
         )
 
     def paired_sq(self, x: Array, y: Array) -> Array:
         """D̂ between rows of two arrays that broadcast, from differences: exact for near pairs."""
         difference = x - y
-        return (difference * difference) @ asarray_like(self.signs, x)
+        signs = asarray_like(self.signs, x)
+        return (difference * difference) @ signs + (x + y) @ (1 - abs(signs))
 
     def d(self, x: Array, y: Array) -> Array:
         """d̂ of every row of x with every row of y."""
@@ -135,7 +170,8 @@ class Form:
     ) -> tuple[Array, Array]:
         """d̂² − d² between rows of two arrays, and the same without each coordinate (m, k)."""
         difference = x - y
-        parts = difference * difference * asarray_like(self.signs, x)
+        signs = asarray_like(self.signs, x)
+        parts = difference * difference * signs + (x + y) * (1 - abs(signs))
         sq = namespace(parts).sum(parts, axis=1)
         without = (
             self.to_sq_distance(sq[:, None] - parts) - sq_distance[:, None]

@@ -81,6 +81,10 @@ PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: value == AUTO or _is_number(value),
         "must be a number or 'auto'",
     ),
+    "heights": (
+        lambda value: value == AUTO or _is_flag(value),
+        "must be True, False or 'auto'",
+    ),
     "metric": (
         lambda value: isinstance(value, (str, Metric)) or callable(value),
         "must be the name of a metric, or a function",
@@ -151,6 +155,7 @@ OPTIONS = {
     "ordinal": '`loss="ordinal"`',
     "floor": "`floor`",
     "curvature": "`curvature`",
+    "heights": "`heights`",
     "n_components": '`n_components=0.9`, `"auto"`',
     "weights": "`weights`",
     "missing": '`missing="ignore"`',
@@ -206,6 +211,7 @@ _BLOCKS = {
     "loss": _IN_MEMORY,
     "ordinal": _STORED,
     "curvature": _IN_MEMORY,
+    "heights": _IN_MEMORY,
     "weights": _STORED,
     "missing": _STORED,
     "n_init": _IN_MEMORY,
@@ -253,12 +259,14 @@ TABLE: dict[str, dict[str, str]] = {
         "n_pairs": "samples pairs, but landmarks place objects; leave one out.",
         "directed": "does not work with landmarks; leave one out.",
         "ordinal": _ALL_RANKS,
+        "heights": "does not work with landmarks; leave one out.",
     },
     "closed form": {
         "loss": _NO_OTHER_LOSS,
         "ordinal": _NO_OTHER_LOSS,
         "floor": _NO_FLOOR,
         "curvature": _NO_LOSS,
+        "heights": _NO_LOSS,
         "init": _NO_START,
         "n_init": _NO_START,
         "weights": _NO_WEIGHTS,
@@ -267,6 +275,7 @@ TABLE: dict[str, dict[str, str]] = {
     "squared loss": {
         "floor": _NO_FLOOR,
         "curvature": _NO_LOSS,
+        "heights": _NO_LOSS,
         "n_init": f"is for other losses; {option('loss', 'squared')} starts once, from "
         "eigenvectors.",
     },
@@ -274,6 +283,7 @@ TABLE: dict[str, dict[str, str]] = {
     "ordinal loss": {
         "floor": _NO_FLOOR,
         "curvature": _NO_UNIT + "leave it out.",
+        "heights": _NO_UNIT + "leave it out.",
         "n_components": _NO_UNIT + "pass a number.",
     },
     "directed": {
@@ -362,6 +372,7 @@ class Options:
     ties: str = "primary"
     floor: float | None = None
     curvature: float | Literal["auto"] = 0.0
+    heights: bool | Literal["auto"] = False
     metric: Any = PRECOMPUTED
     metric_params: dict[str, Any] | None = None
     landmarks: Any = None

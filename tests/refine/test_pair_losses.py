@@ -210,6 +210,53 @@ def test_all_that_a_descent_asks_for_is_that_of_the_formula(
     )
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("loss", ["distance", "relative", "linear"])
+def test_heights_have_the_gradient_and_the_quartic_of_the_formula(kind, loss):
+    d, x = bumpy()
+    n, signs = len(d), np.array([1.0, 1.0, -1.0, 0.0])
+    p = np.random.default_rng(2).standard_normal(x.shape)
+    p[:, :3] -= p[:, :3].mean(axis=0)
+    system = system_of(kind, d, random_weights(n), loss).signed(signs)
+    units = np.array([np.sqrt(system.scale)] * 3 + [system.scale])
+    at, along = (asarray_like(one / units, system.d) for one in (x, p))
+    here = system.at(at)
+    quartic, move = system.line(here, along)
+    blocks = np.asarray(system.blocks(here)[0])
+
+    def f(t):
+        y = x + t * p
+        d_hat = d_hat_of(y, signs) + y[:, 3:] + y[:, 3]
+        q, _ = residual(loss, d, d_hat)
+        return float(np.sum(random_weights(n) * q**2))
+
+    h = 1e-6
+    assert here.value * system.unit == pytest.approx(f(0), rel=1e-10)
+    slope = float(np.vdot(np.asarray(here.gradient), np.asarray(along)))
+    assert slope * system.unit == pytest.approx(
+        (f(h) - f(-h)) / (2 * h), rel=1e-4
+    )
+    assert move(0.3).value * system.unit == pytest.approx(f(0.3), rel=1e-9)
+    if loss == "linear":
+        assert np.polyval(quartic[::-1], 0.3) * system.unit == pytest.approx(
+            f(0.3), rel=1e-9
+        )
+    d_hat = d_hat_of(x, signs) + x[:, 3:] + x[:, 3]
+    _, bend = residual(loss, d, d_hat)
+    difference = x[:, None] - x[None]
+    difference[:, :, 3] = 0.5
+    weights = random_weights(n) * bend**2
+    expected = np.einsum("ij,ija,ijb->iab", weights, difference, difference)
+    shape = expected / expected[:, :1, :1]
+    found = blocks / blocks[:, :1, :1]
+    scaled = np.append(np.full(3, np.sqrt(system.scale)), 1.0)
+    np.testing.assert_allclose(
+        found * np.outer(scaled, scaled) / system.scale,
+        shape,
+        atol=1e-6 * np.abs(shape).max(),
+    )
+
+
 @pytest.mark.parametrize("loss", ["distance", "linear"])
 def test_a_smoothed_loss_has_its_own_formula_and_goes_over_into_the_squared_one(
     loss,

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from neucmds.backend.arrays import (
     Array,
     asarray_like,
-    centered,
     eps,
     namespace,
     row_blocks,
@@ -129,16 +128,18 @@ def from_descent(
 ) -> Embedding:
     """Embed by free coordinates; `spectrum` has the eigenpairs of their start.
 
-    A weighted STRESS, or one of a curved form, has no decomposition: C2 = C3 = 0.
+    A weighted STRESS, or one of a curved form or with heights, has no decomposition: C2 = C3 = 0.
     """
     gram = problem.gram
     x = end.coordinates
     form = end.form
     quadratic = end.quadratic
     if quadratic is None:
-        x, form = canonical(centered(asarray_like(x, gram.diagonal())), form)
+        x = form.centered(asarray_like(x, gram.diagonal()))
+        x, form = canonical(x, form)
         quadratic = gram.quadratic(x)
-    if problem.weights is not None or not form.is_flat:
+    has_terms = form.is_flat and not form.has_heights
+    if problem.weights is not None or not has_terms:
         stress, error, rises = stress_of_rows(
             gram.walk(),
             x,
@@ -228,8 +229,8 @@ def from_directed(
     weights = problem.weights
     m, n = (int(size) for size in sq.shape)
     xp = namespace(sq)
-    x = centered(asarray_like(end.coordinates, sq, dtype=xp.float64))
-    x, form = canonical(x, end.form)
+    x = asarray_like(end.coordinates, sq, dtype=xp.float64)
+    x, form = canonical(end.form.centered(x), end.form)
     rows = row_blocks(m, n)
     blocks = ((block, sq[block, :]) for block in rows)
     stress, error, rises = stress_of_rows(
@@ -434,7 +435,10 @@ def _embedding(
     """
     xp = namespace(x)
     weights = signed_lengths(x, form)
-    x = xp.astype(x * column_signs(x), dtype, copy=False)
+    k = sum(form.signature)
+    flips = column_signs(x[:, :k])
+    x = xp.concat([x[:, :k] * flips, x[:, k:]], axis=1)
+    x = xp.astype(x, dtype, copy=False)
     form = replace(form, signs=asarray_like(form.signs, x))
     arrivals = None
     targets = x

@@ -118,7 +118,7 @@ class InnerProduct:
         return _with_last(2 * q * self.signs, last)
 
     def _norms(self, x: Array) -> Array:
-        return (x * x) @ self.signs
+        return Form(self.signs).norms(x)
 
 
 def _lengths(vectors: Array) -> Array:

@@ -234,8 +234,18 @@ class Embedding:
 
     @property
     def signs(self) -> Array:
-        """±1.0: the sign of each coordinate."""
+        """±1.0: the sign of each coordinate; 0 of a height."""
         return self.form.signs
+
+    @property
+    def heights(self) -> Array | None:
+        """How far out each object hangs: the last column of `coordinates`, whose sign is 0, if any.
+
+        D̂ of two objects is that of the other coordinates plus both heights.
+        """
+        if not self.form.has_heights:
+            return None
+        return self.coordinates[:, -1]
 
     @property
     def signature(self) -> tuple[int, int]:
@@ -293,7 +303,7 @@ class Embedding:
         names = []
         for number, sign in enumerate(to_numpy(self.signs), 1):
             ending = "_neg" if sign < 0 else ""
-            names.append(f"axis{number}{ending}")
+            names.append(f"axis{number}{ending}" if sign else "height")
         return tuple(names)
 
     @property

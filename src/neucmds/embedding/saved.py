@@ -95,7 +95,9 @@ def read(kind: type[Embedding], path: Path) -> Embedding:
         values["info"] = Info(**info)
         form = _fields(Form, header, arrays)
         form["signs"] = arrays["signs"]
-        if not np.all(np.abs(form["signs"]) == 1):
+        # That of a height, the last, is 0.
+        lengths = np.abs(form["signs"])
+        if not (np.all(lengths[:-1] == 1) and np.all(lengths[-1:] <= 1)):
             raise ValueError("its signs are not all 1 or -1")
         if form["curvature"] and not values["mean_distance"] > 0:
             raise ValueError("its curvature has no mean distance as a unit")

@@ -47,7 +47,7 @@ class NeucIsomap(SignedTransformer):
     n_neighbors : int, default=5
         Neighbours that each object is joined to. Parts of the graph are joined at their closest
         pairs, with a warning. Ties for the last neighbour depend on the number of threads.
-    method, loss, floor, curvature, tol, max_iter, n_init, init, callback, verbose
+    method, loss, floor, curvature, heights, tol, max_iter, n_init, init, callback, verbose
         As for `NeucMDS`.
     metric : str or callable, default="euclidean"
         Of `sklearn.neighbors.NearestNeighbors`; "precomputed": X holds dissimilarities.

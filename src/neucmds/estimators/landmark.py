@@ -57,7 +57,7 @@ class LandmarkNeucMDS(SignedTransformer):
 
     Parameters
     ----------
-    n_components, method, loss, floor, curvature, squared, tol, n_init
+    n_components, method, loss, floor, curvature, heights, squared, tol, n_init
         As for `neuc_mds`, applied to the landmarks. New objects are placed by minimising the same
         `loss`.
     n_landmarks : int, float or None, default=None

@@ -53,7 +53,7 @@ class NeucMDS(SignedTransformer):
 
     Parameters
     ----------
-    n_components, method, loss, ties, floor, curvature
+    n_components, method, loss, ties, floor, curvature, heights
         As for `neuc_mds`. `loss` is also what places new objects.
     metric : str or callable, default="precomputed"
         As for `neuc_mds`: "precomputed", "shortest_path", a metric of features or a function.

@@ -46,6 +46,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     loss: Loss = "squared"
     floor: float | None = None
     curvature: float | Literal["auto"] = 0.0
+    heights: bool | Literal["auto"] = False
     metric: Any = PRECOMPUTED
     metric_params: dict[str, Any] | None = None
     tol: float | None = None
@@ -58,7 +59,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def signs_(self) -> Array:
-        """The sign of each coordinate, ±1.0."""
+        """The sign of each coordinate, ±1.0; 0 of a height."""
         return self._model.signs
 
     @property

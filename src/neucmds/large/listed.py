@@ -31,6 +31,7 @@ from neucmds.refine.descent import FEW_OBJECTS, Configuration
 from neucmds.refine.gaps import from_all_pairs
 from neucmds.refine.listed_pairs import refine_pairs
 from neucmds.refine.scouting import SCOUTS
+from neucmds.refine.starts import with_heights
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
@@ -70,8 +71,10 @@ def embed_pairs(pairs: Pairs, options: Options) -> Embedding:
         start = landmark_start(landmarks, squares, components, form, options)
     else:
         start = replace(start, form=replace(form, signs=start.signs))
+        start = with_heights(start, form)
     embedding = fit_pairs(pairs, start, options, falling=options.init is None)
-    return replace(embedding, requested=total_of(components))
+    requested = max(total_of(components), embedding.k)
+    return replace(embedding, requested=requested)
 
 
 def fit_pairs(
@@ -141,7 +144,7 @@ def landmark_start(
         Squared dissimilarities of all objects to the landmarks.
     components : int or (int, int)
     form : Form
-        Its curvature is kept, its signs are not read.
+        Its curvature and heights are kept.
     options : Options
         Its `random_state` draws the folds of landmarks held out.
     like : array, optional
@@ -157,7 +160,8 @@ def landmark_start(
         squares = asarray_like(squares, like, namespace(like).float64)
     x = embedding.placement.place(squares)
     signs = embedding.form.in_numpy().signs
-    return Configuration(x, replace(form, signs=signs))
+    start = Configuration(x, replace(form, signs=signs))
+    return with_heights(start, form)
 
 
 def distances_of(pairs: Pairs) -> tuple[float, float]:

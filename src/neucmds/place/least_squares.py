@@ -35,7 +35,7 @@ from neucmds.backend.arrays import (
     stacked_eigh,
 )
 from neucmds.form import Form
-from neucmds.refine.pairwise import second_moments_about
+from neucmds.refine.pairwise import moments, second_moments_about
 
 # Share of the trace of S that is added to its diagonal.
 LEAST_LENGTH = 1e-12
@@ -83,6 +83,24 @@ class NewObjects:
             part = replace(part, x=xp.take(self.x, numbers, axis=0))
         return part
 
+    def lowered(self) -> tuple[NewObjects, Array]:
+        """Return the problem without heights, and mean heights (m, 1) of new objects."""
+        xp = namespace(self.x)
+        heights = self.form.height_of(self.x)
+        mean = xp.mean(heights)
+        x = self.x[..., :-1]
+        products = None
+        if self.products is not None:
+            products = moments(x)
+        plain = NewObjects(
+            self.sq_dissimilarity - heights - mean,
+            self.counts,
+            x,
+            replace(self.form, signs=self.form.signs[:-1]),
+            products,
+        )
+        return plain, xp.zeros_like(self.sq_dissimilarity[:, :1]) + mean
+
     def counted(self, values: Array) -> Array:
         """Multiply by how much each dissimilarity counts."""
         if self.counts is None:
@@ -117,9 +135,11 @@ class NewObjects:
 
     def second_moments(self, v: Array, w: Array) -> Array:
         """Return Σ_j w_ij (v_i − x_j)(v_i − x_j)ᵀ for every new object i."""
+        own, _ = self.form.tangents(v)
         if self.products is not None:
-            return second_moments_about(v, w @ self.products)
-        differences = self.x - v[:, None, :]
+            return second_moments_about(own, w @ self.products)
+        _, partners = self.form.tangents(self.x)
+        differences = partners - own[:, None, :]
         weighted = differences * w[:, :, None]
         return namespace(weighted).matrix_transpose(weighted) @ differences
 
@@ -147,6 +167,17 @@ def least_squares(
     negatives_only : bool, default=False
         Whether negative coordinates alone are shrunk.
     """
+    if new.form.has_heights:
+        plain, heights = new.lowered()
+        x = least_squares(
+            plain,
+            w,
+            ridge=ridge,
+            shrinkage=shrinkage,
+            farthest=farthest,
+            negatives_only=negatives_only,
+        )
+        return namespace(x).concat([x, heights], axis=1)
     sq_d = new.sq_dissimilarity
     signs = new.form.signs
     xp = namespace(sq_d)

@@ -59,7 +59,7 @@ def nearest(
     n = int(points.shape[0])
     signed = points * asarray_like(form.signs, points)
     # A query's own norm shifts all its D̂ alike and takes no part in the ranking.
-    norms = xp.sum(signed * points, axis=1)
+    norms = form.norms(points)
     sq_farthest = float(xp.max(xp.sum(points * points, axis=1)))
     # Worst relative error of inner products, of norms and of their difference.
     rounding = 4 * (int(points.shape[1]) + 4) * eps(points.dtype, xp)

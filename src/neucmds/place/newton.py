@@ -70,10 +70,11 @@ def newton_model(
         gradient = 4 A Σ_j c_j (x − y_j)                                c_j = u_j q_j q_j′
         Hessian  = 8 A [Σ_j w_j (x − y_j)(x − y_j)ᵀ] A + 4 (Σ_j c_j) A  w_j = u_j (q_j′² + q_j q_j″)
 
-    `bend` is 1 + q q″/q′².
+    `bend` is 1 + q q″/q′². Of a height, x − y_j is ½, and D̂ does not bend.
     """
     xp = namespace(x)
     signs = new.form.signs
+    turn = new.form.turn
     q, slope, bend = loss.terms(
         new.form, new.sq_dissimilarity, new.d_hat(x), bend=True
     )
@@ -85,9 +86,10 @@ def newton_model(
     if bend is not None:
         w = w * bend
     c_sum = xp.sum(c, axis=1)[:, None]
-    hessian = 8 * new.second_moments(x, w) * (signs[:, None] * signs[None, :])
+    hessian = 8 * new.second_moments(x, w) * (turn[:, None] * turn[None, :])
     hessian += (4 * c_sum)[:, :, None] * (eye_like(hessian) * signs)
-    return 4 * signs * (c_sum * x - new.sums(c)), hessian
+    gradient = 4 * signs * (c_sum * x - new.sums(c))
+    return gradient + 2 * c_sum * (1 - abs(signs)), hessian
 
 
 def _upwards(hessian: Array) -> Array:

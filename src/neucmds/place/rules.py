@@ -161,7 +161,7 @@ class LossPlacement:
             n * k
         )  # every new object has a copy of its partners' coordinates
         if partners is None:
-            products = moments(x)
+            products = moments(form.tangents(x)[1])
             width = n
 
         def place_rows(rows: slice) -> Array:
@@ -195,6 +195,9 @@ class LossPlacement:
         x = self._place_linear(new, self.loss.beginning)
         if self.loss.is_linear:
             return x
+        if self.loss.name == "absolute":
+            # Its corner, as sharp as the fit is good, holds objects that are far off.
+            x = descend(new, replace(self.loss, name="relative"), x)
         return descend(new, self.loss, x)
 
     def _place_linear(self, new: NewObjects, loss: PairLoss) -> Array:

@@ -22,7 +22,6 @@ from neucmds.backend.arrays import (
     DEVICE_ELEMENTS,
     Array,
     asarray_like,
-    centered,
     device,
     is_array,
     is_numpy,
@@ -231,16 +230,26 @@ class ListedPairs(SummedLoss):
         narrow = self._narrow(x)
         signs = self._narrow(self.signs)
         changes = pair_changes(narrow, narrow, signs, self.i, self.j)
+        heights = self._narrow(self.form.height_of(x))
         if changes is not None:
-            _, sq_hat = changes  # D₂ along p = x is D̂(x)
-            return sq_hat - self.d
+            _, d_hat = changes  # D₂ along p = x is D̂(x)
+            return self._raised(d_hat, heights, slice(None)) - self.d
         out = namespace(x).empty_like(self.d)
 
-        def write(part: slice, sq_hat: Array) -> None:
-            out[part] = sq_hat[:, 0] - self.d[part]
+        def write(part: slice, d_hat: Array) -> None:
+            raised = self._raised(d_hat[:, 0], heights, part)
+            out[part] = raised - self.d[part]
 
         self._walk(narrow, signs[:, None], write)
         return out
+
+    def _raised(self, sq: Array, heights: Array, part: slice) -> Array:
+        """Add the heights of both objects of some pairs."""
+        if not self.form.has_heights:
+            return sq
+        xp = namespace(sq)
+        first = xp.take(heights, self.i[part], axis=0)
+        return sq + first + xp.take(heights, self.j[part], axis=0)
 
     def line(
         self, point: PairObjective, direction: Array
@@ -295,9 +304,10 @@ class ListedPairs(SummedLoss):
             blocks = self._blocks_by_object(x, weights)
             return blocks, self._times(sizes, self._narrow(ones))[:, 0]
         # By the expanded formula, for which float64 has the digits.
-        sums = self._times(xp.astype(weights, xp.float64), moments(x))
+        own, partners = self.form.tangents(x)
+        sums = self._times(xp.astype(weights, xp.float64), moments(partners))
         pulls = self._times(xp.astype(sizes, xp.float64), ones)
-        return second_moments_about(x, sums), pulls[:, 0]
+        return second_moments_about(own, sums), pulls[:, 0]
 
     def true_value(self, x: Array) -> float:
         """Σ u q² in float64, no corner rounded."""
@@ -311,9 +321,7 @@ class ListedPairs(SummedLoss):
         xp = namespace(x)
         table = self._narrow(with_ones(x))
         summed = xp.astype(self._times(pulls, table), xp.float64, copy=False)
-        gradient = summed[:, -1:] * x - summed[:, :-1]
-        gradient *= 8.0 * self.signs
-        return centered(gradient)
+        return self.gradient_of(x, summed)
 
     def _changes(
         self, x: Array, p: Array, residual: Array
@@ -326,7 +334,10 @@ class ListedPairs(SummedLoss):
             self._narrow(x), self._narrow(p), signs, self.i, self.j
         )
         if changes is not None:
-            return changes
+            d1, d2 = changes
+            risen = self._narrow(self.form.height_of(p))
+            return self._raised(d1, risen, slice(None)), d2
+        heights = self._narrow(self.form.height_of(x + p))
         d1 = xp.empty_like(self.d)
         d2 = xp.empty_like(self.d)
         # One table of rows twice as long: half the cache misses of two, and one square for both.
@@ -338,7 +349,7 @@ class ListedPairs(SummedLoss):
         def write(part: slice, both: Array) -> None:
             d2[part] = both[:, 1]
             # D̂(x + p) − D̂(x) − D̂(p)
-            d1[part] = both[:, 0] - both[:, 1]
+            d1[part] = self._raised(both[:, 0], heights, part) - both[:, 1]
             d1[part] -= residual[part]
             d1[part] -= self.d[part]
 
@@ -445,15 +456,15 @@ class ListedPairs(SummedLoss):
 
     def _blocks_by_object(self, x: Floats, weights: Floats) -> Floats:
         """Σ_j w (x_i − x_j)(x_i − x_j)ᵀ of every object i, from differences."""
-        narrow = self._narrow(x)
+        own, others = map(self._narrow, self.form.tangents(x))
         n, k = x.shape
         out = np.empty((n, k, k), dtype=self.d.dtype)
 
         def walk(rows: slice) -> None:
             bounds = self.starts[rows.start : rows.stop + 1].tolist()
             stored = slice(bounds[0], bounds[-1])
-            difference = narrow.take(self.partners[stored], axis=0)
-            difference -= np.repeat(narrow[rows], np.diff(bounds), axis=0)
+            difference = others.take(self.partners[stored], axis=0)
+            difference -= np.repeat(own[rows], np.diff(bounds), axis=0)
             weights_of_rows = weights.take(self.pair[stored])
             weighted_differences = difference * weights_of_rows[:, None]
             for row, (start, stop) in enumerate(pairwise(bounds), rows.start):

@@ -57,6 +57,7 @@ from neucmds.refine.starts import (
     VERY_FEW_OBJECTS,
     best_refined,
     eigenvector_start,
+    with_heights,
 )
 from neucmds.refine.tiles import Tiles
 from neucmds.spectrum.geometry import canonical
@@ -124,7 +125,7 @@ def refine_for_loss(
     )
     n = tiles.n_points
     if start is not None:
-        return finish(tiles, start, descent)
+        return finish(tiles, with_heights(start, form), descent)
     first = replace(tiles, loss=tiles.loss.beginning)
     several = n <= FEW_OBJECTS
     if n_init is None:
@@ -222,7 +223,7 @@ def search(
     seed = int(rng.randint(2**31 - total_of(components)))
     squared_of = _squared_solver(tiles, link, components, quick, rng)
     squared = squared_of(None)
-    k = squared.signs.size
+    k = sum(squared.form.signature)
     brief = briefly
     if quick:
         brief = partial(briefly, tol=TOL)
@@ -251,7 +252,7 @@ def lowest_negatives(
 ) -> int:
     """Return the number of negatives of which short descents end lowest, searched from a first."""
     return best_negatives(
-        lambda q: ends_of(q)[0].value, first, squared.signs.size
+        lambda q: ends_of(q)[0].value, first, sum(squared.form.signature)
     )
 
 
@@ -272,6 +273,7 @@ def _add_ends(
             continue
         best = ends[0]
         x = to_numpy(best.coordinates)
+        noise = noise * np.abs(best.signs)
         smoothing = SMOOTHINGS[(i - 1) % len(SMOOTHINGS)]
         if smoothing is None:
             x = asarray_like(x + x.std(axis=0) * noise, best.coordinates)
@@ -330,7 +332,7 @@ def _squared_solver(
 
     def solve(signature: tuple[int, int] | None) -> Configuration:
         if signature is None and completed is not None:
-            return completed
+            return with_heights(completed, tiles.form)
         wanted = components
         generator = rng
         if signature is not None:
@@ -342,7 +344,8 @@ def _squared_solver(
         else:
             end = best_refined(gram, spectrum, wanted, descent)
         start = Configuration(*canonical(end.coordinates, end.form))
-        return _padded(start, wanted, generator)
+        start = _padded(start, wanted, generator)
+        return with_heights(start, tiles.form)
 
     return solve
 

@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import sqrt
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +21,6 @@ import numpy.typing as npt
 from neucmds.backend.arrays import (
     Array,
     asarray_like,
-    centered,
     eps,
     index_like,
     is_numpy,
@@ -120,6 +118,14 @@ class SummedLoss(ABC):
         """Return the same loss of coordinates with these signs."""
         return replace(self, form=replace(self.form, signs=signs))
 
+    def gradient_of(self, x: Array, pulled: Array) -> Array:
+        """Return the gradient where Σ_j of pulls times x_j, and the Σ_j of pulls, are known."""
+        k = int(x.shape[1])
+        total = pulled[:, k:]
+        gradient = (total * x - pulled[:, :k]) * (8.0 * self.signs[None, :])
+        gradient += 4.0 * total * (1 - abs(self.signs[None, :]))
+        return self.form.centered(gradient)
+
     def each(
         self, work: Callable[[Any], Any], parts: Iterable[Any]
     ) -> list[Any]:
@@ -131,12 +137,12 @@ class SummedLoss(ABC):
     def scaled(self, coordinates: Array) -> Array:
         """Return x of coordinates in the units of the data."""
         x = asarray_like(coordinates, self.d, dtype=namespace(self.d).float64)
-        return x / sqrt(self.scale)
+        return x / asarray_like(self.form.root_units(self.scale), x)
 
     def value_of(self, start: Configuration) -> float:
         """Return the loss of coordinates, both in the units of the data, computed in float64."""
         signed = self.signed(start.signs)
-        return signed.true_value(self.scaled(start.coordinates)) * self.unit
+        return signed.true_value(signed.scaled(start.coordinates)) * self.unit
 
 
 def minimize(
@@ -144,7 +150,7 @@ def minimize(
 ) -> Configuration:
     """Lower a loss of pairs over coordinates; the signs of the start do not change."""
     signed = summed.signed(start.signs)
-    x = centered(summed.scaled(start.coordinates))
+    x = signed.form.centered(signed.scaled(start.coordinates))
     with pool_for(summed.d):
         end = descent(signed.at(x))
         return replace(end, value=signed.value_of(end))
@@ -220,7 +226,8 @@ class PairObjective:
     @property
     def coordinates(self) -> Array:
         """The coordinates, in the units of the data."""
-        return self.x * sqrt(self.summed.scale)
+        units = self.summed.form.root_units(self.summed.scale)
+        return self.x * asarray_like(units, self.x)
 
     @property
     def form(self) -> Form:
@@ -259,10 +266,11 @@ class PairObjective:
     def step(self) -> Array:
         """The gradient, solved with every object's block; centered."""
         inverses = self.inverses
-        signs = self.summed.signs
+        form = self.summed.form
+        turn = asarray_like(form.turn, self.x)
         xp = namespace(self.x)
-        right = xp.astype(self.gradient * (signs / 16), inverses.dtype)
-        return centered((inverses @ right[:, :, None])[:, :, 0] * signs)
+        right = xp.astype(self.gradient * (turn / 16), inverses.dtype)
+        return form.centered((inverses @ right[:, :, None])[:, :, 0] * turn)
 
     def minimize_along(self, direction: Array) -> PairObjective | None:
         """Move to the lowest point of a line; None if rounding hides a gain."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from math import ceil, pi, sqrt
+from math import ceil, copysign, pi, sqrt
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -31,7 +31,7 @@ from neucmds.refine.loss_starts import (
     search,
     usual_starts,
 )
-from neucmds.refine.pairwise import minimize
+from neucmds.refine.pairwise import finish
 from neucmds.refine.tiles import Tiles
 
 # Objects in a sample: 300 and 1000 of 2,296 crossings choose the same √−κ = 4.
@@ -39,7 +39,7 @@ SCOUTS = 500
 # Iterations of a short descent: 500 end 8 % higher on 100 hops, where far κ converge late.
 SCOUT_ITERATIONS = 150
 # √−κ times the largest d: beyond it nothing has been gained on any data.
-FARTHEST = 15.0
+FARTHEST = 22.0
 # Hyperbolic curvatures tried at first, each √−κ twice the last.
 CURVATURES = 3
 # Share of the loss that a curvature must gain to be chosen, or to be looked for.
@@ -58,8 +58,8 @@ def scout(
     floor: float | None = None,
     seed: int = 0,
     directed: bool = False,
-) -> tuple[tuple[int, int], Form]:
-    """Return the signature of least error, and the form, without signs yet.
+) -> tuple[tuple[int, int], Form, float]:
+    """Return the signature of least error, the form, without signs yet, and the error.
 
     Parameters
     ----------
@@ -68,17 +68,14 @@ def scout(
     components, loss, weights, floor, directed
         As for `refine_for_loss`.
     form : Form
-        That of the fit, unless `curvature_is_sought`: a κ other than zero must gain 2 % of the
-        loss.
+        That of the fit, with heights if it has them. If `curvature_is_sought`, κ is chosen: one
+        other than zero must gain 2 % of the loss.
     largest_distance : float
         Of all objects: it bounds κ, and those that are drawn may lack it.
     seed : int
         Draws the objects and the starts.
     """
     xp = namespace(sq_dissimilarity)
-    if loss == "absolute":
-        # Its sum of squares chooses alike, in one descent.
-        loss = "relative"
     for axis, size in enumerate(sq_dissimilarity.shape):
         if size <= SCOUTS:
             continue
@@ -116,12 +113,10 @@ def scout(
         )
         return tiles, squared, ends_of
 
-    if not curvature_is_sought:
-        _, squared, ends_of = searched(form)
-        negatives = lowest_negatives(
-            squared, ends_of, squared.form.signature[1]
-        )
-        return (squared.signs.size - negatives, negatives), form
+    def form_of(root: float) -> Form:
+        """Return the form of κ = ±root²."""
+        return replace(form, curvature=root * abs(root))
+
     errors: dict[float, float] = {}
     signatures: dict[float, tuple[int, int]] = {}
 
@@ -129,7 +124,7 @@ def scout(
         """Return the loss at κ = ±root², with the signature searched from the nearest κ."""
         if root in errors:
             return errors[root]
-        tiles, squared, ends_of = searched(_form_of(root))
+        tiles, squared, ends_of = searched(form_of(root))
         negatives = squared.form.signature[1]
         if isinstance(components, int):
             if errors:
@@ -140,20 +135,19 @@ def scout(
         first = replace(tiles, loss=tiles.loss.beginning)
         end = lowest(first, ends_of(negatives, starts), brief)
         if first.loss != tiles.loss:
-            end = minimize(tiles, end, brief)
+            end = finish(tiles, end, brief)
         # As a share: the loss counts errors of d, whatever κ is.
         errors[root] = tiles.value_of(end) / max(tiles.size * tiles.unit, TINY)
         signatures[root] = end.form.signature
         return errors[root]
 
+    if not curvature_is_sought:
+        root = copysign(sqrt(abs(form.curvature)), form.curvature)
+        least = error(root)
+        return signatures[root], form, least
     longest = sqrt(float(xp.max(sq_dissimilarity)))
     root = _best_root(error, 1 / max(longest, largest_distance))
-    return signatures[root], _form_of(root)
-
-
-def _form_of(root: float) -> Form:
-    """Return the form of κ = ±root²."""
-    return Form(curvature=root * abs(root))
+    return signatures[root], form_of(root), errors[root]
 
 
 def _best_root(error: Callable[[float], float], unit: float) -> float:

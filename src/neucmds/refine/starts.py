@@ -69,7 +69,9 @@ def as_start(init: Any) -> Configuration:
         )
     x = to_numpy(coordinates)
     a = to_numpy(signs)
-    if x.ndim != 2 or a.shape != x.shape[1:] or not np.all(np.abs(a) == 1):
+    # A last sign of zero is that of a height.
+    plain = a[:-1] if a[-1:].any() == 0 else a
+    if x.ndim != 2 or a.shape != x.shape[1:] or not np.all(np.abs(plain) == 1):
         raise InputError(
             f"{option('init')} has coordinates of shape {x.shape} and signs of shape {a.shape}; "
             "pass (n, k) and k signs of ±1."
@@ -83,6 +85,21 @@ def as_start(init: Any) -> Configuration:
             f"{option('init')} has all {x.shape[0]} objects in one place; spread them."
         )
     return Configuration(coordinates, Form(a.astype(np.float64)))
+
+
+def with_heights(start: Configuration, form: Form) -> Configuration:
+    """Add heights of zero to a start that has none, if the form of the fit has heights."""
+    if start.form.has_heights or not form.has_heights:
+        return start
+    x = start.coordinates
+    xp = namespace(x)
+    heights = xp.sum(x * 0.0, axis=1)[:, None]
+    signs = np.append(start.signs, 0.0)
+    return replace(
+        start,
+        coordinates=xp.concat([x, heights], axis=1),
+        form=replace(start.form, signs=signs),
+    )
 
 
 def best_refined(
@@ -221,8 +238,13 @@ def without_null_columns(
     x, form = canonical(end.coordinates, end.form)
     sizes = np.abs(signed_lengths(x, form))
     real = int(np.sum(sizes > 1e-12 * np.max(sizes, initial=least)))
-    form = replace(form, signs=form.signs[:real])
-    return replace(end, coordinates=x[:, :real], form=form, quadratic=None)
+    k = sum(form.signature)
+    xp = namespace(x)
+    # A height is the last.
+    x = xp.concat([x[:, :real], x[:, k:]], axis=1)
+    signs = np.concatenate([form.signs[:real], form.signs[k:]])
+    form = replace(form, signs=signs)
+    return replace(end, coordinates=x, form=form, quadratic=None)
 
 
 def with_steepest_column(

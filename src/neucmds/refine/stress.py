@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     Array,
+    asarray_like,
     eps,
     namespace,
     to_numpy,
@@ -48,6 +49,10 @@ def stress_of_rows(
         w = xp.ones_like(d)
         if weights is not None:
             w = xp.astype(weights[rows, :], xp.float64)
+        if x is y:
+            # D̂ of an object with itself is 0 by definition, whatever its height.
+            own = np.arange(rows.start, rows.stop)[:, None]
+            w = w * asarray_like(own != np.arange(len(y)), w)
         sq = form.sq(x[rows, :], y)
         errors = w * (form.to_sq_distance(sq) - d) ** 2
         stress += float(xp.sum(errors))
@@ -58,8 +63,12 @@ def stress_of_rows(
         with_all = float(xp.sum(errors[chosen, :]))
         counted += with_all
         for axis, sign in enumerate(to_numpy(form.signs)):
-            change = (x[rows, axis][chosen, None] - y[None, :, axis]) ** 2
-            without = form.to_sq_distance(sq[chosen, :] - float(sign) * change)
+            first = x[rows, axis][chosen, None]
+            second = y[None, :, axis]
+            part = float(sign) * (first - second) ** 2
+            if not sign:
+                part = first + second
+            without = form.to_sq_distance(sq[chosen, :] - part)
             lost = w[chosen, :] * (without - d[chosen, :]) ** 2
             rises[axis] += float(xp.sum(lost)) - with_all
     level = max(16 * eps(np.float64), 4 * precision)

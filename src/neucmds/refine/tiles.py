@@ -20,7 +20,6 @@ from neucmds.backend.arrays import (
     DEVICE_ELEMENTS,
     Array,
     asarray_like,
-    centered,
     empty_like,
     namespace,
     on_cpu,
@@ -163,7 +162,6 @@ class Tiles(SummedLoss):
     def at(self, x: Array) -> PairObjective:
         """Return value and gradient, in one pass over the pairs."""
         xp = namespace(x)
-        k = int(x.shape[1])
         factors = self._factors(x)
         extended = self._narrow(with_ones(x))
         row_points = self.of_rows(extended)
@@ -193,13 +191,8 @@ class Tiles(SummedLoss):
 
         values, parts = zip(*self.each(walk, self._shares), strict=True)
         pulled = sum(xp.astype(part, xp.float64, copy=False) for part in parts)
-        gradient = pulled[:, k:] * x - pulled[:, :k]
-        gradient *= 8.0 * self.signs[None, :]
         return PairObjective(
-            self,
-            x,
-            float(sum(values)),
-            centered(gradient),
+            self, x, float(sum(values)), self.gradient_of(x, pulled)
         )
 
     def line(
@@ -213,6 +206,7 @@ class Tiles(SummedLoss):
         terms_of = self._terms_of(bend=True)
         # D1_ij = 2(x_i − x_j)ᵀA(p_i − p_j), one product of 2k + 2 columns
         cross = xp.sum(x * p * signs, axis=1)[:, None] * 2.0
+        cross += self.form.height_of(p)[:, None]
         ones = xp.ones_like(cross)
         left = self._narrow(
             xp.concat(
@@ -221,7 +215,13 @@ class Tiles(SummedLoss):
         )
         right = self._narrow(xp.concat([p, x, ones, cross], axis=1))
         changes = (self.of_rows(left), self.of_columns(right))
-        factors = (self._factors(x), changes, self._factors(p))
+        # D̂ is linear in heights.
+        coordinates_alone = p * abs(signs)
+        factors = (
+            self._factors(x),
+            changes,
+            self._factors(coordinates_alone),
+        )
 
         def walk(share: list[Tile]) -> Floats:
             sums = np.zeros(3)
@@ -252,13 +252,13 @@ class Tiles(SummedLoss):
 
         The expanded formula cancels: in float32 nothing would be left of it.
         """
-        x = point.x
-        features = moments(x)
+        x, partners = self.form.tangents(point.x)
+        features = moments(partners)
         sums = empty_like(x, tuple(features.shape))
         pulls = empty_like(x, (self.n_points,))
-        self._sum_rows(x, features, sums, pulls)
+        self._sum_rows(point.x, features, sums, pulls)
         if self.is_directed:
-            self._transposed._sum_rows(x, features, sums, pulls)
+            self._transposed._sum_rows(point.x, features, sums, pulls)
         return second_moments_about(x, sums), pulls
 
     def _sum_rows(
@@ -366,7 +366,7 @@ class Tiles(SummedLoss):
         """Return L and R with D̂ = L Rᵀ: norms ride along as two more columns."""
         xp = namespace(x)
         signed = x * self.signs[None, :]
-        norms = xp.sum(x * signed, axis=1)[:, None]
+        norms = self.form.norms(x)[:, None]
         ones = xp.ones_like(norms)
         left = xp.concat([-2.0 * signed, norms, ones], axis=1)
         right = xp.concat([x, ones, norms], axis=1)

@@ -28,17 +28,22 @@ ROUNDING = 16 * eps(np.float64)
 
 
 def canonical(x: Array, form: Form) -> tuple[Array, Form]:
-    """Rotate coordinates, D̂ unchanged, so that columns are orthogonal and ordered by length."""
+    """Rotate coordinates, D̂ unchanged, so that columns are orthogonal and ordered by length.
+
+    A height stays the last column.
+    """
     xp = namespace(x)
-    basis, triangle = xp.linalg.qr(x)
+    k = sum(form.signature)
+    basis, triangle = xp.linalg.qr(x[:, :k])
     r = to_numpy(triangle)
     # x S xᵀ = Q (R S Rᵀ) Qᵀ = Q V μ Vᵀ Qᵀ with x = QR.
-    mu, v = np.linalg.eigh((r * form.signs) @ r.T)
+    mu, v = np.linalg.eigh((r * form.signs[:k]) @ r.T)
     order = np.argsort(-np.abs(mu), kind="stable")
     mu = mu[order]
     turn = v[:, order] * np.sqrt(np.abs(mu))
-    signs = np.where(mu < 0, -1.0, 1.0)
-    return basis @ asarray_like(turn, x), replace(form, signs=signs)
+    signs = np.concatenate([np.where(mu < 0, -1.0, 1.0), form.signs[k:]])
+    turned = xp.concat([basis @ asarray_like(turn, x), x[:, k:]], axis=1)
+    return turned, replace(form, signs=signs)
 
 
 def signed_lengths(x: Array, form: Form) -> Floats:

@@ -47,6 +47,7 @@ def embed(
     loss: opt.Loss = opt.DEFAULTS["loss"],
     ties: opt.Ties = opt.DEFAULTS["ties"],
     curvature: opt.Curvature = "0",
+    heights: opt.Heights = "no",
     missing: opt.MissingPairs = "error",
     weights: opt.Weights = None,
     correction: Annotated[
@@ -126,6 +127,7 @@ def embed(
             "loss": loss,
             "ties": ties,
             "curvature": parse_value(curvature),
+            "heights": opt.HEIGHTS[heights],
             "random_state": seed,
             "callback": callback,
         }

@@ -83,8 +83,8 @@ Loss = Annotated[
         "--loss",
         metavar="NAME",
         help="Loss of --method refined: squared (S-STRESS, dominated by far pairs), distance "
-        "(raw stress, as SMACOF; for plots), relative (for near neighbours), ordinal "
-        "(stress-1 of non-metric MDS, as metaMDS).",
+        "(raw stress, as SMACOF; for plots), relative (for near neighbours), absolute "
+        "(the mean relative error), ordinal (stress-1 of non-metric MDS, as metaMDS).",
     ),
 ]
 Ties = Annotated[
@@ -101,10 +101,19 @@ Curvature = Annotated[
     typer.Option(
         "--curvature",
         metavar="NUMBER",
-        help="For the losses distance and relative, in units of 1/(mean d)²: below 0 hyperbolic "
+        help="For losses but squared and ordinal, in units of 1/(mean d)²: below 0 hyperbolic "
         "(trees, networks), above 0 spherical; auto: the best fit, at two to four times the time.",
     ),
 ]
+Heights = Annotated[
+    Literal["no", "yes", "auto"],
+    typer.Option(
+        "--heights",
+        help="For losses but squared: whether one of the coordinates is a number that is added to "
+        "all dissimilarities of an object; auto: if it lowers the loss by 2 %.",
+    ),
+]
+HEIGHTS: dict[str, Any] = {"no": False, "yes": True, "auto": "auto"}
 MissingPairs = Annotated[
     Literal["error", "ignore"],
     typer.Option(

@@ -29,6 +29,7 @@ def report(
     method: opt.Method = opt.DEFAULTS["method"],
     loss: opt.Loss = opt.DEFAULTS["loss"],
     curvature: opt.Curvature = "0",
+    heights: opt.Heights = "no",
     missing: opt.MissingPairs = "error",
     weights: opt.Weights = None,
     squared: opt.Squared = False,
@@ -82,6 +83,7 @@ def report(
             method,  # type: ignore[arg-type]
             loss=loss,  # type: ignore[arg-type]
             curvature=parse_value(curvature),
+            heights=opt.HEIGHTS[heights],
             random_state=seed,
             callback=callback,
         )

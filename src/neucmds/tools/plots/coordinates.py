@@ -225,6 +225,8 @@ def axis_label(embedding: Embedding, axis: int) -> str:
     label = f"axis {axis}"
     if to_numpy(embedding.signs)[axis - 1] < 0:
         label += ", negative"
+    if axis == embedding.k and embedding.heights is not None:
+        label = "height"
     if "trace" in embedding.shares:
         share = f"{100 * embedding.shares['trace'][axis - 1]:.1f} %"
         return f"{label} ({figures.with_minus(share)} of the trace)"

@@ -1,0 +1,168 @@
+"""Heights as users see them: planted ones, what follows a fit, new objects, and refusals."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from neucmds import Embedding, InputError, NeucMDS, evaluate, neuc_mds
+
+pytestmark = pytest.mark.usefixtures("few_starts")
+
+
+def planted(n=60, curvature=0.0, seed=0):
+    """Dissimilarities of points with signs (+, +, −) and heights, of which D̂ is exact."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 3)) * [3.0, 2.0, 0.3]
+    h = rng.exponential(2.0, size=n)
+    gap = x[:, None] - x[None]
+    sq = gap**2 @ [1.0, 1.0, -1.0] + h[:, None] + h
+    d = np.sqrt(np.maximum(sq, 0.01))
+    if curvature:
+        c = np.sqrt(-curvature)
+        d = 2 / c * np.arcsinh(c * d / 2)
+    return d * (1 - np.eye(n)), h
+
+
+def error(emb, D):
+    off = D > 0
+    return np.abs(emb.dissimilarities()[off] / D[off] - 1).mean()
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    D, _ = planted()
+    return D, neuc_mds(D, (2, 1), loss="relative", heights=True, n_init=2)
+
+
+def test_planted_heights_are_found(fitted):
+    D, emb = fitted
+    assert error(emb, D) < 1e-5
+    _, h = planted()
+    np.testing.assert_allclose(emb.heights, h, atol=1e-2)
+    assert emb.signature == (2, 1)
+    assert emb.axis_names[-1] == "height"
+    assert neuc_mds(D, (2, 1), loss="relative", n_init=2).heights is None
+
+
+@pytest.mark.parametrize("loss", ["distance", "relative", "absolute"])
+def test_they_are_one_of_k_coordinates_of_every_loss(fitted, loss):
+    D, _ = fitted
+    with_heights, without = (
+        neuc_mds(D, 4, loss=loss, heights=heights, n_init=2)
+        for heights in (True, False)
+    )
+    assert with_heights.coordinates.shape == without.coordinates.shape
+    assert sum(with_heights.signature) == 3
+    assert with_heights.loss_value < 0.1 * without.loss_value
+
+
+def test_listed_pairs_and_curved_forms_have_them(fitted):
+    D, _ = fitted
+    raised, plain = (
+        neuc_mds(csr_array(D), (2, 0), loss="relative", heights=heights)
+        for heights in (True, False)
+    )
+    assert error(raised, D) < 0.01
+    assert error(plain, D) > 0.1
+    curved, _ = planted(curvature=-0.3)
+    unit = (curved.sum() / (60 * 59)) ** 2
+    options = {"loss": "relative", "curvature": -0.3 * unit, "n_init": 2}
+    assert (
+        error(
+            neuc_mds(curved, (2, 1), heights=True, **options), D * 0 + curved
+        )
+        < 1e-4
+    )
+
+
+def test_auto_keeps_them_where_they_help(fitted):
+    D, _ = fitted
+    options = {"loss": "relative", "heights": "auto", "n_init": 2}
+    assert neuc_mds(D, 4, **options).heights is not None
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    plain = np.linalg.norm(x[:, None] - x, axis=2)
+    assert neuc_mds(plain, 3, **options).heights is None
+
+
+def test_everything_after_the_fit_knows_them(fitted, tmp_path):
+    D, emb = fitted
+    n = len(D)
+    d_hat = emb.dissimilarities()
+    np.testing.assert_allclose(np.diag(d_hat), 0)
+    np.testing.assert_allclose(emb.distance(0, range(n)), d_hat[0])
+    plain, h = emb.coordinates[:, :-1], emb.heights
+    gap = plain[:, None] - plain[None]
+    sq = gap**2 @ emb.signs[:-1] + h[:, None] + h
+    off = ~np.eye(n, dtype=bool)
+    found = emb.dissimilarities(squared=True)
+    np.testing.assert_allclose(found[off], sq[off], atol=1e-9)
+    ids, distances = emb.neighbors(5)
+    expected = np.argsort(np.where(off, d_hat, np.inf), axis=1)[:, :5]
+    np.testing.assert_array_equal(ids, expected)
+    np.testing.assert_allclose(
+        distances, np.take_along_axis(d_hat, ids, axis=1)
+    )
+    index = emb.to_inner_product()
+    scores = index.queries(emb.coordinates) @ index.vectors.T
+    back = index.sq_dissimilarities(scores, emb.coordinates)
+    np.testing.assert_allclose(back[off], sq[off], atol=1e-9)
+    stress = np.sum((found - D**2)[off] ** 2)
+    assert emb.stress == pytest.approx(stress, rel=1e-6, abs=1e-6)
+    assert evaluate(emb, D).relative_error_mean < 1e-4
+    emb.save(tmp_path / "emb.npz")
+    again = Embedding.load(tmp_path / "emb.npz")
+    np.testing.assert_array_equal(again.dissimilarities(), d_hat)
+    np.testing.assert_array_equal(again.heights, h)
+    assert list(emb.to_frame().columns)[-1] == "height"
+
+
+@pytest.mark.parametrize("loss", ["distance", "relative", "absolute"])
+def test_new_objects_have_them_too(loss):
+    D, h = planted(80)
+    old, new = D[:60, :60], D[60:, :60]
+    emb = neuc_mds(old, (2, 1), loss=loss, heights=True, n_init=2)
+    placed = emb.transform(new)
+    assert np.abs(emb.between(placed, emb.coordinates) / new - 1).mean() < 1e-3
+    more = emb.append(placed)
+    np.testing.assert_allclose(more.heights[60:], h[60:], atol=0.1)
+    assert np.abs(more.distance(70, 65) / D[70, 65] - 1) < 1e-2
+
+
+def test_a_warm_start_goes_on_with_them(fitted):
+    D, emb = fitted
+    again = neuc_mds(D, loss="relative", init=emb)
+    assert again.heights is not None
+    assert again.loss_value <= emb.loss_value + 1e-9
+
+
+def test_directed_objects_have_one_of_departure_and_one_of_arrival():
+    D, _ = planted(40)
+    late = np.random.default_rng(3).exponential(1.0, size=40)
+    directed = np.sqrt(D**2 + late) * (1 - np.eye(40))
+    options = {"loss": "relative", "directed": True, "n_init": 2}
+    emb = neuc_mds(directed, (2, 1), heights=True, **options)
+    without = neuc_mds(directed, (3, 1), **options)
+    assert error(emb, directed) < 0.1 * error(without, directed)
+
+
+def test_where_they_do_not_belong_they_are_refused(fitted):
+    D, _ = fitted
+    for options in (
+        {},
+        {"method": "neuc"},
+        {"landmarks": 30, "loss": "relative"},
+    ):
+        with pytest.raises(InputError, match="heights"):
+            neuc_mds(D, 3, heights=True, **options)
+    with pytest.raises(InputError, match="heights"):
+        neuc_mds(D, 3, loss="relative", heights="some")
+    with pytest.raises(InputError, match="heights"):
+        neuc_mds(D, 1, loss="relative", heights=True)
+
+
+def test_estimators_take_them(fitted):
+    D, _ = fitted
+    est = NeucMDS(4, loss="relative", heights=True, n_init=2).fit(D)
+    assert est.embedding_.shape == (60, 4)
+    assert est.signs_[-1] == 0
+    assert est.transform(D[:3]).shape == (3, 4)
