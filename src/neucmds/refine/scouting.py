@@ -39,7 +39,7 @@ SCOUTS = 500
 # Iterations of a short descent: 500 end 8 % higher on 100 hops, where far κ converge late.
 SCOUT_ITERATIONS = 150
 # √−κ times the largest d: beyond it nothing has been gained on any data.
-FARTHEST = 22.0
+FARTHEST = 15.0
 # Hyperbolic curvatures tried at first, each √−κ twice the last.
 CURVATURES = 3
 # Share of the loss that a curvature must gain to be chosen, or to be looked for.
