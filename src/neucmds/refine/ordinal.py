@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from math import sqrt
+from math import inf, sqrt
 from typing import Any
 
 import numpy as np
@@ -292,14 +292,13 @@ def _search(
     rng: np.random.RandomState,
 ) -> tuple[Floats, int, int]:
     """Return the best end of several descents, their number, and how often it was found."""
-    ends: list[Floats] = []
-    values: list[float] = []
-    # What a start was drawn about; None: nothing.
-    origins: list[Floats | None] = []
+    # Where descents ended, and what each was drawn about; None: nothing.
+    trials: list[tuple[Floats, Floats | None]] = []
     best = first
+    lowest = inf
     times_found = 0
-    while len(ends) < n_init and times_found < ENOUGH:
-        number = len(ends)
+    while len(trials) < n_init and times_found < ENOUGH:
+        number = len(trials)
         origin = None
         start = first
         if number == 1:
@@ -311,17 +310,22 @@ def _search(
                 origin = best
                 start = origin + NOISE * origin.std() * start
         end = descent(start, pairs.disparities)
-        ends.append(end.x.reshape(first.shape))
-        values.append(float(end.fun))
-        origins.append(origin)
-        best = ends[int(np.argmin(values))]
-        # To find again what a start was drawn about is no evidence.
-        times_found = sum(
-            _is_same(best, end)
-            and (origin is None or not _is_same(best, origin))
-            for end, origin in zip(ends, origins, strict=True)
-        )
-    return best, len(ends), times_found
+        trial = (end.x.reshape(first.shape), origin)
+        trials.append(trial)
+        if end.fun < lowest:
+            lowest = float(end.fun)
+            best = trial[0]
+            times_found = sum(_finds(best, *trial) for trial in trials)
+        else:
+            times_found += _finds(best, *trial)
+    return best, len(trials), times_found
+
+
+def _finds(best: Floats, end: Floats, origin: Floats | None) -> bool:
+    """Tell whether a descent ended at the best; from about the best, that is no evidence."""
+    if not _is_same(best, end):
+        return False
+    return origin is None or not _is_same(best, origin)
 
 
 def rising(values: Floats, weight: Floats | None) -> Floats:
