@@ -109,7 +109,7 @@ def test_one_line_says_what_is_wrong(data, parameters, words):
 
 
 def test_a_list_of_dicts_is_refused_in_one_line_by_estimators():
-    with pytest.raises(InputError, match="function of two objects as metric"):
+    with pytest.raises(TypeError, match="function of two objects as metric"):
         NeucMDS(2).fit([{"a": 1}] * 4)
 
 

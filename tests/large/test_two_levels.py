@@ -363,9 +363,8 @@ def test_r2_of_a_graph_is_that_of_paths_that_were_not_fitted(loss):
     lengths = dijkstra(graph)[np.ix_(est.landmarks_, est.landmarks_)]
     landmarks = est.landmark_result_
     true = evaluate(landmarks, lengths)
-    error = 4 * landmarks.info.r2_standard_error
-    assert abs(landmarks.r2 - true.r2) < error < 0.5 * abs(true.r2)
-    assert landmarks.stress == pytest.approx(true.stress, rel=0.1)
+    # Ten landmarks were held out: so few that no standard error is known.
+    assert landmarks.r2 == pytest.approx(true.r2, rel=0.1)
 
 
 def test_data_that_k_holds_are_fitted_without_a_warning(recwarn):

@@ -25,8 +25,9 @@ def test_columns_of_later_arrivals_are_matched_by_name(features):
     np.testing.assert_allclose(
         est.transform(to_landmarks.iloc[:, ::-1]), expected, atol=1e-10
     )
-    with pytest.raises(ValueError, match="feature names"):
-        est.transform(d.iloc[:9, ::-1])
+    np.testing.assert_allclose(
+        est.transform(d.iloc[:9, ::-1]), est.transform(d.iloc[:9]), atol=1e-10
+    )
     ids = np.arange(0, 60, 3)
     with pytest.raises(InputError, match="are the columns in another order"):
         LandmarkNeucMDS(3, landmarks=ids).fit(d.to_numpy()[:, ids[::-1]])

@@ -96,6 +96,8 @@ def test_every_walk_refuses_in_the_same_words(case):
     if case.startswith("triangle"):
         walks = (in_memory, on_gpu)
     messages = {refusal(walk, D, **rules) for walk in walks}
+    # Only D in memory tells by how much its directions differ on average.
+    messages = {re.sub("its directions .* mean, ", "", m) for m in messages}
     assert len(messages) == 1, messages
     assert re.search(said.replace("(", r"\(").replace(")", r"\)"), *messages)
 

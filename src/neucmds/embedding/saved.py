@@ -50,7 +50,7 @@ def write(embedding: Embedding, file: BinaryIO) -> None:
         parts.insert(0, rule)
     if isinstance(rule, LossPlacement):
         header["loss_floor"] = float(rule.loss.sq_floor)
-        header["n_fitted"] = len(rule.coordinates)
+        header["n_fitted"] = int(rule.coordinates.shape[0])
         header["loss_width"] = float(rule.loss.width)
     values = {}
     for part in parts:

@@ -393,7 +393,9 @@ def in_one_line(pairs: bool = False) -> Iterator[None]:
             reason = " ".join(dict.fromkeys([lines[0], lines[-1]]))
             text = f"X cannot be used: {reason.rstrip('.')}."
             if isinstance(problem, TypeError):
+                # `check_estimator` expects the type as it is.
                 text = f"{text[:-1]}; {COMPARE_OBJECTS}."
+                raise TypeError(text) from problem
         raise InputError(text) from problem
 
 

@@ -169,7 +169,7 @@ def _best_root(error: Callable[[float], float], unit: float) -> float:
 
 
 def _lowest_root(error: Callable[[float], float], path: list[float]) -> float:
-    """Return the best root of a path away from zero, or beside it by parabolas over ln |root|.
+    """Return the best root of a path away from zero, or beside it by parabolas.
 
     The whole path is walked: a tree may lose at first, and gain farther out.
     """
@@ -182,15 +182,26 @@ def _lowest_root(error: Callable[[float], float], path: list[float]) -> float:
         if at == 0:
             roots = [roots[0] / 2, *roots]
             continue
-        three = roots[at - 1 : at + 2]
-        square, slope, height = np.polyfit(
-            np.log(np.abs(three)), [error(root) for root in three], 2
-        )
-        lowest = height - 0.25 * slope**2 / square
-        if lowest > (1 - LEAST_GAIN) * error(roots[at]):
+        three = np.array(roots[at - 1 : at + 2])
+        errors = [error(root) for root in three.tolist()]
+        bottom, lowest = _bottom_of_parabola(three, errors)
+        enough = (1 - LEAST_GAIN) * error(roots[at])
+        if lowest > enough:
+            # Far out the error levels off: a parabola over ln |root| follows it there.
+            bottom, lowest = _bottom_of_parabola(np.log(abs(three)), errors)
+            bottom = float(np.copysign(np.exp(bottom), three[0]))
+        if lowest > enough:
             break
-        roots.append(np.copysign(np.exp(-0.5 * slope / square), three[0]))
+        roots.append(bottom)
     return min([0.0, *roots], key=error)
+
+
+def _bottom_of_parabola(
+    positions: Array, heights: list[float]
+) -> tuple[float, float]:
+    """Return where a parabola through three points is lowest, and how low."""
+    square, slope, height = np.polyfit(positions, heights, 2).tolist()
+    return -0.5 * slope / square, height - 0.25 * slope**2 / square
 
 
 def mean_distance(

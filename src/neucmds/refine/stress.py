@@ -52,7 +52,7 @@ def stress_of_rows(
         if x is y:
             # D̂ of an object with itself is 0 by definition, whatever its height.
             own = np.arange(rows.start, rows.stop)[:, None]
-            w = w * asarray_like(own != np.arange(len(y)), w)
+            w = w * asarray_like(own != np.arange(int(y.shape[0])), w)
         sq = form.sq(x[rows, :], y)
         errors = w * (form.to_sq_distance(sq) - d) ** 2
         stress += float(xp.sum(errors))
