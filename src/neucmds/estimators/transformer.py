@@ -395,7 +395,7 @@ def in_one_line(pairs: bool = False) -> Iterator[None]:
             if isinstance(problem, TypeError):
                 # `check_estimator` expects the type as it is.
                 text = f"{text[:-1]}; {COMPARE_OBJECTS}."
-                raise TypeError(text) from problem
+                raise TypeError(str(InputError(text))) from problem
         raise InputError(text) from problem
 
 
