@@ -74,6 +74,11 @@ def asked_for(name):
         "squared": {"squared": True},
         "symmetrize": {"symmetrize": True},
         "directed": {"directed": True},
+        "heights": {
+            "heights": True,
+            "loss": "relative",
+            "n_components": 2,
+        },
         "n_pairs": {"n_pairs": 24},
     }[name]
 
@@ -170,7 +175,7 @@ def test_every_option_changes_the_result_or_is_refused(
     row = TABLE["dask" if kind == "file" else kind]
     # A floor and several starts are of losses other than the squared one.
     reasons = [row.get(name)]
-    if name in ("floor", "n_init", "ordinal"):
+    if name in ("floor", "n_init", "ordinal", "heights"):
         reasons.append(row.get("loss"))
     reasons = [rendered(why) for why in reasons if why is not None]
     if not reasons:
@@ -239,7 +244,6 @@ def test_closed_forms_refuse_what_needs_a_descent(name, tmp_path):
     with pytest.raises(InputError, match=r"method='refined'|loss='relative'"):
         neuc_mds(
             gaps if name == "missing" else D,
-            2,
-            "neuc+",
+            method="neuc+",
             **asked_for(name),
         )

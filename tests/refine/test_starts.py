@@ -20,7 +20,7 @@ from neucmds.refine import starts
 from neucmds.refine.descent import Configuration, descend
 from neucmds.refine.losses import PairLoss
 from neucmds.refine.starts import (
-    _without_null_columns,
+    without_null_columns,
     lowest_end,
     with_steepest_column,
 )
@@ -142,7 +142,7 @@ def test_columns_are_null_beside_others_and_not_by_their_unit():
     x = np.random.default_rng(0).normal(size=(9, 2))
     x, _ = np.linalg.qr(x - x.mean(axis=0))
     for lengths, left in (((1e6, 1e-3), 1), ((1e-6, 1e-7), 2)):
-        assert _without_null_columns(
+        assert without_null_columns(
             end_at(x * lengths, [1, 1])
         ).form.signature == (left, 0)
 
