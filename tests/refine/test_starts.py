@@ -20,9 +20,9 @@ from neucmds.refine import starts
 from neucmds.refine.descent import Configuration, descend
 from neucmds.refine.losses import PairLoss
 from neucmds.refine.starts import (
-    without_null_columns,
     lowest_end,
     with_steepest_column,
+    without_null_columns,
 )
 from neucmds.spectrum.exact import exact_selection, exact_weights
 from neucmds.spectrum.geometry import stress_terms
