@@ -128,7 +128,9 @@ LOOKS = {
 def test_what_leaves_the_range_is_refused_with_the_factor_to_divide_by(look):
     D = np.sqrt(np.abs(sq_dissimilarities()))
     D /= D.max()
-    said = r"D is too .*; divide by ([\de+-]+)\.|metric gives (NaN or )?infinity"
+    said = (
+        r"D is too .*; divide by ([\de+-]+)\.|metric gives (NaN or )?infinity"
+    )
     for size in (1e-150, 1e-60, 1e60, 1e300):
         with pytest.raises(InputError, match=said) as refusal:
             LOOKS[look](1.5 * size * D)
