@@ -59,7 +59,12 @@ from neucmds.refine.descent import (
 )
 from neucmds.refine.gaps import complete_and_refine
 from neucmds.refine.loss_starts import refine_for_loss
-from neucmds.refine.ordinal import refine_ordinal
+from neucmds.refine.ordinal import (
+    OrdinalFit,
+    RankedPairs,
+    classical_start,
+    refine_ordinal,
+)
 from neucmds.refine.pairwise import minimize
 from neucmds.refine.products import refine
 from neucmds.refine.scouting import LEAST_GAIN, mean_distance, scout
@@ -177,15 +182,20 @@ def _fit_ordinal(problem: Dense, k: int, options: Options) -> Embedding:
     require_memory(
         6 * 8 * problem.n**2,
         f"{loss} of {problem.n} objects",
-        f"use {option('loss', 'distance')}, or fewer objects",
+        f"pass features and {option('n_pairs', 100)}, or known pairs as a scipy.sparse array",
     )
+    n_init = options.n_init
+    if options.init is None:
+        start = classical_start(
+            sq_dissimilarity, problem.weights, k, options.random_state
+        )
+    else:
+        start = to_numpy(options.init.coordinates).astype(np.float64)
+        n_init = 1
     fitted = refine_ordinal(
-        sq_dissimilarity,
-        k,
-        ties=options.ties,
-        start=options.init,
-        weights=problem.weights,
-        n_init=options.n_init,
+        RankedPairs.of(sq_dissimilarity, problem.weights, options.ties),
+        start,
+        n_init,
         max_iter=options.max_iter,
         tol=options.tol,
         random_state=options.random_state,
@@ -195,6 +205,11 @@ def _fit_ordinal(problem: Dense, k: int, options: Options) -> Embedding:
     embedding = from_descent(
         problem, fitted.end, k, solver="loss", mean_distance=mean
     )
+    return with_disparities(embedding, fitted)
+
+
+def with_disparities(embedding: Embedding, fitted: OrdinalFit) -> Embedding:
+    """Let new objects be placed by the disparities of the fit, and say how it was found."""
     placement = OrdinalPlacement(
         embedding.coordinates,
         embedding.form,

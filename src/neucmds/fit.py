@@ -100,7 +100,7 @@ def neuc_mds(
         Σ(d̂/d − 1)², with near pairs as important as far ones. "absolute": Σ|d̂/d − 1|, the mean
         relative error, which lets some pairs go to fit the others better. These
         three need D ≥ 0, and D in memory or a sample of pairs. "ordinal": Kruskal's stress-1 of
-        non-metric MDS, √(Σ(d̂ − δ)² / Σd̂²) with numbers δ that rise with d; it needs D ≥ 0 in memory
+        non-metric MDS, √(Σ(d̂ − δ)² / Σd̂²) with numbers δ that rise with d; it needs D ≥ 0 as these
         and has positive coordinates alone, whose mean squared distance is that of D. New objects
         are placed by the same loss.
     ties : {"primary", "secondary"}, default="primary"
@@ -290,6 +290,8 @@ def _embed_directed(
 
 def _embed_pairs(data: Any, options: Options, kind: str) -> Embedding:
     """Embed listed pairs, or a sample of all."""
+    if options.loss == "ordinal" and isinstance(options.n_components, int):
+        options = replace(options, n_components=(options.n_components, 0))
     if kind == "large graph":
         return embed_graph(data, options)
     if kind == "sampled":

@@ -195,7 +195,6 @@ _NO_LOSS = (
     f"needs {option('loss', 'relative')} or {option('loss', 'distance')}, which count errors of d; "
     "the STRESS of all others is defined on d²."
 )
-_ALL_RANKS = f"ranks all pairs of a D in memory; pass one, or use {option('loss', 'distance')}."
 _NO_UNIT = f"is for losses with a unit, and {option('loss', 'ordinal')} fits the order of d alone; "
 _NO_OTHER_LOSS = f"needs {_REFINED}: closed forms minimise the squared loss, or a bound of it."
 _NO_FLOOR = f"needs {option('loss', 'relative')}, which divides by it."
@@ -231,14 +230,12 @@ TABLE: dict[str, dict[str, str]] = {
         "weights": "cannot be given for a list of pairs; leave it out.",
         "n_init": _ONE_START,
         "n_pairs": _FOR_SAMPLES,
-        "ordinal": _ALL_RANKS,
     },
     "features": {},
     "sampled": {
         "method": f"needs every pair, and {option('n_pairs')} needs {_REFINED}.",
         "n_components": _EVERY_PAIR,
         "n_init": _ONE_START,
-        "ordinal": _ALL_RANKS,
         **dict.fromkeys(
             ("weights", "missing", "init", "squared", "directed"),
             _NOT_SAMPLED,
@@ -251,14 +248,13 @@ TABLE: dict[str, dict[str, str]] = {
         "weights": _ALL_PATHS,
         "init": _ALL_PATHS,
         "n_init": _ONE_START,
-        "ordinal": _ALL_RANKS,
     },
     "landmarks": {
         "missing": "does not work with landmarks: every dissimilarity to them is needed.",
         "weights": "count pairs, and landmarks leave most pairs out; leave one of them out.",
         "n_pairs": "samples pairs, but landmarks place objects; leave one out.",
         "directed": "does not work with landmarks; leave one out.",
-        "ordinal": _ALL_RANKS,
+        "ordinal": f"ranks pairs of all objects; pass {option('n_pairs')} instead of landmarks.",
         "heights": "does not work with landmarks; leave one out.",
     },
     "closed form": {

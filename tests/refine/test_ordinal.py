@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from scipy.spatial.distance import pdist, squareform
 from scipy.stats import spearmanr
 from sklearn.isotonic import IsotonicRegression
@@ -240,7 +241,7 @@ def test_the_shepard_plot_has_the_steps_of_the_disparities(dune, fitted):
         ({"n_components": "auto"}, "pass a number"),
         ({"floor": 0.1}, "needs loss='relative'"),
         ({"curvature": -1.0}, "losses with a unit"),
-        ({"landmarks": 10}, "ranks all pairs"),
+        ({"landmarks": 10}, "pass n_pairs instead"),
         ({"directed": True}, "without a direction"),
         ({"method": "neuc+"}, "needs method='refined'"),
         ({"ties": "all"}, "choose one of primary, secondary"),
@@ -250,6 +251,48 @@ def test_the_shepard_plot_has_the_steps_of_the_disparities(dune, fitted):
 def test_what_does_not_go_with_an_order_is_refused(dune, options, words):
     with pytest.raises(InputError, match=words):
         neuc_mds(dune, **{"loss": "ordinal"} | options)
+
+
+@pytest.fixture(scope="module")
+def gradient():
+    """Abundances of 30 species along two gradients, in 400 sites."""
+    rng = np.random.default_rng(0)
+    sites = rng.uniform(size=(400, 2)) * [3.0, 1.5]
+    optima = rng.uniform(-0.5, 3.5, (30, 2))
+    squares = ((sites[:, None] - optima) ** 2).sum(axis=2)
+    return 1 + 50 * np.exp(-squares) * rng.lognormal(0, 0.3, (400, 30))
+
+
+def stress1_of_all(embedding, x):
+    """Return stress-1 of all pairs of rows."""
+    D = squareform(pdist(x, "braycurtis"))
+    pairs = RankedPairs.of(D**2, None, "primary")
+    return np.sqrt(pairs.stress(embedding.coordinates, pairs.disparities)[0])
+
+
+def test_a_sample_of_pairs_costs_at_most_a_tenth_of_the_stress(gradient):
+    D = squareform(pdist(gradient, "braycurtis"))
+    of_all = neuc_mds(D, 2, loss="ordinal", n_init=2).stress1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NeucmdsWarning)
+        sampled = neuc_mds(
+            gradient, 2, loss="ordinal", metric="braycurtis", n_pairs=100
+        )
+    truth = stress1_of_all(sampled, gradient)
+    assert truth < 1.1 * of_all
+    # From pairs that were not fitted.
+    assert sampled.info.held_out_pairs
+    assert sampled.stress1 == pytest.approx(truth, rel=0.1)
+
+
+def test_listed_pairs_have_the_fit_of_weights_that_leave_out_the_others(dune):
+    known = np.triu(np.random.default_rng(0).random(dune.shape) < 0.8, 1)
+    listed = sparse.coo_array(np.where(known, dune, 0.0))
+    sparse_fit = neuc_mds(listed, 2, loss="ordinal")
+    weighted = neuc_mds(
+        dune, 2, loss="ordinal", weights=1.0 * (known | known.T)
+    )
+    assert sparse_fit.stress1 == pytest.approx(weighted.stress1, abs=1e-6)
 
 
 def test_negative_squares_are_refused(dune):

@@ -17,7 +17,7 @@ from neucmds.backend.arrays import (
     to_numpy,
 )
 from neucmds.backend.memory import require_memory
-from neucmds.dense_fit import scouted
+from neucmds.dense_fit import scouted, with_disparities
 from neucmds.embedding import Embedding
 from neucmds.embedding.build import from_pairs
 from neucmds.form import Form
@@ -25,11 +25,12 @@ from neucmds.large.landmark_fit import embed_landmarks
 from neucmds.options import Options
 from neucmds.problem.components import Size, checked_size, total_of
 from neucmds.problem.graph import as_graph, shortest_path_rows
-from neucmds.problem.pairs import Pairs, check_pairs
+from neucmds.problem.pairs import Pairs, check_pairs, make_pairs
 from neucmds.problem.sampled_pairs import Check
 from neucmds.refine.descent import FEW_OBJECTS, Configuration
 from neucmds.refine.gaps import from_all_pairs
 from neucmds.refine.listed_pairs import refine_pairs
+from neucmds.refine.ordinal import RankedPairs, refine_ordinal
 from neucmds.refine.scouting import SCOUTS
 from neucmds.refine.starts import with_heights
 
@@ -109,6 +110,8 @@ def fit_pairs(
         # The sum of all weights stays.
         weight = power * (pairs.weight.sum() / power.sum())
         weighted = replace(pairs, weight=weight)
+    if options.loss == "ordinal":
+        return _fit_ordinal(pairs, start, options, checks)
     refined = refine_pairs(
         weighted,
         start,
@@ -125,6 +128,62 @@ def fit_pairs(
         mean_distance=distances_of(pairs)[0],
         checks=checks,
     )
+
+
+def _fit_ordinal(
+    pairs: Pairs,
+    start: Configuration,
+    options: Options,
+    checks: Iterable[Check] | None,
+) -> Embedding:
+    """Descend on the order of listed pairs.
+
+    With `checks`, stress-1 is that of pairs that were not fitted, by disparities of their own.
+    """
+    n_init = None
+    if options.init is not None:
+        n_init = 1
+    fitted = refine_ordinal(
+        RankedPairs.listed(pairs, options.ties),
+        to_numpy(start.coordinates),
+        n_init,
+        max_iter=options.max_iter,
+        tol=options.tol,
+        random_state=options.random_state,
+        callback=options.callback,
+    )
+    if checks is not None:
+        checks = list(checks)
+    embedding = from_pairs(
+        pairs,
+        fitted.end,
+        start.signs.size,
+        squared=bool(options.squared),
+        mean_distance=distances_of(pairs)[0],
+        checks=checks,
+    )
+    info = embedding.info
+    sq_stress = fitted.end.value / fitted.sum_of_squares
+    if checks:
+        held_out = RankedPairs.listed(_listed(pairs.n, checks), options.ties)
+        sq_fitted = sq_stress
+        sq_stress, _ = held_out.stress(
+            to_numpy(embedding.coordinates), held_out.disparities
+        )
+        ratio = sq_stress / (sq_fitted or 1.0)
+        info = replace(info, overfit_ratio=ratio)
+    embedding = replace(
+        embedding, info=info, loss_value=sq_stress * info.sum_of_squares
+    )
+    return with_disparities(embedding, fitted)
+
+
+def _listed(n: int, checks: list[Check]) -> Pairs:
+    """Return pairs that measure a fit as a list."""
+    first = [np.full(len(others), i) for i, others, _ in checks]
+    others = np.concatenate([others for _, others, _ in checks])
+    squares = np.concatenate([squares for _, _, squares in checks])
+    return make_pairs(n, np.concatenate(first), others, squares, squared=True)
 
 
 def landmark_start(

@@ -87,7 +87,7 @@ def embed_features(features: Array, options: Options) -> Embedding:
         draw = partial(called_pairs, metric.fitted_to(features))
     sample = draw(
         n_pairs,
-        options.loss,
+        _sampled_as(options.loss),
         n_landmarks=_landmark_count(n, components),
         random_state=options.random_state,
     )
@@ -130,7 +130,7 @@ def embed_graph(graph: Any, options: Options) -> Embedding:
     sample = graph_pairs(
         graph,
         _pair_count(n, components, options),
-        options.loss,
+        _sampled_as(options.loss),
         n_landmarks=_landmark_count(n, components),
         random_state=options.random_state,
     )
@@ -238,6 +238,13 @@ def _pair_count(n: int, components: Size, options: Options) -> int:
             f"least {4 * (k + 1)}."
         )
     return n_pairs
+
+
+def _sampled_as(loss: str) -> str:
+    """Return the loss whose pairs are drawn: ranks, like squares, are those of all pairs alike."""
+    if loss == "ordinal":
+        return "squared"
+    return loss
 
 
 def _landmark_count(n: int, components: Size) -> int:

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from scipy.linalg import eigh, orthogonal_procrustes
 from scipy.optimize import OptimizeResult, isotonic_regression, minimize
 from scipy.spatial.distance import pdist, squareform
@@ -30,6 +31,7 @@ from sklearn.utils import check_random_state
 from neucmds.backend.arrays import Array, to_numpy
 from neucmds.backend.progress import Callback
 from neucmds.form import Form
+from neucmds.problem.pairs import Pairs
 from neucmds.refine.descent import FEW_OBJECTS, MAX_ITER, Configuration
 from neucmds.refine.losses import LOSSES, PairLoss, check_defined
 
@@ -68,26 +70,30 @@ class RankedPairs:
     ----------
     n : int
         Number of objects.
-    position : ndarray of shape (m,)
-        Where each pair is in the condensed matrix of all pairs.
     dissimilarity : ndarray of shape (m,)
         d, rising.
     weight : ndarray of shape (m,) or None
         None: all count alike.
     ties : {"primary", "secondary"}
+    position : ndarray of shape (m,), optional
+        Of the pairs of a matrix: where each is in the condensed matrix of all pairs.
+    incidence : sparse array of shape (m, n), optional
+        Of listed pairs: a row has 1 at one object of its pair and −1 at the other.
     """
 
     n: int
-    position: Numbers
     dissimilarity: Floats
     weight: Floats | None
     ties: str
+    position: Numbers | None = None
+    incidence: Any = None
 
     @classmethod
     def of(
         cls, sq_dissimilarity: Array, weights: Array | None, ties: str
     ) -> RankedPairs:
         """Rank the pairs of a matrix of squared dissimilarities."""
+        check_defined(sq_dissimilarity, weights, "ordinal")
         n = int(sq_dissimilarity.shape[0])
         upper = np.triu_indices(n, 1)
         sq = to_numpy(sq_dissimilarity)[upper].astype(np.float64)
@@ -97,7 +103,24 @@ class RankedPairs:
             weight = to_numpy(weights)[upper].astype(np.float64)
             position = position[weight[position] > 0]
             weight = weight[position]
-        return cls(n, position, np.sqrt(sq[position]), weight, ties)
+        return cls(n, np.sqrt(sq[position]), weight, ties, position)
+
+    @classmethod
+    def listed(cls, pairs: Pairs, ties: str) -> RankedPairs:
+        """Rank listed pairs."""
+        check_defined(pairs.sq_dissimilarity, None, "ordinal")
+        order = np.argsort(pairs.sq_dissimilarity, kind="stable")
+        objects = np.stack([pairs.i[order], pairs.j[order]], axis=1)
+        m = pairs.size
+        incidence = sparse.csr_array(
+            (np.tile([1.0, -1.0], m), objects.ravel(), np.arange(m + 1) * 2),
+            shape=(m, pairs.n),
+        )
+        weight = None
+        if pairs.weight is not None:
+            weight = pairs.weight[order]
+        d = np.sqrt(pairs.sq_dissimilarity[order])
+        return cls(pairs.n, d, weight, ties, incidence=incidence)
 
     @cached_property
     def first(self) -> Numbers:
@@ -108,7 +131,7 @@ class RankedPairs:
     @cached_property
     def count(self) -> Numbers:
         """The number of pairs of each value of d."""
-        return np.diff(self.first, append=self.position.size)
+        return np.diff(self.first, append=self.dissimilarity.size)
 
     @cached_property
     def tied(self) -> Numbers:
@@ -164,7 +187,22 @@ class RankedPairs:
 
     def distances(self, x: Floats) -> Floats:
         """Return d̂ of every pair."""
-        return np.asarray(pdist(x)[self.position])
+        if self.incidence is None:
+            return np.asarray(pdist(x)[self.position])
+        difference = self.incidence @ x
+        squares = np.einsum("ij,ij->i", difference, difference)
+        return np.asarray(np.sqrt(squares))
+
+    def pulled(self, pull: Floats, x: Floats) -> Floats:
+        """Return Σ_j pull_ij (x_i − x_j) of every object i."""
+        if self.incidence is not None:
+            difference = self.incidence @ x
+            difference *= pull[:, None]
+            return np.asarray(self.incidence.T @ difference)
+        condensed = np.zeros(self.n * (self.n - 1) // 2)
+        condensed[self.position] = pull
+        pulls = squareform(condensed, checks=False)
+        return np.asarray(pulls.sum(axis=1)[:, None] * x - pulls @ x)
 
     def stress(
         self, x: Floats, regression: Regression
@@ -180,14 +218,11 @@ class RankedPairs:
         total = float(weighted @ d_hat)
         value = float(weighted_error @ error) / total
         slope = (2 / total) * (weighted_error - value * weighted)
-        pull = np.zeros(self.n * (self.n - 1) // 2)
         # Objects in one place have no direction to part in.
-        pull[self.position] = np.divide(
+        pull = np.divide(
             slope, d_hat, out=np.zeros_like(slope), where=d_hat > 0
         )
-        pulls = squareform(pull, checks=False)
-        gradient = pulls.sum(axis=1)[:, None] * x - pulls @ x
-        return value, gradient
+        return value, self.pulled(pull, x)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,6 +233,8 @@ class OrdinalFit:
     ----------
     end : Configuration
         Its mean squared d̂ is that of d, and its value Σ u (d̂ − δ)² over both orders of a pair.
+    sum_of_squares : float
+        Σ u d² over both orders of a pair: the value is stress-1² of it.
     dissimilarity, disparity : ndarray of shape (m,)
         Every d of the pairs, once, and its δ, the mean of equal d.
     n_starts : int
@@ -207,6 +244,7 @@ class OrdinalFit:
     """
 
     end: Configuration
+    sum_of_squares: float
     dissimilarity: Floats
     disparity: Floats
     n_starts: int
@@ -214,38 +252,28 @@ class OrdinalFit:
 
 
 def refine_ordinal(
-    sq_dissimilarity: Array,
-    k: int,
+    pairs: RankedPairs,
+    first: Floats,
+    n_init: int | None,
     *,
-    ties: str = "primary",
-    start: Configuration | None = None,
-    weights: Array | None = None,
-    n_init: int | None = None,
     max_iter: int | None = None,
     tol: float | None = None,
     random_state: Any = None,
     callback: Callback | None = None,
 ) -> OrdinalFit:
-    """Find k coordinates of the least stress-1, from several starts or from the given one.
+    """Find coordinates of the least stress-1, from the given ones first.
 
-    Up to `n_init` starts: classical scaling, metric scaling from there, and then in turn a random
-    one and one about the best so far. They end once the best was found often enough.
+    Up to `n_init` starts: the first, metric scaling from there, and then in turn a random one and
+    one about the best so far. They end once the best was found often enough.
     """
-    check_defined(sq_dissimilarity, weights, "ordinal")
-    pairs = RankedPairs.of(sq_dissimilarity, weights, ties)
     if max_iter is None:
         max_iter = MAX_ITER
     if tol is None:
         tol = TOL
-    descent = partial(_descend, pairs, max_iter=max_iter, tol=tol)
-    rng = check_random_state(random_state)
-    if start is not None:
-        first = to_numpy(start.coordinates).astype(np.float64)
-        n_init = 1
-    else:
-        first = _classical(sq_dissimilarity, weights, k, rng)
     if n_init is None:
         n_init = STARTS if pairs.n <= FEW_OBJECTS else FEWER_STARTS
+    descent = partial(_descend, pairs, max_iter=max_iter, tol=tol)
+    rng = check_random_state(random_state)
     x, n_starts, times_found = _search(pairs, descent, first, n_init, rng)
     sum_of_squares = 2 * pairs.total(pairs.dissimilarity)
     history: list[float] = []
@@ -263,7 +291,7 @@ def refine_ordinal(
     value = float(last.fun) * sum_of_squares
     end = Configuration(
         scale * (x - x.mean(axis=0)),
-        Form(np.ones(k)),
+        Form(np.ones(first.shape[1])),
         PairLoss("ordinal"),
         value=value,
         history=(*history, value),
@@ -277,6 +305,7 @@ def refine_ordinal(
         disparity = np.append(0.0, disparity)
     return OrdinalFit(
         end,
+        sum_of_squares,
         dissimilarity,
         disparity,
         n_starts,
@@ -365,13 +394,14 @@ def _descend(
     return end
 
 
-def _classical(
+def classical_start(
     sq_dissimilarity: Array,
     weights: Array | None,
     k: int,
-    rng: np.random.RandomState,
+    random_state: Any,
 ) -> Floats:
     """Return classical scaling, the mean D in gaps, and noise for coordinates that it lacks."""
+    rng = check_random_state(random_state)
     sq: Floats = to_numpy(sq_dissimilarity).astype(np.float64)
     n = len(sq)
     if weights is not None:
