@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from neucmds.backend.arrays import is_dask, is_numpy, to_numpy
+from neucmds.backend.arrays import Indices, is_dask, is_numpy, to_numpy
 from neucmds.errors import InputError
 from neucmds.options import (
     PRECOMPUTED,
@@ -168,7 +167,7 @@ def read_directed(D: Any, options: Options, labels: Any = None) -> Directed:
 
 def prepare_some(
     data: Any,
-    rows: npt.NDArray[np.intp],
+    rows: Indices,
     *,
     metric: Any = PRECOMPUTED,
     **reading: Any,

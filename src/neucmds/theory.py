@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
+from neucmds.backend.arrays import Floats
 from neucmds.errors import InputError
 
 __all__ = [
@@ -289,9 +290,7 @@ def suggest_k(
     return NoiseSplit(certain, signature, band)
 
 
-def _beyond(
-    lam: npt.NDArray[np.float64], band: tuple[float, float]
-) -> tuple[int, int]:
+def _beyond(lam: Floats, band: tuple[float, float]) -> tuple[int, int]:
     """Count the eigenvalues above and below the band."""
     lower, upper = band
     return int((lam > upper).sum()), int((lam < lower).sum())

@@ -17,6 +17,10 @@ _MOST_STACKED = 8192
 
 # An array of any library with the array API; there is no static type for that yet.
 Array = Any
+# NumPy's arrays of real numbers, of row numbers, and of truth values.
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+Marks = npt.NDArray[np.bool_]
 
 # Entries in one block of rows: 16 MB in float64.
 BLOCK_ELEMENTS = 2_097_152

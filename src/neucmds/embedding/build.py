@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
     asarray_like,
     eps,
     namespace,
@@ -50,8 +50,6 @@ from neucmds.spectrum.geometry import (
 )
 from neucmds.spectrum.selection import Selection, neuc
 from neucmds.spectrum.spectrum import Spectrum
-
-Floats = npt.NDArray[np.float64]
 
 # Objects that must decide a standard error. With fewer, as among heavy tails, R² was off by up to
 # 600 standard errors; with more, by up to 3.

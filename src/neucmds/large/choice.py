@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from neucmds.backend.arrays import Indices
 from neucmds.errors import InputError, option
-
-Indices = npt.NDArray[np.intp]
 
 # Embedding L landmarks takes memory of L² and time of L³: a second for a thousand.
 DEFAULT_LANDMARKS = 1000

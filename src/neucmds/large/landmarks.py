@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import (
     Array,
+    Indices,
     eps,
     index_like,
     is_dask,
@@ -22,7 +23,7 @@ from neucmds.backend.arrays import (
 )
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
-from neucmds.large.choice import Indices, choose_landmarks
+from neucmds.large.choice import choose_landmarks
 from neucmds.large.landmark_fit import embed_landmarks
 from neucmds.large.placing import KEY_BITS, LandmarkFit, NodePaths, take
 from neucmds.large.two_levels import (

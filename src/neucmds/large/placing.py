@@ -25,6 +25,7 @@ from numpy.lib.format import open_memmap
 from neucmds.backend.arrays import (
     BLOCK_ELEMENTS,
     Array,
+    Indices,
     asarray_like,
     empty_like,
     free_memory,
@@ -48,7 +49,6 @@ from neucmds.place.rules import Placement
 from neucmds.problem.metrics import Metric, refuse_undefined
 from neucmds.problem.names import Labels
 
-Indices = npt.NDArray[np.intp]
 Lengths = npt.NDArray[np.float32]
 
 # Share of its near landmarks that an object is compared with in the first of two rounds; and share

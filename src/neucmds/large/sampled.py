@@ -9,10 +9,10 @@ from math import isqrt
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     Array,
+    Indices,
     is_dask,
     is_numpy,
     namespace,
@@ -216,7 +216,7 @@ def _embed_sample(
     return replace(embedding, requested=total_of(components))
 
 
-def _scouts(n: int, most: int = SCOUTS) -> npt.NDArray[np.intp]:
+def _scouts(n: int, most: int = SCOUTS) -> Indices:
     """Draw at most `most` objects on which curvature and signature are chosen."""
     return np.sort(
         np.random.default_rng(0).choice(n, min(n, SCOUTS, most), replace=False)

@@ -13,11 +13,13 @@ from math import isqrt
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
+    Indices,
+    Marks,
     asarray_like,
     index_like,
     is_dask,
@@ -43,9 +45,6 @@ from neucmds.problem.pairs import Pairs
 from neucmds.problem.sampled_pairs import CHECKED, PARTNERS, Check
 from neucmds.problem.validation import check_count
 from neucmds.refine.descent import Configuration
-
-Indices = npt.NDArray[np.intp]
-Floats = npt.NDArray[np.float64]
 
 # Global landmarks that an object is compared with, per coordinate. There are twice as many or more.
 GLOBAL_PER_COORDINATE = 6
@@ -210,7 +209,7 @@ def fit_rows(
 def _with_overfit_ratio(
     fit: LandmarkFit,
     pairs: Pairs,
-    alike: npt.NDArray[np.bool_],
+    alike: Marks,
     checks: list[Check],
 ) -> LandmarkFit:
     """Compare the mean loss of held-out pairs with that of the fitted pairs that are `alike`."""

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from neucmds.backend.arrays import to_numpy
+from neucmds.backend.arrays import Floats, Indices, to_numpy
 from neucmds.errors import InputError, option
 from neucmds.form import Form
 from neucmds.place.rules import SHRINKAGE, LossPlacement
@@ -23,9 +22,6 @@ from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import neuc_plus
 from neucmds.spectrum.solve import solve_for
-
-Floats = npt.NDArray[np.float64]
-Ids = npt.NDArray[np.int64]
 
 # Share of objects held out at a time. With a third, real D of high rank get too few coordinates.
 HELD_OUT = 0.1
@@ -143,7 +139,7 @@ def scan_dimensions(gram: Gram, rng: np.random.RandomState) -> DimensionScan:
 
 
 def _error_function(
-    sq_d: Floats, held: Ids, kept: Ids, most: int
+    sq_d: Floats, held: Indices, kept: Indices, most: int
 ) -> Callable[[int], float]:
     """Fit the objects `kept`; return the function of k that predicts pairs of those `held` out.
 
@@ -166,7 +162,7 @@ def _error_function(
     return error
 
 
-def among(gram: Gram, ids: npt.NDArray[np.intp]) -> Floats:
+def among(gram: Gram, ids: Indices) -> Floats:
     """D between the objects `ids`, which ascend, as NumPy float64, in one pass over the rows."""
     parts = []
     for rows, block in gram.walk():

@@ -12,6 +12,7 @@ from neucmds.backend.arrays import (
     CACHED_ELEMENTS,
     DEVICE_ELEMENTS,
     Array,
+    Indices,
     asarray_like,
     eps,
     index_like,
@@ -24,7 +25,6 @@ from neucmds.backend.arrays import (
 from neucmds.backend.threads import parallel_map
 from neucmds.form import Form
 
-Indices = npt.NDArray[np.int64]
 Result = TypeVar("Result")
 
 # Entries of a block: 4 MB in float64, part of which stays in cache.

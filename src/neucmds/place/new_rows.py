@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
+    Marks,
     asarray_like,
     eps,
     min_and_max,
@@ -22,7 +23,6 @@ from neucmds.problem.containers import as_real
 from neucmds.problem.names import ordered_by_name
 from neucmds.problem.validation import tolerance
 
-Floats = npt.NDArray[np.float64]
 # Largest ratio of a new dissimilarity to the largest fitted coordinate.
 FARTHEST = 1e25
 
@@ -131,7 +131,7 @@ def checked_weights(
     shape: tuple[int, int],
     k: int,
     labels: Sequence[str] | None = None,
-    known: npt.NDArray[np.bool_] | None = None,
+    known: Marks | None = None,
 ) -> Floats:
     """Return weights (m, n) of the dissimilarities of new objects; the largest of a row is 1.
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from neucmds.backend.arrays import Floats, Indices
 from neucmds.place.rules import (
     SHRINKAGE,
     SQUARED,
@@ -28,7 +28,6 @@ from neucmds.place.rules import (
 )
 from neucmds.refine.signatures import best_negatives
 
-Floats = npt.NDArray[Any]
 NComponents = int | tuple[int, int]
 # fit(sq_dissimilarity, n_components, method) returns an `Embedding`.
 Fit = Callable[[Floats, NComponents, str], Any]
@@ -149,7 +148,7 @@ def _recipes(n_components: NComponents, method: str) -> list[Recipe]:
 
 def _held_out_stress(
     sq_d: Floats,
-    fold: npt.NDArray[np.intp],
+    fold: Indices,
     recipes: list[Recipe],
     method: str,
     fit: Fit,

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
     asarray_like,
     empty_like,
     is_numpy,
@@ -29,8 +29,6 @@ from neucmds.place.neighbors import map_blocks
 from neucmds.place.newton import descend, descended
 from neucmds.refine.losses import PairLoss
 from neucmds.refine.pairwise import moments
-
-Floats = npt.NDArray[np.float64]
 
 # Ridge of a coordinate in units of the noise of an object, g of `shrunk_minimum`. The error of
 # held-out objects in 46 cases does not rise by 0.1, by 0.9 % with 1, and by 4.3 % with 3.

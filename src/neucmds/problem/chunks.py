@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from neucmds.backend import dask_arrays as lazy
-from neucmds.backend.arrays import Array, eps
+from neucmds.backend.arrays import Array, Floats, eps
 from neucmds.errors import InputError
 from neucmds.problem.dense import hollow
 from neucmds.problem.validation import (
-    Floats,
     Strips,
     as_labels,
     asymmetric,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from neucmds.backend import arrays
-from neucmds.backend.arrays import Array
+from neucmds.backend.arrays import Array, Floats
 from neucmds.backend.cuda_kernels import mirrored_extremes
 from neucmds.backend.memory import require_memory
 from neucmds.backend.threads import parallel_map
@@ -20,7 +20,6 @@ from neucmds.problem.containers import to_square, unwrap
 from neucmds.problem.names import Labels
 from neucmds.problem.validation import (
     Extremes,
-    Floats,
     Strips,
     as_labels,
     loses_squares,

@@ -20,11 +20,11 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from neucmds.backend.arrays import Floats
 from neucmds.backend.files import format_errors
 from neucmds.errors import InputError
 from neucmds.problem.names import Labels, agreed, order_of
 
-Floats = npt.NDArray[np.float64]
 Table = tuple[npt.NDArray[Any], Labels]
 
 KINDS = dict.fromkeys(

@@ -12,12 +12,12 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from neucmds.backend.arrays import Floats
 from neucmds.errors import InputError, NeucmdsWarning, OverfitWarning, option
 from neucmds.problem.containers import as_real
 from neucmds.problem.names import Labels, counts, examples
 from neucmds.problem.validation import refuse_range
 
-Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[Any]
 
 # √ε, as for matrices: the rounding of distances computed as √(|x|² + |y|² − 2x·y).

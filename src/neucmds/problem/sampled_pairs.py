@@ -19,6 +19,7 @@ from sklearn.utils.random import sample_without_replacement
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
     index_like,
     namespace,
     taken,
@@ -33,7 +34,6 @@ from neucmds.problem.neighbor_search import (
 from neucmds.problem.pairs import Pairs, make_pairs
 from neucmds.problem.validation import refuse_range
 
-Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]
 
 # A ring around an object reaches this many times as many objects as the ring inside it.

@@ -14,6 +14,8 @@ from scipy.optimize import nnls
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
+    Indices,
     asarray_like,
     device,
     namespace,
@@ -21,7 +23,6 @@ from neucmds.backend.arrays import (
 )
 from neucmds.problem.components import Size
 from neucmds.spectrum.geometry import stress_terms
-from neucmds.spectrum.operators.gram import Floats, Indices
 from neucmds.spectrum.selection import (
     Selection,
     classical,

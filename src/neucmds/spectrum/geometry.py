@@ -9,6 +9,7 @@ import numpy as np
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
     asarray_like,
     eps,
     index_like,
@@ -16,7 +17,7 @@ from neucmds.backend.arrays import (
     to_numpy,
 )
 from neucmds.form import Form
-from neucmds.spectrum.operators.gram import Floats, Gram
+from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import Selection
 from neucmds.spectrum.spectrum import Spectrum
 

@@ -10,11 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
+    Indices,
+    Marks,
     asarray_like,
     eps,
     namespace,
@@ -29,12 +31,7 @@ from neucmds.spectrum.lanczos import (
     project_out,
 )
 from neucmds.spectrum.operators.dense import DenseGram
-from neucmds.spectrum.operators.gram import (
-    MOST_GATHERED,
-    Floats,
-    Gram,
-    Indices,
-)
+from neucmds.spectrum.operators.gram import MOST_GATHERED, Gram
 from neucmds.spectrum.search import (
     ROUGH_TOL,
     Rule,
@@ -258,7 +255,7 @@ def further_pairs(
 
 def are_known(
     gram: Gram, values: Floats, residuals: Floats, limits: Floats
-) -> npt.NDArray[np.bool_]:
+) -> Marks:
     """Tell which pairs have the residual allowed and a certain sign, or are zero."""
     size = np.abs(values)
     return (residuals <= np.minimum(limits, size)) | (

@@ -13,6 +13,8 @@ import numpy as np
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
+    Indices,
     asarray_like,
     center_rows,
     cholesky_and_inverse,
@@ -30,7 +32,6 @@ from neucmds.backend.blas import (
     inner_products,
     subtract_combined_rows,
 )
-from neucmds.spectrum.operators.gram import Floats, Indices
 from neucmds.spectrum.operators.single_precision import Multiply
 
 # Least length of a block's weakest direction, relative to the longest image, that needs no second

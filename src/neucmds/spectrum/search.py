@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from neucmds.backend.arrays import eps, on_cpu
+from neucmds.backend.arrays import Floats, Indices, eps, on_cpu
 from neucmds.spectrum.lanczos import KrylovBasis
-from neucmds.spectrum.operators.gram import Floats, Gram, Indices
+from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.spectrum import Spectrum
 
 if TYPE_CHECKING:

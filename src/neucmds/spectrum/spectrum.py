@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
+    Indices,
     eps,
     index_like,
     is_numpy,
@@ -18,7 +20,7 @@ from neucmds.backend.arrays import (
     to_numpy,
 )
 from neucmds.backend.memory import require_memory
-from neucmds.spectrum.operators.gram import Floats, Gram, Indices
+from neucmds.spectrum.operators.gram import Gram
 
 EPS = float(np.finfo(np.float64).eps)
 # Matrices n × n in float64 of LAPACK: B, the eigenvectors and its work space.

@@ -12,17 +12,11 @@ import array_api_compat.numpy as xp
 import numpy as np
 
 from neucmds.backend import memory
-from neucmds.backend.arrays import Array
+from neucmds.backend.arrays import Array, Floats, Indices
 from neucmds.backend.dask_arrays import compute, require_dask
 from neucmds.backend.progress import Callback
 from neucmds.errors import InputError
-from neucmds.spectrum.operators.gram import (
-    MOST_GATHERED,
-    Floats,
-    Gram,
-    Indices,
-    Result,
-)
+from neucmds.spectrum.operators.gram import MOST_GATHERED, Gram, Result
 
 
 class DaskGram(Gram):
