@@ -143,7 +143,7 @@ def uniform_rows(count: int, like: Array, rng: np.random.Generator) -> Array:
     In single precision, which is fastest; on a GPU by Torch's own generator.
     """
     xp = namespace(like)
-    shape = (count, int(like.shape[1]))
+    shape = (count, like.shape[1])
     if is_torch(like) and not on_cpu(like):
         generator = xp.Generator(like.device)
         generator.manual_seed(int(rng.integers(2**31)))
@@ -177,7 +177,7 @@ def sparse_times(
     starts: Array, columns: Array, values: Array, block: Array
 ) -> Array:
     """Multiply a sparse matrix, given as CSR holds it, with a block of columns."""
-    shape = (int(starts.shape[0]) - 1, int(block.shape[0]))
+    shape = (starts.shape[0] - 1, block.shape[0])
     if is_torch(values):
         import torch
 
@@ -204,7 +204,7 @@ def minkowski(x: Array, y: Array, p: float) -> Array:
     if is_torch(x):
         return xp.cdist(x, y, p=p)
     total = xp.zeros((x.shape[0], y.shape[0]), dtype=x.dtype, device=device(x))
-    for j in range(int(x.shape[1])):
+    for j in range(x.shape[1]):
         gap = xp.abs(x[:, j][:, None] - y[:, j][None, :])
         if p == math.inf:
             total = xp.maximum(total, gap)
@@ -230,7 +230,7 @@ def k_smallest(matrix: Array, k: int) -> tuple[Array, Array]:
 def stacked_eigh(matrices: Array) -> tuple[Array, Array]:
     """Eigenpairs of every matrix of a stack, however many: cuSOLVER fails on 2¹⁶ at a time."""
     xp = namespace(matrices)
-    count = int(matrices.shape[0])
+    count = matrices.shape[0]
     if on_cpu(matrices) or count <= _MOST_STACKED:
         values, vectors = xp.linalg.eigh(matrices)
         return values, vectors

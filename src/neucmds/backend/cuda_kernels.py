@@ -210,7 +210,7 @@ def mirrored_extremes(matrix: Array) -> tuple[float, float, float] | None:
     if launch is None:
         return None
     xp = namespace(matrix)
-    n = int(matrix.shape[0])
+    n = matrix.shape[0]
     low, high, gap = (empty_like(matrix, (_BLOCKS,)) for _ in range(3))
     missing = empty_like(matrix, (1,), xp.int32)
     missing[0] = 0
@@ -238,7 +238,7 @@ def row_moments(block: Array) -> tuple[Array, Array]:
         with np.errstate(over="ignore"):
             squares = xp.vecdot(wide, wide, axis=-1)
             return xp.mean(wide, axis=1), xp.sum(squares)
-    rows, n = (int(size) for size in block.shape)
+    rows, n = block.shape
     sums = empty_like(block, (rows,), xp.float64)
     squares = empty_like(block, (rows,), xp.float64)
     launch((min(rows, _MOST_GRID_ROWS), 1), block, rows, n, sums, squares)
@@ -257,7 +257,7 @@ def centered_single(
     )
     if launch is None:
         return False
-    rows, n = (int(size) for size in block.shape)
+    rows, n = block.shape
     # 64 blocks a row: beyond, each has enough of a long row to work on.
     grid = (min(64, math.ceil(n / _THREADS)), min(rows, _MOST_GRID_ROWS))
     launch(grid, block, rows, n, left, right, factor, out)
@@ -268,8 +268,8 @@ def between(metric: str, x: Array, y: Array) -> Array | None:
     """Compute a metric that is a sum over features between all rows of x and all of y."""
     if metric not in _METRICS:
         return None
-    n_x, n_features = (int(size) for size in x.shape)
-    n_y = int(y.shape[0])
+    n_x, n_features = x.shape
+    n_y = y.shape[0]
     # A block computes 64 × 64 pairs.
     grid = (math.ceil(n_y / 64), math.ceil(n_x / 64))
     if x.dtype != y.dtype or grid[1] > _MOST_GRID_ROWS:
@@ -289,8 +289,8 @@ def pair_changes(
 ) -> tuple[Array, Array] | None:
     """Return D₁ and D₂ of D̂(x + tp) = D̂(x) + tD₁ + t²D₂ for listed pairs; i and j are int32."""
     launch = _kernel(_PAIR_CHANGES, "pair_changes", x, p)
-    count = int(i.shape[0])
-    k = int(x.shape[1])
+    count = i.shape[0]
+    k = x.shape[1]
     # The kernel counts pairs by an int of 32 bits.
     if launch is None or count >= 2**31:
         return None
@@ -305,7 +305,7 @@ def narrow_product(matrix: Array, columns: Array) -> Array | None:
     """Return ``matrix @ columns`` for a float32 matrix and at most 64 columns, in float64."""
     if not is_torch(matrix) or not _is_cuda(matrix) or not _is_whole(matrix):
         return None
-    width = int(columns.shape[1])
+    width = columns.shape[1]
     single = str(matrix.dtype) == str(columns.dtype) == "torch.float32"
     if not single or not 0 < width <= 64:
         return None

@@ -71,13 +71,14 @@ def from_selection(
     terms = stress_terms(spectrum, gram.diagonal(), selection)
     rounding = gram_rounding(spectrum, selection)
     eigenvalues = spectrum.values[kept]
-    # Those that the coordinates have; "exact" mixes eigenvectors, and has a matrix instead.
-    new_eigenvalues = eigenvalues
+    # In the order of the coordinates, that of |μ| if the core is diagonal, Diag(μ). "exact" mixes
+    # eigenvectors: then in the order of |λ|.
+    decisive = eigenvalues
     if selection.core.ndim == 1:
-        new_eigenvalues = selection.core
-    order = np.argsort(-np.abs(new_eigenvalues), kind="stable")
+        decisive = selection.core
+    order = np.argsort(-np.abs(decisive), kind="stable")
     lambdas = asarray_like(eigenvalues, x)
-    # xᵀBx of each coordinate
+    # xᵀBx of each coordinate: with x = U·directions, it is directionsᵀ Λ directions.
     quadratic = lambdas @ directions**2
     positive_trace = math.nan
     if spectrum.complete:
@@ -204,15 +205,20 @@ def _sums(problem: Dense) -> dict[str, Any]:
             "total_sum_of_squares": gram.total_sum_of_squares,
             "trace": gram.trace,
         }
-    xp = gram.xp
-    sq = gram.rows(slice(None))
+    sums = _weighted_sums(gram.rows(slice(None)), weights)
+    mean = sums["sum_of_squares"] / float(gram.xp.sum(weights))
+    return sums | {"trace": 0.5 * (gram.n - 1) * mean}
+
+
+def _weighted_sums(sq: Array, weights: Array) -> dict[str, Any]:
+    """Return the fields of `Info` that are weighted sums over the entries of D."""
+    xp = namespace(sq)
     sum_of_squares = float(xp.sum(weights * sq))
     mean = sum_of_squares / float(xp.sum(weights))
     return {
         "sum_of_squares": sum_of_squares,
         "sq_norm": float(xp.sum(weights * sq**2)),
         "total_sum_of_squares": float(xp.sum(weights * (sq - mean) ** 2)),
-        "trace": 0.5 * (gram.n - 1) * mean,
     }
 
 
@@ -225,7 +231,7 @@ def from_directed(
     """Embed by points of departure and of arrival; sums count every ordered pair once."""
     sq = problem.sq_dissimilarity
     weights = problem.weights
-    m, n = (int(size) for size in sq.shape)
+    m, n = sq.shape
     xp = namespace(sq)
     x = asarray_like(end.coordinates, sq, dtype=xp.float64)
     x, form = canonical(end.form.centered(x), end.form)
@@ -234,12 +240,8 @@ def from_directed(
     stress, error, rises = stress_of_rows(
         blocks, x[:m, :], x[m:, :], form, weights
     )
-    sum_of_squares = float(xp.sum(weights * sq))
-    mean = sum_of_squares / float(xp.sum(weights))
     info = Info(
-        sum_of_squares=sum_of_squares,
-        sq_norm=float(xp.sum(weights * sq**2)),
-        total_sum_of_squares=float(xp.sum(weights * (sq - mean) ** 2)),
+        **_weighted_sums(sq, weights),
         converged=end.converged,
         solver="loss",
         history=end.history,

@@ -106,13 +106,7 @@ def _checked_rows(landmarks: Any, n: int, k: int) -> Indices:
 
 def random_sample(n: int, count: int, rng: np.random.RandomState) -> Indices:
     """Draw `count` of `n` objects without replacement, in ascending order."""
-    if 20 * count >= n:
-        return np.sort(rng.permutation(n)[:count]).astype(np.intp)
-    # Few of many: drawing again what was drawn twice is faster than a permutation of all.
-    ids: set[int] = set()
-    while len(ids) < count:
-        ids.update(int(i) for i in rng.randint(n, size=count - len(ids)))
-    return np.sort(np.fromiter(ids, dtype=np.intp))
+    return np.sort(rng.permutation(n)[:count]).astype(np.intp)
 
 
 def maxmin(

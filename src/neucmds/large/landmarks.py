@@ -92,7 +92,7 @@ def fit_landmarks(
     of_graph = options.metric == SHORTEST_PATH
     if of_graph:
         X = as_graph(X)
-    n = int(X.shape[0])
+    n = X.shape[0]
     k = _least_components(options.n_components)
     metric = _bound_metric(options)
     if n_near != 0:
@@ -103,7 +103,7 @@ def fit_landmarks(
             n_landmarks = default_count(n, k, options)
     landmarks = _chosen_landmarks(X, options, metric, n_landmarks, k)
     n_landmarks = landmarks.size
-    if options.metric == PRECOMPUTED and n == int(X.shape[1]):
+    if options.metric == PRECOMPUTED and n == X.shape[1]:
         _refuse_asymmetry(X, landmarks)
     options = replace(options, init=_start_among(options.init, landmarks, n))
     sources = np.arange(n_landmarks)
@@ -178,7 +178,7 @@ def averaged(D: Any, options: Options) -> Any:
 
 def _refuse_asymmetry(D: Any, landmarks: Indices) -> None:
     """Refuse a D whose rows of landmarks differ from their columns."""
-    n = int(D.shape[0])
+    n = D.shape[0]
     largest_gap = 0.0
     size = 0.0
     entry = ""
@@ -227,8 +227,8 @@ def _chosen_landmarks(
     k: int,
 ) -> Indices:
     """Choose landmarks; refuse a block of dissimilarities that does not go with them."""
-    n = int(X.shape[0])
-    width = int(X.shape[1])
+    n = X.shape[0]
+    width = X.shape[1]
     is_block = options.metric == PRECOMPUTED and n != width
     if is_block and isinstance(options.landmarks, str):
         raise InputError(
@@ -296,7 +296,7 @@ def embed_by_landmarks(
     if metric != SHORTEST_PATH and not is_dask(data):
         data = as_real(data, "features")
         data = namespace(data).astype(data, working_dtype(data), copy=False)
-    n = int(data.shape[0])
+    n = data.shape[0]
     labels = as_labels(labels, n)
     columns = None
     if metric == PRECOMPUTED and n == data.shape[1]:
@@ -354,7 +354,7 @@ def _search_paths(
     like: Array | None,
 ) -> NodePaths:
     """Search paths from the global landmarks to all nodes, and from all landmarks to near nodes."""
-    n = int(graph.shape[0])
+    n = graph.shape[0]
     notify(options.callback, f"searching from {sources.size} landmarks")
     paths = shortest_path_rows(
         graph, ids[sources], dtype=np.float32, n_jobs=n_jobs
@@ -397,6 +397,6 @@ def _start_among(
     start: Configuration | None, ids: Indices, n: int
 ) -> Configuration | None:
     """Return the start of the objects `ids`, from a start of these or of all n objects."""
-    if start is None or int(start.coordinates.shape[0]) != n:
+    if start is None or start.coordinates.shape[0] != n:
         return start
     return replace(start, coordinates=to_numpy(start.coordinates)[ids])

@@ -164,9 +164,9 @@ class LandmarkFit:
             block = self.metric.squares_to(
                 xp.astype(rows, xp.float64, copy=False)
             )
-        elif int(rows.shape[1]) == self.n:
+        elif rows.shape[1] == self.n:
             block = take(rows, slice(None), self.landmarks)
-        objects = np.arange(first, first + int(block.shape[0]))
+        objects = np.arange(first, first + block.shape[0])
         return self._checked(block, objects, self.landmarks)
 
     def listed_squares(
@@ -235,11 +235,11 @@ class LandmarkFit:
 
     def place(self, rows: Array, first: int = 0) -> Array:
         """Coordinates (m, k) of objects, numbered from `first`, in the precision of their rows."""
-        return self._place(rows, np.arange(first, first + int(rows.shape[0])))
+        return self._place(rows, np.arange(first, first + rows.shape[0]))
 
     def place_fitted(self, rows: Array, first: int = 0) -> Array:
         """Coordinates (m, k) of fitted objects: landmarks stay, the others are placed."""
-        objects = np.arange(first, first + int(rows.shape[0]))
+        objects = np.arange(first, first + rows.shape[0])
         _, fitted_rows, landmarks = np.intersect1d(
             objects, self.landmarks, return_indices=True
         )
@@ -259,7 +259,7 @@ class LandmarkFit:
         if self.n_near and self.nodes is not None:
             partners, squares = self._listed_paths(rows)
         elif self.n_near and (
-            self.metric is not None or int(rows.shape[1]) == self.n
+            self.metric is not None or rows.shape[1] == self.n
         ):
             partners, squares = self._compared(rows, objects)
         else:  # one level, or rows that hold dissimilarities to the landmarks alone
@@ -455,7 +455,7 @@ class LandmarkFit:
         if fitted:
             place = self.place_fitted
         like = self._like(rows)
-        shape = (int(rows.shape[0]), self.embedding.k)
+        shape = (rows.shape[0], self.embedding.k)
         if is_dask(like):
             from neucmds.backend.dask_arrays import map_rows
 

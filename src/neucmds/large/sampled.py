@@ -64,7 +64,7 @@ def embed_features(features: Array, options: Options) -> Embedding:
     metric: Metric = options.metric
     if is_dask(features):
         features = to_numpy(features)
-    n = int(features.shape[0])
+    n = features.shape[0]
     components = checked_size(options.n_components, n)
     n_pairs = _pair_count(n, components, options)
     if on_cpu(features):
@@ -125,7 +125,7 @@ def _started_by_two_levels(features: Array, options: Options) -> Options:
 
 def embed_graph(graph: Any, options: Options) -> Embedding:
     """Embed the nodes of a graph from the paths between about `n_pairs` pairs per node."""
-    n = int(graph.shape[0])
+    n = graph.shape[0]
     components = checked_size(options.n_components, n)
     sample = graph_pairs(
         graph,
@@ -147,7 +147,7 @@ def embed_directed_graph(graph: Any, options: Options) -> Embedding:
 
     It starts from a fit of landmarks, among whose arrivals and departures all nodes are placed.
     """
-    n = int(graph.shape[0])
+    n = graph.shape[0]
     components = checked_size(options.n_components, n)
     k = total_of(components)
     n_landmarks = min(n, max(DIRECTED_LANDMARKS, 10 * k))

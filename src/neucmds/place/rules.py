@@ -142,8 +142,8 @@ class LossPlacement:
             if not has_gaps:
                 placed = self._place_alike(sq_dissimilarity, total)
                 return xp.astype(placed, sq_dissimilarity.dtype, copy=False)
-        m, n = (int(size) for size in sq_dissimilarity.shape)
-        k = int(self.coordinates.shape[1])
+        m, n = sq_dissimilarity.shape
+        k = self.coordinates.shape[1]
         if not m or not k:
             return empty_like(sq_dissimilarity, (m, k))
         sq_dissimilarity = self.form.to_sq(sq_dissimilarity)
@@ -223,7 +223,7 @@ class LossPlacement:
         largest = xp.max(w, axis=1)
         hidden = LEAST_LENGTH * largest > xp.sum(w, axis=1) - largest
         again = xp.nonzero(hidden)[0]
-        if int(again.shape[0]):
+        if again.shape[0]:
             x[again] = descended(new.take(again), loss, x[again])
         return x
 
@@ -235,7 +235,7 @@ class LossPlacement:
         xp = namespace(sq_dissimilarity)
         to_v, m = self._frame
         h = self._shifts
-        n = int(sq_dissimilarity.shape[1])
+        n = sq_dissimilarity.shape[1]
         p = sq_dissimilarity @ asarray_like(self._to_p, sq_dissimilarity)
         p = xp.astype(p, xp.float64, copy=False) - asarray_like(
             h @ self._to_p, p, xp.float64

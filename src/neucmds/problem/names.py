@@ -25,7 +25,7 @@ from neucmds.errors import InputError, NeucmdsWarning
 Labels = tuple[str, ...] | None
 
 # Names that a message gives before it only counts.
-_EXAMPLES = 4
+EXAMPLES = 4
 
 
 def text_of(name: object) -> str:
@@ -131,8 +131,8 @@ def common_objects(
 
 def examples(names: Sequence[object]) -> str:
     """Return the first of some names or numbers, and say whether there are more."""
-    texts = [repr(name)[:40] for name in names[:_EXAMPLES]]
-    if len(names) > _EXAMPLES:
+    texts = [repr(name)[:40] for name in names[:EXAMPLES]]
+    if len(names) > EXAMPLES:
         texts.append("…")
     return ", ".join(texts)
 

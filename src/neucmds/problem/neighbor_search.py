@@ -41,7 +41,7 @@ def nearest_rows(
     """
     metric = Metric.of(metric)
     rng = check_random_state(random_state)
-    n = int(features.shape[0])
+    n = features.shape[0]
     xp = namespace(features)
     index = neighbor_index(features, metric, n_jobs=-1)
     descent = None

@@ -116,7 +116,7 @@ def as_pairs(
         i = i[is_known]
         j = j[is_known]
         values = values[is_known]
-    n = int(data.shape[0])
+    n = data.shape[0]
     pairs = make_pairs(n, i, j, values, squared=squared, symmetrize=symmetrize)
     _warn_of_edges(pairs)
     return pairs

@@ -233,7 +233,7 @@ def feature_pairs(
     rows of NumPy pynndescent finds 98 % of the nearest, if it is installed and knows the metric.
     All objects are compared with `n_landmarks` landmarks, for a start.
     """
-    n = int(features.shape[0])
+    n = features.shape[0]
     rng = check_random_state(random_state)
     sampling = Sampling.of(n, n_pairs, loss, rng)
     landmarks = np.sort(sampling.shuffled[:n_landmarks])
@@ -274,7 +274,7 @@ def called_pairs(
     """
     points = space.points
     rng = check_random_state(random_state)
-    n = int(points.shape[0])
+    n = points.shape[0]
     shuffled = rng.permutation(n)
     calls = n * n_pairs // 2
     calls_made = space.refuse_function()

@@ -109,7 +109,7 @@ def stress_from_errors(
     xp = namespace(diagonal_error)
     e = diagonal_error
     c2 = 4 * float(xp.sum(e)) ** 2
-    c3 = 2 * int(e.shape[0]) * float(xp.vecdot(e, e)) - c2 / 2
+    c3 = 2 * e.shape[0] * float(xp.vecdot(e, e)) - c2 / 2
     return 4 * gram_error_sq, c2, max(c3, 0.0)
 
 

@@ -205,7 +205,7 @@ def rounding_of(
     # Rounding is largest where u is large: one row in two is drawn by u², the others evenly.
     squares = to_numpy(xp.sum(rows * rows, axis=0))
     chances = 0.5 / gram.n + 0.5 * squares / squares.sum()
-    drawn = basis.rng.choice(gram.n, int(basis.rows.shape[0]), p=chances)
+    drawn = basis.rng.choice(gram.n, basis.rows.shape[0], p=chances)
     # B u = −½(D u − its mean); the mean is that of the row means times u.
     d = taken(gram.sq_dissimilarity, drawn)
     errors = xp.astype(d, xp.float64, copy=False) @ rows.T

@@ -94,7 +94,7 @@ class KrylovBasis:
         self.coupled_from = 0
         self.n_products = 0
         self.queued: list[_Unjudged] = []
-        capacity = int(rows.shape[0])
+        capacity = rows.shape[0]
         self.projected = empty_like(rows, (capacity, capacity))
         self.projected[:, :] = 0.0
         self.coupling: Floats = np.zeros((0, 0))
@@ -126,7 +126,7 @@ class KrylovBasis:
         count = max(0, min(count, capacity - used, n - 1 - used))
         rows = uniform_rows(count, basis, self.rng)
         rows = new_directions(basis, rows)
-        count = int(rows.shape[0])
+        count = rows.shape[0]
         self.rows[used : used + count, :] = rows
         self.width += count
 
@@ -142,7 +142,7 @@ class KrylovBasis:
         rows, factor, inner = orthonormal_ahead(image)
         both = namespace(rows).concat([factor, inner], axis=1)
         self.queued.append(_Unjudged(coupled_from, size, both))
-        self.width = int(rows.shape[0])
+        self.width = rows.shape[0]
         self.rows[self.size : self.size + self.width, :] = rows
 
     def _expand_with_care(self) -> None:
@@ -172,7 +172,7 @@ class KrylovBasis:
             )
             coupling = coupling @ second_factor
         self.coupling = coupling
-        self.width = int(rows.shape[0])
+        self.width = rows.shape[0]
         self.rows[self.size : self.size + self.width, :] = rows
         if self.width < width:
             self.inject(width - self.width)

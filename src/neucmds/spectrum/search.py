@@ -68,7 +68,7 @@ def search(
     pairs. Return whether the kept ones have converged.
     """
     block = basis.width
-    capacity = int(basis.rows.shape[0])
+    capacity = basis.rows.shape[0]
     step = 0
     # A first look: the pairs wanted and as many again, or six blocks if that is more.
     next_check = math.ceil((n_wanted + max(n_wanted, 6 * block)) / block)

@@ -62,7 +62,7 @@ def feature_operator(
 
 def dense_operator(sq_dissimilarity: Array, n_components: Any) -> DenseGram:
     """Return a D that is in memory behind its operator, with a float32 copy if there is room."""
-    n = int(sq_dissimilarity.shape[0])
+    n = sq_dissimilarity.shape[0]
     room = _room_beside_vectors(n, n_components, sq_dissimilarity)
     return DenseGram(sq_dissimilarity, working_copy=4 * n**2 <= room)
 
@@ -113,7 +113,7 @@ def lazy_if_large(D: Any) -> Any:
         np.float32 if store.dtype in (np.float16, np.float32) else np.float64
     )
     free = memory.available_memory() or math.inf
-    if _dense_bytes(int(store.shape[0]), wide, np) <= free:
+    if _dense_bytes(store.shape[0], wide, np) <= free:
         return D
     return from_store(store)
 

@@ -38,7 +38,7 @@ class DaskGram(Gram):
         self.callback = callback
         self.n_passes = 0
         self.xp = xp
-        self.n = int(sq_dissimilarity.shape[0])
+        self.n = sq_dissimilarity.shape[0]
         self.dtype = sq_dissimilarity.dtype
 
     def rows(self, rows: slice) -> Array:
@@ -75,7 +75,7 @@ class DaskGram(Gram):
             product = self._product_on_cluster(block)
         else:
             d = self.sq_dissimilarity
-            chunks = (d.chunks[1], (int(block.shape[1]),))
+            chunks = (d.chunks[1], (block.shape[1],))
             pieces = require_dask().array.from_array(
                 np.ascontiguousarray(block), chunks, name=False
             )

@@ -38,7 +38,7 @@ class DenseGram(Gram):
         self.sq_dissimilarity = sq_dissimilarity
         self.working_copy = working_copy
         self.xp = namespace(sq_dissimilarity)
-        self.n = int(sq_dissimilarity.shape[0])
+        self.n = sq_dissimilarity.shape[0]
         self.dtype = sq_dissimilarity.dtype
         self.device = sq_dissimilarity.device
 

@@ -57,7 +57,7 @@ def rounded(gram: Gram) -> Products:
         )
         if by_kernel:
             return
-        blocks = list(row_blocks(int(part.shape[0]), gram.n, elements))
+        blocks = list(row_blocks(part.shape[0], gram.n, elements))
         # Memory that is used again stays in the cache.
         buffer = empty_like(means, (blocks[0].stop, gram.n))
         for rows in blocks:
