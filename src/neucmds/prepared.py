@@ -84,6 +84,7 @@ def read_dense(D: Any, options: Options, labels: Any = None) -> Dense:
     squared = bool(options.squared)
     symmetrize = bool(options.symmetrize)
     copy = True
+    # Else NaN and weights are entries of an array; an operator has none.
     counts_alike = options.weights is None and options.missing == "error"
     k = options.n_components
     if options.metric == SHORTEST_PATH:
@@ -93,15 +94,7 @@ def read_dense(D: Any, options: Options, labels: Any = None) -> Dense:
         symmetrize = True
         copy = False
     elif options.metric != PRECOMPUTED:
-        metric = Metric.of(options.metric, symmetrize=symmetrize)
-        features = to_numpy(D) if is_dask(D) else D
-        if counts_alike:
-            D = feature_operator(
-                features, k, metric, squared=squared, callback=options.callback
-            )
-        else:
-            # NaN and weights are entries of an array; an operator has none.
-            D = metric.fitted_to(features, squared).among()
+        D = _between_features(D, options, counts_alike)
         symmetrize = False
     gram = None
     if counts_alike:
@@ -135,6 +128,25 @@ def read_dense(D: Any, options: Options, labels: Any = None) -> Dense:
             )
     gram = dense_operator(values, k)
     return Dense(gram, names, squared, missing=options.missing)
+
+
+def _between_features(
+    features: Any, options: Options, as_operator: bool
+) -> Any:
+    """Return D between features behind its operator, or as an array."""
+    metric = Metric.of(options.metric, symmetrize=bool(options.symmetrize))
+    squared = bool(options.squared)
+    if is_dask(features):
+        features = to_numpy(features)
+    if not as_operator:
+        return metric.fitted_to(features, squared).among()
+    return feature_operator(
+        features,
+        options.n_components,
+        metric,
+        squared=squared,
+        callback=options.callback,
+    )
 
 
 def read_directed(D: Any, options: Options, labels: Any = None) -> Directed:

@@ -137,6 +137,12 @@ def asarray_like(value: object, like: Array, dtype: Any = None) -> Array:
     )
 
 
+def in_double(array: Array) -> Array:
+    """Return an array in float64, itself if it is."""
+    xp = namespace(array)
+    return xp.astype(array, xp.float64, copy=False)
+
+
 def uniform_rows(count: int, like: Array, rng: np.random.Generator) -> Array:
     """Draw rows as long as those of `like`, uniform in [0, 1), on its device.
 

@@ -172,20 +172,21 @@ class LandmarkNeucMDS(SignedTransformer):
         with self._fitting() as callback:
             metric = self._bound_metric()
             objects = as_objects(X) if callable(self._metric) else None
+            # Nodes are placed on the device of a graph.
             like = None
+            rows: Any
             self._names = row_names(X)
-            columns = None
             if self._of_graph:
                 stored, like = sparse_in_memory(X)
-                graph, self._names = named_graph(
+                rows, self._names = named_graph(
                     stored, None, self.metric_params
                 )
-                rows: Any = graph
-                self.n_features_in_ = graph.shape[0]
+                self.n_features_in_ = rows.shape[0]
             elif objects is not None:
                 rows, metric = metric.numbered(objects)
             else:
                 rows = self._checked(X)
+            columns = None
             if self._precomputed and hasattr(self, "_columns"):
                 columns = names_in(self._columns)
             options = self._options(

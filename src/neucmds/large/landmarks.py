@@ -15,6 +15,7 @@ from neucmds.backend.arrays import (
     Array,
     Indices,
     eps,
+    in_double,
     index_like,
     is_dask,
     namespace,
@@ -102,13 +103,12 @@ def fit_landmarks(
         if n_landmarks is None:
             n_landmarks = default_count(n, k, options)
     landmarks = _chosen_landmarks(X, options, metric, n_landmarks, k)
-    n_landmarks = landmarks.size
     if options.metric == PRECOMPUTED and n == X.shape[1]:
         _refuse_asymmetry(X, landmarks)
     options = replace(options, init=_start_among(options.init, landmarks, n))
-    sources = np.arange(n_landmarks)
+    sources = np.arange(landmarks.size)
     if n_near:
-        sources = draw_global(n, n_landmarks, n_near, k, options)
+        sources = draw_global(n, landmarks.size, n_near, k, options)
     embedded = landmarks[sources]
     fitted_metric = None
     nodes = None
@@ -135,7 +135,7 @@ def fit_landmarks(
     first_options = options
     if n_near:
         # Global landmarks move again with all others: the usual tolerance will do.
-        start = _start_among(options.init, sources, n_landmarks)
+        start = _start_among(options.init, sources, landmarks.size)
         first_options = replace(options, tol=TOL, init=start)
     embedding, recipe = embed_landmarks(sq_among, first_options, placement)
     names = _landmark_names(X, columns, landmarks)
@@ -152,16 +152,27 @@ def fit_landmarks(
     )
     if not n_near:
         return fit
+    return _with_near_landmarks(fit, X, among, options, n_jobs)
+
+
+def _with_near_landmarks(
+    fit: LandmarkFit,
+    X: Any,
+    among: npt.NDArray[Any],
+    options: Options,
+    n_jobs: int | None,
+) -> LandmarkFit:
+    """Embed all landmarks of two levels, of which the global ones are embedded from `among`."""
     fit = replace(fit, recipe=None)
-    if of_graph:
+    if fit.nodes is not None:
         return fit_nodes(fit, X, options, n_jobs)
-    if metric is None:
-        fit = _with_keys(fit, among, embedded)
-        return fit_rows(fit, X, landmarks, options)
-    rows = take(X, landmarks)
+    if fit.metric is None:
+        fit = _with_keys(fit, among, fit.landmarks[fit.sources])
+        return fit_rows(fit, X, fit.landmarks, options)
+    rows = take(X, fit.landmarks)
     entries = to_numpy(rows)
     fit = _with_keys(fit, entries, np.arange(entries.shape[1]))
-    return fit_rows(fit, rows, np.arange(n_landmarks), options)
+    return fit_rows(fit, rows, np.arange(fit.width), options)
 
 
 def averaged(D: Any, options: Options) -> Any:
@@ -311,9 +322,7 @@ def embed_by_landmarks(
 
 def metric_on(metric: Metric, X: Any, ids: Indices, squared: bool) -> Metric:
     """Fit a metric to all of X, and keep the rows `ids`: in double precision, as they are few."""
-    rows = take(X, ids)
-    rows = namespace(rows).astype(rows, namespace(rows).float64, copy=False)
-    return metric.fitted_to(X, squared, points=rows)
+    return metric.fitted_to(X, squared, points=in_double(take(X, ids)))
 
 
 def _features_among(

@@ -29,6 +29,7 @@ from neucmds.backend.arrays import (
     asarray_like,
     empty_like,
     free_memory,
+    in_double,
     index_like,
     is_dask,
     is_numpy,
@@ -160,10 +161,7 @@ class LandmarkFit:
             return lengths**2
         block = rows
         if self.metric is not None:
-            xp = namespace(rows)
-            block = self.metric.squares_to(
-                xp.astype(rows, xp.float64, copy=False)
-            )
+            block = self.metric.squares_to(in_double(rows))
         elif rows.shape[1] == self.n:
             block = take(rows, slice(None), self.landmarks)
         objects = np.arange(first, first + block.shape[0])
@@ -186,8 +184,7 @@ class LandmarkFit:
         if at is None:
             at = np.arange(len(partners))
         if self.metric is not None:
-            xp = namespace(rows)
-            features = xp.astype(take(rows, at), xp.float64, copy=False)
+            features = in_double(take(rows, at))
             flat = self.metric.own_squares(features, partners)
         else:
             flat = rows[at.repeat(sizes), landmarks]

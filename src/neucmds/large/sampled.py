@@ -13,9 +13,9 @@ import numpy as np
 from neucmds.backend.arrays import (
     Array,
     Indices,
+    in_double,
     is_dask,
     is_numpy,
-    namespace,
     on_cpu,
     to_numpy,
 )
@@ -118,8 +118,7 @@ def _started_by_two_levels(features: Array, options: Options) -> Options:
     fit = fit_landmarks(features, fit_options, n_near=None)
     notify(options.callback, f"placing {features.shape[0]} objects")
     x = fit.place_all(features, fitted=True)
-    x = namespace(x).astype(x, namespace(x).float64, copy=False)
-    start = Configuration(x, fit.embedding.form.in_numpy())
+    start = Configuration(in_double(x), fit.embedding.form.in_numpy())
     return replace(options, init=start, curvature=0.0)
 
 

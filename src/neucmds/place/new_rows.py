@@ -14,6 +14,7 @@ from neucmds.backend.arrays import (
     Marks,
     asarray_like,
     eps,
+    in_double,
     min_and_max,
     namespace,
     to_numpy,
@@ -100,7 +101,7 @@ def sq_rows(
     # Placement takes fourth powers, which leave the range of float32 beyond 2^±24.
     sizes = (length, distance)
     if not all(2.0**-24 < size < 2.0**24 for size in sizes if size > 0):
-        delta = xp.astype(delta, xp.float64, copy=False)
+        delta = in_double(delta)
     return delta if squared else xp.square(delta)
 
 

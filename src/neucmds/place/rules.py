@@ -12,6 +12,7 @@ from neucmds.backend.arrays import (
     Floats,
     asarray_like,
     empty_like,
+    in_double,
     is_numpy,
     namespace,
     to_numpy,
@@ -163,7 +164,7 @@ class LossPlacement:
             width = n
 
         def place_rows(rows: slice) -> Array:
-            sq_d = xp.astype(sq_dissimilarity[rows, :], xp.float64, copy=False)
+            sq_d = in_double(sq_dissimilarity[rows, :])
             counts = None
             if weights is not None:
                 counts = asarray_like(weights[rows], sq_d)
@@ -237,9 +238,7 @@ class LossPlacement:
         h = self._shifts
         n = sq_dissimilarity.shape[1]
         p = sq_dissimilarity @ asarray_like(self._to_p, sq_dissimilarity)
-        p = xp.astype(p, xp.float64, copy=False) - asarray_like(
-            h @ self._to_p, p, xp.float64
-        )
+        p = in_double(p) - asarray_like(h @ self._to_p, p, xp.float64)
         b_sq_mean = xp.zeros_like(total)
         if self.shrinkage:
             norms = xp.vecdot(sq_dissimilarity, sq_dissimilarity)

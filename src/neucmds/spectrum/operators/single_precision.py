@@ -13,6 +13,7 @@ from neucmds.backend.arrays import (
     Array,
     centered,
     empty_like,
+    in_double,
     is_numpy,
     on_cpu,
     row_blocks,
@@ -62,7 +63,7 @@ def rounded(gram: Gram) -> Products:
         buffer = empty_like(means, (blocks[0].stop, gram.n))
         for rows in blocks:
             block = buffer[: rows.stop - rows.start, :]
-            block[...] = xp.astype(part[rows, :], xp.float64, copy=False)
+            block[...] = in_double(part[rows, :])
             block -= row_means[rows, None]
             block -= column_shift
             block *= factor
