@@ -16,7 +16,8 @@ from neucmds.options import (
     check_support,
     kind_of,
 )
-from neucmds.problem.components import NComponents
+from neucmds.problem.chunks import lazy_dissimilarity
+from neucmds.problem.components import NComponents, checked_size
 from neucmds.problem.containers import as_real
 from neucmds.problem.dense import Dense, as_squares
 from neucmds.problem.directed import Directed, as_directed
@@ -29,9 +30,10 @@ from neucmds.spectrum.operators.choose import (
     feature_operator,
     is_store,
     lazy_if_large,
-    lazy_operator,
 )
+from neucmds.spectrum.operators.chunked import DaskGram
 from neucmds.spectrum.operators.dense import DenseGram
+from neucmds.spectrum.operators.gram import Gram
 
 
 def prepare(
@@ -96,15 +98,13 @@ def read_dense(D: Any, options: Options, labels: Any = None) -> Dense:
     elif options.metric != PRECOMPUTED:
         D = _between_features(D, options, counts_alike)
         symmetrize = False
-    gram = None
-    if counts_alike:
-        gram = lazy_operator(
-            D, k, squared=squared, labels=labels, callback=options.callback
-        )
-    if gram is not None:
-        return Dense(
-            gram, as_labels(labels, gram.n), getattr(gram, "squared", squared)
-        )
+    if counts_alike and is_dask(D):
+        chunks = lazy_dissimilarity(D, squared=squared, labels=labels)
+        checked_size(k, len(chunks))
+        D = DaskGram(chunks, options.callback)
+    if isinstance(D, Gram):
+        squared = getattr(D, "squared", squared)
+        return Dense(D, as_labels(labels, D.n), squared)
     if is_store(D) and not is_numpy(D):
         D = np.asarray(D[...])
         copy = False

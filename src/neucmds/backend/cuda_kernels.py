@@ -258,7 +258,7 @@ def centered_single(
     if launch is None:
         return False
     rows, n = block.shape
-    # 64 blocks a row: beyond, each has enough of a long row to work on.
+    # At most 64 blocks share a row.
     grid = (min(64, math.ceil(n / _THREADS)), min(rows, _MOST_GRID_ROWS))
     launch(grid, block, rows, n, left, right, factor, out)
     return True
@@ -321,7 +321,7 @@ def _by_triton(device: int) -> Callable[[Array, Array], Array] | None:
     import torch
 
     try:
-        # Tensor cores that take float32 came with Ampere.
+        # Tensor cores take TF32 from here on.
         if torch.cuda.get_device_capability(device) < (8, 0):
             return None
         from neucmds.backend import triton_products

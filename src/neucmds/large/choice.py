@@ -17,41 +17,6 @@ DEFAULT_LANDMARKS = 1000
 CANDIDATES = 10
 
 
-def choose_landmarks(
-    n: int,
-    landmarks: Any,
-    n_landmarks: int | float | None,
-    k: int,
-    rng: np.random.RandomState,
-    comparing: Callable[[Indices], Callable[[int], npt.NDArray[Any]]],
-) -> Indices:
-    """Return the row numbers of the landmarks: as given, drawn, or spread out.
-
-    Parameters
-    ----------
-    n : int
-        Number of objects.
-    landmarks, n_landmarks
-        As for `LandmarkNeucMDS`.
-    k : int
-        Number of coordinates.
-    rng : RandomState
-    comparing : callable
-        ``comparing(objects)(i)`` are the dissimilarities of these objects to the i-th of them.
-    """
-    if not isinstance(landmarks, str) or landmarks not in ("random", "maxmin"):
-        return _checked_rows(landmarks, n, k)
-    count = landmark_count(n_landmarks, n, k)
-    if landmarks == "random":
-        return random_sample(n, count, rng)
-    candidates = np.arange(n)
-    if CANDIDATES * count < n:
-        candidates = random_sample(n, CANDIDATES * count, rng)
-    return np.sort(
-        candidates[maxmin(candidates.size, count, comparing(candidates), rng)]
-    )
-
-
 def landmark_count(n_landmarks: int | float | None, n: int, k: int) -> int:
     """Return the number of landmarks: without one, max(1000, 4k); a float is a share of n."""
     if n_landmarks is None:
@@ -82,7 +47,7 @@ def _check_count(count: int, k: int) -> None:
         )
 
 
-def _checked_rows(landmarks: Any, n: int, k: int) -> Indices:
+def checked_rows(landmarks: Any, n: int, k: int) -> Indices:
     """Check row numbers given by a user: whole, within range, each once, enough."""
     ids = np.asarray(landmarks)
     if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):

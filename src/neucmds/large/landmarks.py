@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,13 @@ from neucmds.backend.arrays import (
 )
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
-from neucmds.large.choice import choose_landmarks
+from neucmds.large.choice import (
+    CANDIDATES,
+    checked_rows,
+    landmark_count,
+    maxmin,
+    random_sample,
+)
 from neucmds.large.landmark_fit import embed_landmarks
 from neucmds.large.placing import KEY_BITS, LandmarkFit, NodePaths, take
 from neucmds.large.two_levels import (
@@ -238,19 +243,28 @@ def _chosen_landmarks(
     k: int,
 ) -> Indices:
     """Choose landmarks; refuse a block of dissimilarities that does not go with them."""
-    n = X.shape[0]
-    width = X.shape[1]
+    n, width = X.shape
+    wanted = options.landmarks
     is_block = options.metric == PRECOMPUTED and n != width
-    if is_block and isinstance(options.landmarks, str):
+    if is_block and isinstance(wanted, str):
         raise InputError(
             f"X is {n} × {width}, dissimilarities to landmarks only; pass the landmarks' rows as "
             "landmarks=, or metric= if X holds features."
         )
-    rng = options.random_state
-    comparing = partial(_comparing, X, options, metric)
-    ids = choose_landmarks(
-        n, options.landmarks, n_landmarks, k, rng, comparing
-    )
+    if isinstance(wanted, str) and wanted in ("random", "maxmin"):
+        rng = options.random_state
+        count = landmark_count(n_landmarks, n, k)
+        ids = np.arange(n)
+        if wanted == "random":
+            ids = random_sample(n, count, rng)
+        elif CANDIDATES * count < n:
+            ids = random_sample(n, CANDIDATES * count, rng)
+        if wanted == "maxmin":
+            dissimilarities_to = _comparing(X, options, metric, ids)
+            chosen = maxmin(ids.size, count, dissimilarities_to, rng)
+            ids = np.sort(ids[chosen])
+    else:
+        ids = checked_rows(wanted, n, k)
     if is_block and width != ids.size:
         raise InputError(
             f"X has {width} columns, but {ids.size} landmarks are named; pass one column per "

@@ -53,8 +53,8 @@ def basis_sizes(gram: Gram, n_wanted: int) -> tuple[int, int]:
     if on_cpu(gram.row_means) and not gram.costly_pass:
         block = 16
         rows_per_pair = 6
-    # With fewer than 160 rows, restarts take more time than they save. Two further blocks are the
-    # next one and the one after it. Beyond 0.6 n rows LAPACK is faster.
+    # With fewer than 160 rows, restarts take time. Two blocks more are the next one and the one
+    # after it.
     rows = max(rows_per_pair * n_wanted, 160) + 2 * (block + INJECTED)
     return block, min(rows, int(0.6 * gram.n))
 

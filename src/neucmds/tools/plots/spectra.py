@@ -75,7 +75,6 @@ def plot_spectrum(
             **style,
         )
     _signed_log_scale(ax, lam)
-    # Up to 60 ranks are told apart on a linear scale.
     if lam.size > 60:
         _log_scale(ax)
     ax.set_xlabel("rank among the eigenvalues of the same sign")
@@ -185,7 +184,7 @@ def plot_stress_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
     for method in curves.stress:
         colour, marker = METHOD_STYLES.get(method, (GUIDE, "."))
         values = np.array(curves.normalized(method))
-        # A fit that is perfect up to rounding, some ε² of ‖D‖², has no place on a log scale.
+        # A fit that is perfect up to rounding has no place on a log scale.
         values[values < 1e-28] = np.nan
         ax.plot(
             curves.ks,
@@ -280,7 +279,6 @@ def _signed_log_scale(ax: Axes, values: Floats) -> None:
     ax.axhline(0.0, color=GUIDE, linewidth=0.8)
     size = np.abs(values)
     largest = size.max(initial=0.0)
-    # Two decades are readable on a linear scale.
     if largest > 100 * size.min(initial=np.inf):
         threshold = max(size.min(), 1e-4 * largest)
         ax.set_yscale("symlog", linthresh=threshold, linscale=0.4)
