@@ -84,8 +84,8 @@ def align(
     if has_boosts:
         # Boosts have local minima: the best linear map, made an isometry, is a second start.
         starts += _nearest_isometry(x, y, signs)
-    ends = [_aligned(x, y, signs, scaling, start) for start in starts]
-    return min(ends, key=lambda end: end.disparity)
+    alignments = [_aligned(x, y, signs, scaling, start) for start in starts]
+    return min(alignments, key=lambda alignment: alignment.disparity)
 
 
 def _aligned(

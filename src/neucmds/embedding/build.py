@@ -291,18 +291,15 @@ def from_pairs(
     n_others = pairs.n_ordered - fitted[0]
     totals = fitted + n_others * means
     weight, offset, sq_offset, stress, loss_value = totals[:5].tolist()
+    # ΣwD/Σw, Σw(D − mean)² and ΣwD², from sums over D − center.
     mean_offset = offset / weight
     mean = center + mean_offset
     total = sq_offset - weight * mean_offset**2
     sq_norm = total + weight * mean**2
     # How far the sums of each object drawn are from the mean pair's, as often as it has pairs.
     deviations = held_out - np.outer(held_out[:, 0], means)
-    _, offset_deviation, sq_deviation, stress_deviation = deviations.T[:4]
-    total_deviation = sq_deviation - 2 * mean_offset * offset_deviation
-    # R² = 1 − STRESS / total: the differential of this quotient.
-    with np.errstate(all="ignore"):
-        share = np.divide(stress, total)
-        r2_deviation = (stress_deviation - share * total_deviation) / total
+    stress_deviation = deviations[:, 3]
+    r2_deviation = _r2_deviation(deviations, mean_offset, stress, total)
     n_objects = len(deviations)
     scale = n_others / max(1, n_held_out)
     scale *= math.sqrt(n_objects / max(1, n_objects - 1))
@@ -352,6 +349,21 @@ def from_pairs(
         n_departures=pairs.n_departures,
         arrival_labels=arrival_labels,
     )
+
+
+def _r2_deviation(
+    deviations: Floats, mean_offset: float, stress: float, total: float
+) -> Floats:
+    """Return the deviation of R² = 1 − STRESS / total by each object: the quotient's differential.
+
+    `deviations` are those of the columns of `_sums_of_pairs`.
+    """
+    _, offset, sq_offset, of_stress = deviations.T[:4]
+    of_total = sq_offset - 2 * mean_offset * offset
+    with np.errstate(all="ignore"):
+        share = np.divide(stress, total)
+        deviation: Floats = (of_stress - share * of_total) / total
+    return deviation
 
 
 def _deciding(deviations: Floats) -> float:

@@ -242,7 +242,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _fitting(self) -> Iterator[Callback | None]:
         """Yield the callback of each step; a fit that fails leaves the fit before it."""
         earlier_fit = self.__dict__.copy()
-        # Of the data of the fit before it.
+        # These describe the data of the fit before it.
         for name in ("n_features_in_", "feature_names_in_", "_columns"):
             self.__dict__.pop(name, None)
         check_parameters(self.get_params(deep=False))

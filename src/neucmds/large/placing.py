@@ -172,22 +172,22 @@ class LandmarkFit:
         rows: Array,
         partners: Sequence[Indices],
         objects: Indices,
-        at: Indices | None = None,
+        row_of: Indices | None = None,
     ) -> Array:
         """Squared dissimilarities of each object to its own landmarks, in one flat array.
 
-        ``objects[a]`` is compared with the landmarks ``partners[a]``; it is row ``at[a]``, or row a
-        without `at`.
+        ``objects[a]`` is compared with the landmarks ``partners[a]``; it is row ``row_of[a]``, or
+        row a without `row_of`.
         """
         sizes = [len(own) for own in partners]
         landmarks = self.landmarks[np.concatenate(partners)]
-        if at is None:
-            at = np.arange(len(partners))
+        if row_of is None:
+            row_of = np.arange(len(partners))
         if self.metric is not None:
-            features = in_double(take(rows, at))
+            features = in_double(take(rows, row_of))
             flat = self.metric.own_squares(features, partners)
         else:
-            flat = rows[at.repeat(sizes), landmarks]
+            flat = rows[row_of.repeat(sizes), landmarks]
         checked = self._checked(
             flat[:, None], objects.repeat(sizes), landmarks
         )
@@ -368,14 +368,14 @@ class LandmarkFit:
         signed = (places * self._signs)[:, :, None]
         inner = (self._coordinates[landmarks] @ signed)[:, :, 0]
         # As many more as may be known.
-        ranks, at = k_smallest(
+        ranks, nearest = k_smallest(
             norms[landmarks] - 2 * inner, count + known.shape[1]
         )
-        landmarks = np.take_along_axis(landmarks, at, axis=1)
+        landmarks = np.take_along_axis(landmarks, nearest, axis=1)
         is_known = (landmarks[:, :, None] == known[:, None, :]).any(axis=2)
         ranks[is_known] = np.inf
-        _, at = k_smallest(ranks, count)
-        return np.take_along_axis(landmarks, at, axis=1)
+        _, nearest = k_smallest(ranks, count)
+        return np.take_along_axis(landmarks, nearest, axis=1)
 
     @property
     def _n_compared(self) -> int:
@@ -448,9 +448,9 @@ class LandmarkFit:
         callback : callable, optional
             Told how many of all rows are placed.
         """
-        place = self.place
+        place_rows = self.place
         if fitted:
-            place = self.place_fitted
+            place_rows = self.place_fitted
         like = self._like(rows)
         shape = (rows.shape[0], self.embedding.k)
         if is_dask(like):
@@ -461,12 +461,12 @@ class LandmarkFit:
                     "out= is for arrays in memory; store the dask array that returns."
                 )
             return map_rows(
-                rows, place, self.embedding.k, self._row_width(rows)
+                rows, place_rows, self.embedding.k, self._row_width(rows)
             )
         dtype = self._dtype(rows)
 
         def place_block(block: slice) -> Array:
-            placed = place(rows[block], block.start)
+            placed = place_rows(rows[block], block.start)
             return placed if out is None else to_numpy(placed)
 
         def fill(target: Array) -> None:

@@ -140,7 +140,7 @@ def check_two_levels(
 
 
 def fit_rows(
-    fit: LandmarkFit, rows: Array, at: Indices, options: Options
+    fit: LandmarkFit, rows: Array, row_of: Indices, options: Options
 ) -> LandmarkFit:
     """Embed all landmarks from features or dissimilarities.
 
@@ -149,14 +149,14 @@ def fit_rows(
     fit : LandmarkFit
         Its global landmarks are embedded.
     rows : array
-        What the landmarks are compared by; landmark a is row ``at[a]``.
+        What the landmarks are compared by; landmark a is row ``row_of[a]``.
     """
     everyone = np.arange(fit.width)
 
     def compared(objects: Indices, partners: Sequence[Indices]) -> Floats:
         """Return D of each landmark of `objects` with its own `partners`, all in one vector."""
         squares = fit.listed_squares(
-            rows, partners, fit.landmarks[objects], at[objects]
+            rows, partners, fit.landmarks[objects], row_of[objects]
         )
         return to_numpy(squares)
 

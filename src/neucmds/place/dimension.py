@@ -130,25 +130,25 @@ def scan_dimensions(gram: Gram, rng: np.random.RandomState) -> DimensionScan:
     coarse = scan(spaced_ks(most, points=11))
     if coarse.open_ended:
         return coarse
-    at = coarse.ks.index(coarse.k)
+    chosen = coarse.ks.index(coarse.k)
     # From the k tried before the choice to the one after it.
-    around = coarse.ks[max(0, at - 1) : at + 2]
+    around = coarse.ks[max(0, chosen - 1) : chosen + 2]
     return scan(range(around[0], around[-1] + 1))
 
 
 def _error_function(
-    sq_d: Floats, held: Indices, kept: Indices, most: int
+    sq_d: Floats, held_out: Indices, kept: Indices, most: int
 ) -> Callable[[int], float]:
-    """Fit the objects `kept`; return the function of k that predicts pairs of those `held` out.
+    """Fit the objects `kept`; return the function of k that predicts pairs of those `held_out`.
 
     Its value is the mean of (D̂ − D)². Held-out objects are placed as `transform` places new ones.
     """
     gram = DenseGram(np.ascontiguousarray(sq_d[np.ix_(kept, kept)]))
     sizes: list[Size] = list(spaced_ks(most))
     spectrum = solve_for(gram, sizes, "neuc+", tol=1e-5, random_state=0)
-    to_kept = sq_d[np.ix_(held, kept)]
-    pairs = np.triu_indices(held.size, 1)
-    truth = sq_d[np.ix_(held, held)][pairs]
+    to_kept = sq_d[np.ix_(held_out, kept)]
+    pairs = np.triu_indices(held_out.size, 1)
+    truth = sq_d[np.ix_(held_out, held_out)][pairs]
 
     def error(k: int) -> float:
         selection = neuc_plus(spectrum, k)

@@ -81,13 +81,10 @@ class Pairs:
     def graph(self) -> Any:
         """Return pairs as edges of length d = √D in a symmetric CSR array; D < 0 count as zero."""
         d = np.sqrt(np.maximum(self.sq_dissimilarity, 0))
-        ends = (
-            np.concatenate([self.i, self.j]),
-            np.concatenate([self.j, self.i]),
-        )
-        return sparse.csr_array(
-            (np.concatenate([d, d]), ends), shape=(self.n, self.n)
-        )
+        rows = np.concatenate([self.i, self.j])
+        columns = np.concatenate([self.j, self.i])
+        lengths = np.concatenate([d, d])
+        return sparse.csr_array((lengths, (rows, columns)), (self.n, self.n))
 
 
 def as_pairs(

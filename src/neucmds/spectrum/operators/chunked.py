@@ -53,8 +53,8 @@ class DaskGram(Gram):
                 f"this would gather D of {self.n} objects ({8e-9 * self.n**2:.1f} GB) from the "
                 "workers; ask for fewer than n/8 coordinates, or pass D.compute()."
             )
-        ends = np.cumsum([0, *self.sq_dissimilarity.chunks[0]]).tolist()
-        return [slice(start, stop) for start, stop in pairwise(ends)]
+        bounds = np.cumsum([0, *self.sq_dissimilarity.chunks[0]]).tolist()
+        return [slice(start, stop) for start, stop in pairwise(bounds)]
 
     def on_each(self, work: Callable[[slice, Array], Result]) -> list[Result]:
         """Do a piece of work on every row slice and its rows, in the threads that read them."""
@@ -109,11 +109,11 @@ class DaskGram(Gram):
         before anything leaves a worker, so what moves does not depend on how D is cut.
         """
         client = next(iter(self._futures.values())).client
-        ends = np.cumsum(self.sq_dissimilarity.chunks[1])[:-1]
+        bounds = np.cumsum(self.sq_dissimilarity.chunks[1])[:-1]
         # The scheduler keeps a task's arguments: unlike scattered data they outlive a worker.
         pieces = [
             client.submit(np.asarray, piece, pure=False)
-            for piece in np.split(block, ends)
+            for piece in np.split(block, bounds)
         ]
         workers_of = client.who_has(list(self._futures.values()))
         sums = []
