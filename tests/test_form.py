@@ -63,7 +63,9 @@ def test_rows_and_pairs_and_what_is_left_of_them_are_of_one_form(
     np.testing.assert_allclose(form.paired_sq(x[:, None], y), sq, atol=1e-15)
     np.testing.assert_allclose(form.d(x, y), form.to_distance(sq), atol=1e-6)
     np.testing.assert_allclose(
-        form.paired_d(x, y), form.to_distance(np.diag(sq)), atol=1e-7
+        form.to_distance(form.paired_sq(x, y)),
+        form.to_distance(np.diag(sq)),
+        atol=1e-7,
     )
     missed = form.to_sq_distance(sq) - d
     np.testing.assert_allclose(form.residuals(x, y, d), missed, atol=1e-9)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import expm
 
-Floats = npt.NDArray[np.float64]
+from neucmds.backend.arrays import Floats, Indices
 
 # Most iterations of each loop here; 30 random pairs of signature (3, 2) took 25 steps.
 MAX_ITER = 200
@@ -39,7 +38,7 @@ class Alignment:
     coordinates: Floats
     isometry: Floats
     scale: float
-    objects: npt.NDArray[np.intp] | None = None
+    objects: Indices | None = None
 
 
 def common_signs(x_signs: Floats, y_signs: Floats) -> Floats:
@@ -49,7 +48,7 @@ def common_signs(x_signs: Floats, y_signs: Floats) -> Floats:
     return np.repeat([1.0, -1.0], [n_positive, n_negative])
 
 
-def columns_by_sign(signs: Floats, common: Floats) -> npt.NDArray[np.intp]:
+def columns_by_sign(signs: Floats, common: Floats) -> Indices:
     """Return the column that each of the common signs has.
 
     Numbers beyond the last column stand for columns of zeros, where too few have a sign.
@@ -63,9 +62,7 @@ def columns_by_sign(signs: Floats, common: Floats) -> npt.NDArray[np.intp]:
     return np.concatenate([positive, positive_zeros, negative, negative_zeros])
 
 
-def centered_columns(
-    coordinates: Floats, columns: npt.NDArray[np.intp]
-) -> Floats:
+def centered_columns(coordinates: Floats, columns: Indices) -> Floats:
     """Center coordinates, and put them into the columns of `columns_by_sign`."""
     points = coordinates.astype(np.float64)
     n_zeros = columns.size - points.shape[1]
@@ -87,8 +84,8 @@ def align(
     if has_boosts:
         # Boosts have local minima: the best linear map, made an isometry, is a second start.
         starts += _nearest_isometry(x, y, signs)
-    ends = [_aligned(x, y, signs, scaling, start) for start in starts]
-    return min(ends, key=lambda end: end.disparity)
+    alignments = [_aligned(x, y, signs, scaling, start) for start in starts]
+    return min(alignments, key=lambda alignment: alignment.disparity)
 
 
 def _aligned(

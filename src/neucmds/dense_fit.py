@@ -146,7 +146,7 @@ def _descend(
     weights = problem.weights
     k = total_of(components)
     if start is not None:
-        n_started = int(start.coordinates.shape[0])
+        n_started = start.coordinates.shape[0]
         if n_started != problem.n:
             raise InputError(
                 f"{option('init')} has coordinates of {n_started} objects, but D has {problem.n}."
@@ -266,7 +266,7 @@ def _end_by_loss(
         sq_dissimilarity = to_numpy(like)
         if weights is not None:
             weights = to_numpy(weights)
-    m, n = (int(size) for size in sq_dissimilarity.shape)
+    m, n = sq_dissimilarity.shape
     if weights is not None:
         # A pair without weight bounds no curvature.
         xp = namespace(sq_dissimilarity)
@@ -455,7 +455,7 @@ def _fit_goal(problem: Dense, options: Options) -> Embedding:
         return embeddings[size].r2 >= share
 
     # From one coordinate on: R² of classical MDS falls again in the end.
-    k = fewest(reaches, 1, min(gram.n - 1, MOST_FOR_SHARE))
+    k = fewest(reaches, min(gram.n - 1, MOST_FOR_SHARE))
     if k is not None:
         return embeddings[k]
     best = max(embedding.r2 for embedding in embeddings.values())

@@ -157,10 +157,6 @@ class Form:
         """d̂ of every row of x with every row of y."""
         return self.to_distance(self.sq(x, y))
 
-    def paired_d(self, x: Array, y: Array) -> Array:
-        """d̂ between rows of two arrays that broadcast."""
-        return self.to_distance(self.paired_sq(x, y))
-
     def residuals(self, x: Array, y: Array, sq_distance: Array) -> Array:
         """d̂² − d² of every row of x with every row of y, where d² is known."""
         return self.to_sq_distance(self.sq(x, y)) - sq_distance

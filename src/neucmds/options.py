@@ -303,7 +303,7 @@ def kind_of(data: Any, options: Options) -> str:
             )
         return "landmarks"
     if options.metric == SHORTEST_PATH:
-        n = int(data.shape[0])
+        n = data.shape[0]
         free = available_memory()
         # A loss takes D three times, in float64.
         needed = 3 * 8 * n * n

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from neucmds.backend.arrays import is_dask, is_numpy, to_numpy
+from neucmds.backend.arrays import Indices, is_dask, is_numpy, to_numpy
 from neucmds.errors import InputError
 from neucmds.options import (
     PRECOMPUTED,
@@ -17,7 +16,8 @@ from neucmds.options import (
     check_support,
     kind_of,
 )
-from neucmds.problem.components import NComponents
+from neucmds.problem.chunks import lazy_dissimilarity
+from neucmds.problem.components import NComponents, checked_size
 from neucmds.problem.containers import as_real
 from neucmds.problem.dense import Dense, as_squares
 from neucmds.problem.directed import Directed, as_directed
@@ -30,9 +30,10 @@ from neucmds.spectrum.operators.choose import (
     feature_operator,
     is_store,
     lazy_if_large,
-    lazy_operator,
 )
+from neucmds.spectrum.operators.chunked import DaskGram
 from neucmds.spectrum.operators.dense import DenseGram
+from neucmds.spectrum.operators.gram import Gram
 
 
 def prepare(
@@ -85,6 +86,7 @@ def read_dense(D: Any, options: Options, labels: Any = None) -> Dense:
     squared = bool(options.squared)
     symmetrize = bool(options.symmetrize)
     copy = True
+    # Else NaN and weights are entries of an array; an operator has none.
     counts_alike = options.weights is None and options.missing == "error"
     k = options.n_components
     if options.metric == SHORTEST_PATH:
@@ -94,25 +96,15 @@ def read_dense(D: Any, options: Options, labels: Any = None) -> Dense:
         symmetrize = True
         copy = False
     elif options.metric != PRECOMPUTED:
-        metric = Metric.of(options.metric, symmetrize=symmetrize)
-        features = to_numpy(D) if is_dask(D) else D
-        if counts_alike:
-            D = feature_operator(
-                features, k, metric, squared=squared, callback=options.callback
-            )
-        else:
-            # NaN and weights are entries of an array; an operator has none.
-            D = metric.fitted_to(features, squared).among()
+        D = _between_features(D, options, counts_alike)
         symmetrize = False
-    gram = None
-    if counts_alike:
-        gram = lazy_operator(
-            D, k, squared=squared, labels=labels, callback=options.callback
-        )
-    if gram is not None:
-        return Dense(
-            gram, as_labels(labels, gram.n), getattr(gram, "squared", squared)
-        )
+    if counts_alike and is_dask(D):
+        chunks = lazy_dissimilarity(D, squared=squared, labels=labels)
+        checked_size(k, len(chunks))
+        D = DaskGram(chunks, options.callback)
+    if isinstance(D, Gram):
+        squared = getattr(D, "squared", squared)
+        return Dense(D, as_labels(labels, D.n), squared)
     if is_store(D) and not is_numpy(D):
         D = np.asarray(D[...])
         copy = False
@@ -136,6 +128,25 @@ def read_dense(D: Any, options: Options, labels: Any = None) -> Dense:
             )
     gram = dense_operator(values, k)
     return Dense(gram, names, squared, missing=options.missing)
+
+
+def _between_features(
+    features: Any, options: Options, as_operator: bool
+) -> Any:
+    """Return D between features behind its operator, or as an array."""
+    metric = Metric.of(options.metric, symmetrize=bool(options.symmetrize))
+    squared = bool(options.squared)
+    if is_dask(features):
+        features = to_numpy(features)
+    if not as_operator:
+        return metric.fitted_to(features, squared).among()
+    return feature_operator(
+        features,
+        options.n_components,
+        metric,
+        squared=squared,
+        callback=options.callback,
+    )
 
 
 def read_directed(D: Any, options: Options, labels: Any = None) -> Directed:
@@ -168,7 +179,7 @@ def read_directed(D: Any, options: Options, labels: Any = None) -> Directed:
 
 def prepare_some(
     data: Any,
-    rows: npt.NDArray[np.intp],
+    rows: Indices,
     *,
     metric: Any = PRECOMPUTED,
     **reading: Any,

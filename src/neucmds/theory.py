@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
+from scipy.stats import semicircular
 
+from neucmds.backend.arrays import Floats
 from neucmds.errors import InputError
 
 __all__ = [
@@ -49,12 +50,6 @@ class NoiseSplit:
     band: tuple[float, float]
 
 
-def _tail_share(r: float) -> float:
-    """Share of a semicircle's mass within r of its upper end, ends at ±2. Paper: cmdschooser."""
-    angle = np.arcsin(1 - r / 2)
-    return float(0.5 - (angle + np.sin(2 * angle) / 2) / np.pi)
-
-
 def _second_moment(r: float) -> float:
     """Second moment of a semicircle up to 2 − r. Paper: cmdserror."""
     angle = np.arcsin(1 - r / 2)
@@ -62,14 +57,16 @@ def _second_moment(r: float) -> float:
 
 
 def _cut(c: float, share: float) -> float:
-    """Depth that cuts a share off one end, when c of all eigenvalues are kept."""
+    """Depth that cuts a share off one end of a semicircle, its ends at ±2; c is the share kept.
+
+    Paper: cmdschooser.
+    """
     if not 0.0 <= c <= 1.0:
         raise InputError(
             f"c is {c}; pass the share of eigenvalues kept, k/n, between 0 and 1."
         )
-    return float(
-        brentq(lambda r: _tail_share(r) - share, 0.0, 2.0, xtol=1e-15)
-    )
+    # SciPy's semicircle ends at ±1.
+    return float(2 - 2 * semicircular.isf(share))
 
 
 def classical_cut(c: float) -> float:
@@ -289,9 +286,7 @@ def suggest_k(
     return NoiseSplit(certain, signature, band)
 
 
-def _beyond(
-    lam: npt.NDArray[np.float64], band: tuple[float, float]
-) -> tuple[int, int]:
+def _beyond(lam: Floats, band: tuple[float, float]) -> tuple[int, int]:
     """Count the eigenvalues above and below the band."""
     lower, upper = band
     return int((lam > upper).sum()), int((lam < lower).sum())

@@ -190,7 +190,7 @@ def test_what_two_levels_do_not_take_is_refused(points, settings, message):
 
 def test_questions_without_two_levels_are_refused(points):
     est = LandmarkNeucMDS(4, 20, metric="cityblock").fit(points)
-    with pytest.raises(InputError, match="n_near is 0"):
+    with pytest.raises(InputError, match="n_near=0"):
         est.landmarks_to_ask(3)
     d = cdist(points, points[:100], "cityblock")
     with pytest.raises(InputError, match="X is 600 × 100, but two levels"):

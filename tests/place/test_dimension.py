@@ -107,8 +107,7 @@ def test_objects_that_have_nothing_in_common_are_predicted_by_no_number_of_coord
         neuc_mds(d, "auto", squared=True)
 
 
-def test_the_fewest_that_reach_a_goal_are_found_from_any_guess():
-    for goal in range(1, 20):
-        for start in (0, 1, 5, 30):
-            found = fewest(lambda k, goal=goal: k >= goal, start, 16)
-            assert found == (goal if goal <= 16 else None)
+@pytest.mark.parametrize("goal", range(1, 20))
+def test_the_fewest_that_reach_a_goal_are_found(goal):
+    expected = goal if goal <= 16 else None
+    assert fewest(lambda k: k >= goal, 16) == expected

@@ -16,7 +16,6 @@ from threadpoolctl import threadpool_limits
 
 from neucmds.backend import arrays
 from neucmds.errors import InputError
-from neucmds.problem import dense as dissimilarity
 from neucmds.problem.containers import as_objects, as_real, named_features
 from neucmds.problem.dense import as_squares
 
@@ -40,8 +39,8 @@ def signed(n: int, seed: int = 0) -> np.ndarray:
 def small_tiles(request, monkeypatch):
     """Small matrices have edges, corners and mirrored tiles."""
     if "memory" not in request.node.name:
-        monkeypatch.setattr(dissimilarity, "NUMPY_TILE", 2)
-        monkeypatch.setattr(dissimilarity, "DEVICE_TILE", 3)
+        monkeypatch.setattr(arrays, "CACHED_ELEMENTS", 4)
+        monkeypatch.setattr(arrays, "DEVICE_ELEMENTS", 9)
 
 
 LIBRARIES = st.sampled_from([np, array_api_strict])
@@ -54,8 +53,8 @@ def drawn_tiles(data):
         st.sampled_from([1, 2, 3, 5, 256]), label="side of a tile"
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dissimilarity, "NUMPY_TILE", side)
-        patch.setattr(dissimilarity, "DEVICE_TILE", side)
+        patch.setattr(arrays, "CACHED_ELEMENTS", side**2)
+        patch.setattr(arrays, "DEVICE_ELEMENTS", side**2)
         yield
 
 

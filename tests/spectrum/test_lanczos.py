@@ -25,6 +25,7 @@ from neucmds.spectrum.lanczos import KrylovBasis, orthonormal_rows
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.features import FeatureGram
 from neucmds.spectrum.search import (
+    KeptPairs,
     allowed_residuals,
     blocks_to_wait,
     has_moved,
@@ -213,13 +214,14 @@ def test_rounding_grows_with_the_values_and_with_the_products():
 
 
 def test_a_value_that_moved_beyond_its_residual_is_a_copy_that_was_missing():
-    reach = np.full(5, 1e-3)
+    earlier = KeptPairs(values=VALUES, reach=np.full(5, 1e-3))
     for by, moved in ((0.9e-3, False), (1.1e-3, True), (-1.1e-3, True)):
         for at in (0, 1, 4):
             values = VALUES.copy()
             values[at] += by
-            assert has_moved(values, VALUES, reach) == moved
-    assert has_moved(VALUES[:4], VALUES, reach)  # fewer are kept
+            assert has_moved(KeptPairs(values=values), earlier) == moved
+    # Fewer are kept.
+    assert has_moved(KeptPairs(values=VALUES[:4]), earlier)
 
 
 @pytest.mark.parametrize(("off", "settled"), [(0.05, True), (0.5, False)])
@@ -236,7 +238,8 @@ def test_a_split_is_settled_if_no_dropped_value_can_be_among_the_kept(
 
     split = (2, 0) if sign > 0 else (0, 2)
     kept = np.arange(2) + split[1]
-    assert is_settled(GRAM, basis, largest, kept, split) == settled
+    pairs = KeptPairs(kept=kept, split=split)
+    assert is_settled(GRAM, basis, largest, pairs) == settled
 
 
 @given(st.integers(0, 20), st.integers(0, 20), st.integers(45, 80))
@@ -271,8 +274,10 @@ def test_geometric_convergence_is_predicted_to_the_block(
     now = step + earlier
     missing = math.log(tol) / math.log(rate) - now
     for last in (0, step):
-        found = missing_blocks(now, rate**now, last, rate**last, tol)
-        assert found == pytest.approx(missing, abs=1e-6)
+        check = KeptPairs(step=now, worst=rate**now)
+        before = KeptPairs(step=last, worst=rate**last)
+        predicted = missing_blocks(check, before, tol)
+        assert predicted == pytest.approx(missing, abs=1e-6)
 
 
 def test_a_search_waits_longer_where_checks_are_dear():

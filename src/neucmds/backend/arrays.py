@@ -17,6 +17,10 @@ _MOST_STACKED = 8192
 
 # An array of any library with the array API; there is no static type for that yet.
 Array = Any
+# NumPy's arrays of real numbers, of row numbers, and of truth values.
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+Marks = npt.NDArray[np.bool_]
 
 # Entries in one block of rows: 16 MB in float64.
 BLOCK_ELEMENTS = 2_097_152
@@ -133,13 +137,19 @@ def asarray_like(value: object, like: Array, dtype: Any = None) -> Array:
     )
 
 
+def in_double(array: Array) -> Array:
+    """Return an array in float64, itself if it is."""
+    xp = namespace(array)
+    return xp.astype(array, xp.float64, copy=False)
+
+
 def uniform_rows(count: int, like: Array, rng: np.random.Generator) -> Array:
     """Draw rows as long as those of `like`, uniform in [0, 1), on its device.
 
     In single precision, which is fastest; on a GPU by Torch's own generator.
     """
     xp = namespace(like)
-    shape = (count, int(like.shape[1]))
+    shape = (count, like.shape[1])
     if is_torch(like) and not on_cpu(like):
         generator = xp.Generator(like.device)
         generator.manual_seed(int(rng.integers(2**31)))
@@ -173,7 +183,7 @@ def sparse_times(
     starts: Array, columns: Array, values: Array, block: Array
 ) -> Array:
     """Multiply a sparse matrix, given as CSR holds it, with a block of columns."""
-    shape = (int(starts.shape[0]) - 1, int(block.shape[0]))
+    shape = (starts.shape[0] - 1, block.shape[0])
     if is_torch(values):
         import torch
 
@@ -200,7 +210,7 @@ def minkowski(x: Array, y: Array, p: float) -> Array:
     if is_torch(x):
         return xp.cdist(x, y, p=p)
     total = xp.zeros((x.shape[0], y.shape[0]), dtype=x.dtype, device=device(x))
-    for j in range(int(x.shape[1])):
+    for j in range(x.shape[1]):
         gap = xp.abs(x[:, j][:, None] - y[:, j][None, :])
         if p == math.inf:
             total = xp.maximum(total, gap)
@@ -226,7 +236,7 @@ def k_smallest(matrix: Array, k: int) -> tuple[Array, Array]:
 def stacked_eigh(matrices: Array) -> tuple[Array, Array]:
     """Eigenpairs of every matrix of a stack, however many: cuSOLVER fails on 2¹⁶ at a time."""
     xp = namespace(matrices)
-    count = int(matrices.shape[0])
+    count = matrices.shape[0]
     if on_cpu(matrices) or count <= _MOST_STACKED:
         values, vectors = xp.linalg.eigh(matrices)
         return values, vectors

@@ -24,94 +24,108 @@ from neucmds.backend.arrays import (
 )
 from neucmds.errors import NeucmdsWarning
 
+# Threads of a block, which the sources below count on.
+_THREADS = 256
 # Blocks that fill an H200 several times over: 16 for each of its 132 multiprocessors.
 _BLOCKS = 2112
-_THREADS = 256
 # CUDA's limit on the second dimension of a grid.
 _MOST_GRID_ROWS = 65535
 
+# The element type T is defined when a source is compiled. In every kernel a loop that begins at
+# the number of a thread or block and goes on by their count shares its work among all of them.
+
 _MIRRORED = """
 // Compares every entry with its mirror image: the lowest, the highest, the largest gap, any NaN.
-extern "C" __global__ void mirrored(const T* d, int n, T* low, T* high, T* gap, int* missing) {
+// A block reads 64 x 64 entries, 4 rows of them at a time.
+extern "C" __global__ void mirrored(
+    const T* matrix, int n, T* low, T* high, T* gap, int* missing) {
   __shared__ T tile[64][65];  // 65: no bank conflicts when read by columns
-  T lo = d[0], hi = d[0], apart = 0;
+  T lowest = matrix[0], highest = matrix[0], largest_gap = 0;
   bool nan = false;
   const int tiles_per_side = (n + 63) / 64;
-  const long long tiles = (long long)tiles_per_side * tiles_per_side;
+  const long long n_tiles = (long long)tiles_per_side * tiles_per_side;
   const int x = threadIdx.x % 64;
-  for (long long at = blockIdx.x; at < tiles; at += gridDim.x) {
-    const int top = (int)(at / tiles_per_side) * 64, left = (int)(at % tiles_per_side) * 64;
+  for (long long number = blockIdx.x; number < n_tiles; number += gridDim.x) {
+    const int top = (int)(number / tiles_per_side) * 64;
+    const int left = (int)(number % tiles_per_side) * 64;
     // Tiles of the upper triangle alone: each is compared with its mirror image below.
     if (left < top) continue;
     for (int y = threadIdx.x / 64; y < 64; y += 4)
-      if (top + y < n && left + x < n) tile[y][x] = d[(long long)(top + y) * n + left + x];
+      if (top + y < n && left + x < n) tile[y][x] = matrix[(long long)(top + y) * n + left + x];
     __syncthreads();
     for (int y = threadIdx.x / 64; y < 64; y += 4)
       if (left + y < n && top + x < n) {
-        const T below = d[(long long)(left + y) * n + top + x], above = tile[x][y];
+        const T below = matrix[(long long)(left + y) * n + top + x];
+        const T above = tile[x][y];
         const T between = below < above ? above - below : below - above;
         nan = nan || below != below || above != above;
-        apart = between > apart ? between : apart;
-        lo = below < lo ? below : lo;
-        lo = above < lo ? above : lo;
-        hi = below > hi ? below : hi;
-        hi = above > hi ? above : hi;
+        largest_gap = between > largest_gap ? between : largest_gap;
+        lowest = below < lowest ? below : lowest;
+        lowest = above < lowest ? above : lowest;
+        highest = below > highest ? below : highest;
+        highest = above > highest ? above : highest;
       }
     __syncthreads();
   }
-  // Three maxima, 256 entries each: -lowest, highest, gap.
-  T* ends = &tile[0][0];
-  ends[threadIdx.x] = -lo;
-  ends[256 + threadIdx.x] = hi;
-  ends[512 + threadIdx.x] = apart;
+  // Each thread has its three figures. Three times 256 are halved to one each: maxima, so that the
+  // lowest entry takes part with its sign changed. The memory of the tile is free by now.
+  T* maxima = &tile[0][0];
+  maxima[threadIdx.x] = -lowest;
+  maxima[256 + threadIdx.x] = highest;
+  maxima[512 + threadIdx.x] = largest_gap;
   __syncthreads();
   for (int half = 128; half > 0; half /= 2) {
     if (threadIdx.x < half)
-      for (int at = threadIdx.x; at < 768; at += 256)
-        if (ends[at + half] > ends[at]) ends[at] = ends[at + half];
+      for (int own = threadIdx.x; own < 768; own += 256)
+        if (maxima[own + half] > maxima[own]) maxima[own] = maxima[own + half];
     __syncthreads();
   }
   if (threadIdx.x == 0) {
-    low[blockIdx.x] = -ends[0];
-    high[blockIdx.x] = ends[256];
-    gap[blockIdx.x] = ends[512];
+    low[blockIdx.x] = -maxima[0];
+    high[blockIdx.x] = maxima[256];
+    gap[blockIdx.x] = maxima[512];
   }
   if (nan) *missing = 1;
 }
 """
 
 _BETWEEN = """
-// Sums over the features of all pairs of rows, 64 x 64 pairs a block and 4 x 4 a thread.
-extern "C" __global__ void between(const T* x, const T* y, int m, int n, int d, T* out) {
+// Sums over the features of all pairs of rows of x and y, 64 x 64 pairs a block, 4 x 4 a thread.
+// 16 features at a time are brought to shared memory.
+extern "C" __global__ void between(
+    const T* x, const T* y, int n_x, int n_y, int n_features, T* out) {
   __shared__ T xs[16][65], ys[16][65];  // 65: no bank conflicts when written by columns
   const long long top = blockIdx.y * 64LL, left = blockIdx.x * 64LL;
-  const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
-  T s[4][4] = {}, t[4][4] = {};
-  for (int first = 0; first < d; first += 16) {
-    const int width = d - first < 16 ? d - first : 16;
-    for (int at = threadIdx.x; at < 1024; at += 256) {
-      const int f = at % 16, row = at / 16;
+  const int column = threadIdx.x % 16, row = threadIdx.x / 16;
+  T s[4][4] = {}, t[4][4] = {};  // the sums of each pair, which UPDATE and RESULT name
+  for (int first = 0; first < n_features; first += 16) {
+    const int width = n_features - first < 16 ? n_features - first : 16;
+    for (int entry = threadIdx.x; entry < 1024; entry += 256) {
+      const int f = entry % 16, object = entry / 16;
       const bool inside = f < width;
-      xs[f][row] = inside && top + row < m ? x[(top + row) * d + first + f] : T(0);
-      ys[f][row] = inside && left + row < n ? y[(left + row) * d + first + f] : T(0);
+      const long long feature = first + f;
+      xs[f][object] =
+          inside && top + object < n_x ? x[(top + object) * n_features + feature] : T(0);
+      ys[f][object] =
+          inside && left + object < n_y ? y[(left + object) * n_features + feature] : T(0);
     }
     __syncthreads();
     for (int f = 0; f < width; ++f)
       for (int r = 0; r < 4; ++r)
         for (int c = 0; c < 4; ++c) {
-          const T a = xs[f][ty + 16 * r], b = ys[f][tx + 16 * c];
-          STEP;  // text from _METRICS
+          const T a = xs[f][row + 16 * r], b = ys[f][column + 16 * c];
+          UPDATE;
         }
     __syncthreads();
   }
   for (int r = 0; r < 4; ++r)
     for (int c = 0; c < 4; ++c) {
-      const long long i = top + ty + 16 * r, j = left + tx + 16 * c;
-      if (i < m && j < n) out[i * n + j] = END;  // text from _METRICS
+      const long long i = top + row + 16 * r, j = left + column + 16 * c;
+      if (i < n_x && j < n_y) out[i * n_y + j] = RESULT;
     }
 }
 """
-# Update of the sums s and t of a pair by a feature, and the metric from them.
+# UPDATE: how a feature, a in x and b in y, changes the sums s and t of a pair. RESULT: the metric.
 _METRICS = {
     "braycurtis": (
         "s[r][c] += fabs(a - b); t[r][c] += fabs(a + b)",
@@ -119,20 +133,21 @@ _METRICS = {
     ),
     "chebyshev": ("s[r][c] = fmax(s[r][c], fabs(a - b))", "s[r][c]"),
     "cityblock": ("s[r][c] += fabs(a - b)", "s[r][c]"),
-    "hamming": ("s[r][c] += a != b", "s[r][c] / d"),
+    "hamming": ("s[r][c] += a != b", "s[r][c] / n_features"),
 }
 
-_SUMS = """
-// Sums of every row and of its squares, in double precision.
-extern "C" __global__ void row_sums(const T* d, int rows, int n, double* sums, double* squares) {
-  __shared__ double parts[512];
-  for (int i = blockIdx.x; i < rows; i += gridDim.x) {
-    const T* row = d + (long long)i * n;
+_ROW_SUMS = """
+// Sums of every row and of its squares, in double precision; a block adds up a row.
+extern "C" __global__ void row_sums(
+    const T* matrix, int n_rows, int n, double* sums, double* squares) {
+  __shared__ double parts[512];  // a sum and a sum of squares per thread
+  for (int i = blockIdx.x; i < n_rows; i += gridDim.x) {
+    const T* row = matrix + (long long)i * n;
     double sum = 0, square = 0;
     for (int j = threadIdx.x; j < n; j += 256) {
-      const double v = row[j];
-      sum += v;
-      square += v * v;
+      const double value = row[j];
+      sum += value;
+      square += value * value;
     }
     parts[threadIdx.x] = sum;
     parts[256 + threadIdx.x] = square;
@@ -150,36 +165,37 @@ extern "C" __global__ void row_sums(const T* d, int rows, int n, double* sums, d
 }
 """
 
-_ROUNDED = """
-// (d - left - right) * factor in double precision, stored in single.
+_CENTERED_SINGLE = """
+// (entry - left of its row - right of its column) * factor in double precision, stored in single.
 extern "C" __global__ void centered_single(
-    const T* d, int rows, int n, const double* left, const double* right, double factor,
+    const T* matrix, int n_rows, int n, const double* left, const double* right, double factor,
     float* out) {
-  for (int i = blockIdx.y; i < rows; i += gridDim.y) {
-    const T* from = d + (long long)i * n;
-    float* to = out + (long long)i * n;
-    const double own = left[i];
+  for (int i = blockIdx.y; i < n_rows; i += gridDim.y) {
+    const T* row = matrix + (long long)i * n;
+    float* rounded = out + (long long)i * n;
+    const double of_row = left[i];
     for (int j = blockIdx.x * 256 + threadIdx.x; j < n; j += gridDim.x * 256)
-      to[j] = (float)(((double)from[j] - own - right[j]) * factor);
+      rounded[j] = (float)(((double)row[j] - of_row - right[j]) * factor);
   }
 }
 """
 
-_CHANGES = """
+_PAIR_CHANGES = """
 // Change of signed squared differences of two rows from x to x + t p: t first + t^2 second.
 extern "C" __global__ void pair_changes(
-    const T* x, const T* p, const T* signs, int k, const int* i, const int* j, int pairs, T* first,
-    T* second) {
-  for (long long at = blockIdx.x * 256LL + threadIdx.x; at < pairs; at += gridDim.x * 256LL) {
-    const long long own = (long long)i[at] * k, other = (long long)j[at] * k;
-    T one = 0, two = 0;
+    const T* x, const T* p, const T* signs, int k, const int* i, const int* j, int n_pairs,
+    T* first, T* second) {
+  for (long long pair = blockIdx.x * 256LL + threadIdx.x; pair < n_pairs;
+       pair += gridDim.x * 256LL) {
+    const long long row_i = (long long)i[pair] * k, row_j = (long long)j[pair] * k;
+    T product = 0, square = 0;
     for (int c = 0; c < k; ++c) {
-      const T step = p[own + c] - p[other + c];
-      one += signs[c] * (x[own + c] - x[other + c]) * step;
-      two += signs[c] * step * step;
+      const T step = p[row_i + c] - p[row_j + c];
+      product += signs[c] * (x[row_i + c] - x[row_j + c]) * step;
+      square += signs[c] * step * step;
     }
-    first[at] = 2 * one;
-    second[at] = two;
+    first[pair] = 2 * product;
+    second[pair] = square;
   }
 }
 """
@@ -194,34 +210,35 @@ def mirrored_extremes(matrix: Array) -> tuple[float, float, float] | None:
     if launch is None:
         return None
     xp = namespace(matrix)
-    n = int(matrix.shape[0])
+    n = matrix.shape[0]
     low, high, gap = (empty_like(matrix, (_BLOCKS,)) for _ in range(3))
     missing = empty_like(matrix, (1,), xp.int32)
     missing[0] = 0
     launch((_BLOCKS, 1), matrix, n, low, high, gap, missing)
-    ends = [
+    # One transfer for all four.
+    figures = [
         xp.min(low),
         xp.max(high),
         xp.max(gap),
         xp.astype(missing[0], matrix.dtype),
     ]
-    lowest, highest, apart, nan = map(float, to_numpy(xp.stack(ends)))
+    lowest, highest, largest_gap, nan = map(float, to_numpy(xp.stack(figures)))
     if nan:
         return None
-    return lowest, highest, apart
+    return lowest, highest, largest_gap
 
 
 def row_moments(block: Array) -> tuple[Array, Array]:
     """Mean of every row and the sum of all squares, accumulated in float64."""
     xp = namespace(block)
-    launch = _kernel(_SUMS, "row_sums", block)
+    launch = _kernel(_ROW_SUMS, "row_sums", block)
     if launch is None:
         wide = xp.astype(block, xp.float64, copy=False)
-        with np.errstate(over="ignore"):  # an infinite sum raises later
-            return xp.mean(wide, axis=1), xp.sum(
-                xp.vecdot(wide, wide, axis=-1)
-            )
-    rows, n = (int(size) for size in block.shape)
+        # An infinite sum is refused later.
+        with np.errstate(over="ignore"):
+            squares = xp.vecdot(wide, wide, axis=-1)
+            return xp.mean(wide, axis=1), xp.sum(squares)
+    rows, n = block.shape
     sums = empty_like(block, (rows,), xp.float64)
     squares = empty_like(block, (rows,), xp.float64)
     launch((min(rows, _MOST_GRID_ROWS), 1), block, rows, n, sums, squares)
@@ -235,10 +252,13 @@ def centered_single(
 
     `left` and `right` are float64. False where it was not done.
     """
-    launch = _kernel(_ROUNDED, "centered_single", block, left, right, out)
+    launch = _kernel(
+        _CENTERED_SINGLE, "centered_single", block, left, right, out
+    )
     if launch is None:
         return False
-    rows, n = (int(size) for size in block.shape)
+    rows, n = block.shape
+    # At most 64 blocks share a row.
     grid = (min(64, math.ceil(n / _THREADS)), min(rows, _MOST_GRID_ROWS))
     launch(grid, block, rows, n, left, right, factor, out)
     return True
@@ -248,18 +268,19 @@ def between(metric: str, x: Array, y: Array) -> Array | None:
     """Compute a metric that is a sum over features between all rows of x and all of y."""
     if metric not in _METRICS:
         return None
-    m, d = (int(size) for size in x.shape)
-    n = int(y.shape[0])
-    grid = (math.ceil(n / 64), math.ceil(m / 64))
+    n_x, n_features = x.shape
+    n_y = y.shape[0]
+    # A block computes 64 × 64 pairs.
+    grid = (math.ceil(n_y / 64), math.ceil(n_x / 64))
     if x.dtype != y.dtype or grid[1] > _MOST_GRID_ROWS:
         return None
-    step, end = _METRICS[metric]
-    source = _BETWEEN.replace("STEP", step).replace("END", end)
+    update, result = _METRICS[metric]
+    source = _BETWEEN.replace("UPDATE", update).replace("RESULT", result)
     launch = _kernel(source, "between", x, y)
     if launch is None:
         return None
-    out = empty_like(x, (m, n))
-    launch(grid, x, y, m, n, d, out)
+    out = empty_like(x, (n_x, n_y))
+    launch(grid, x, y, n_x, n_y, n_features, out)
     return out
 
 
@@ -267,12 +288,14 @@ def pair_changes(
     x: Array, p: Array, signs: Array, i: Array, j: Array
 ) -> tuple[Array, Array] | None:
     """Return D₁ and D₂ of D̂(x + tp) = D̂(x) + tD₁ + t²D₂ for listed pairs; i and j are int32."""
-    launch = _kernel(_CHANGES, "pair_changes", x, p)
-    count = int(i.shape[0])
-    k = int(x.shape[1])
+    launch = _kernel(_PAIR_CHANGES, "pair_changes", x, p)
+    count = i.shape[0]
+    k = x.shape[1]
+    # The kernel counts pairs by an int of 32 bits.
     if launch is None or count >= 2**31:
         return None
     first, second = (empty_like(x, (count,)) for _ in range(2))
+    # A thread per pair, up to eight times the blocks that fill the GPU.
     blocks = max(1, min(math.ceil(count / _THREADS), 8 * _BLOCKS))
     launch((blocks, 1), x, p, signs, k, i, j, count, first, second)
     return first, second
@@ -282,7 +305,7 @@ def narrow_product(matrix: Array, columns: Array) -> Array | None:
     """Return ``matrix @ columns`` for a float32 matrix and at most 64 columns, in float64."""
     if not is_torch(matrix) or not _is_cuda(matrix) or not _is_whole(matrix):
         return None
-    width = int(columns.shape[1])
+    width = columns.shape[1]
     single = str(matrix.dtype) == str(columns.dtype) == "torch.float32"
     if not single or not 0 < width <= 64:
         return None
@@ -298,6 +321,7 @@ def _by_triton(device: int) -> Callable[[Array, Array], Array] | None:
     import torch
 
     try:
+        # Tensor cores take TF32 from here on.
         if torch.cuda.get_device_capability(device) < (8, 0):
             return None
         from neucmds.backend import triton_products
@@ -306,9 +330,7 @@ def _by_triton(device: int) -> Callable[[Array, Array], Array] | None:
         probe = torch.eye(256, device=f"cuda:{device}")
         product = multiply(probe, probe[:, :32])
         works = bool(torch.equal(product.float(), probe[:, :32]))
-    except (
-        Exception
-    ):  # not installed, or no compiler: its errors have no common base
+    except Exception:  # not installed, or errors without a common base
         works = False
     if not works:
         message = "Triton does not work on this GPU: products with D take up to 1.6 times as long."
@@ -365,9 +387,7 @@ def _cupy() -> Any:
         cupy.RawKernel(
             'extern "C" __global__ void nothing() {}', "nothing"
         ).compile()
-    except (
-        Exception
-    ):  # not installed, or no compiler: its errors have no common base
+    except Exception:  # not installed, or errors without a common base
         message = (
             "CuPy is missing or cannot compile: a fit takes about 1.5 times as long, sums over "
             "features and listed pairs up to ten times; pip install cupy-cuda13x."

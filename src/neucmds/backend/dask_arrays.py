@@ -62,7 +62,7 @@ def from_store(store: Any) -> Array:
     none of its pages stay in memory. D is symmetric: in Fortran order its columns are read as rows.
     """
     da = require_dask().array
-    n = int(store.shape[0])
+    n = store.shape[0]
     chunks = getattr(store, "chunks", None) or (1,)
     # A chunk of the store that is cut would be read and unpacked several times.
     least = min(n, int(chunks[0]))

@@ -9,9 +9,8 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
+from neucmds.backend.arrays import Floats
 from neucmds.errors import InputError
-
-Floats = npt.NDArray[np.float64]
 
 
 def hop_distances(

@@ -9,13 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.spatial.distance import cdist
 from sklearn.utils import check_random_state
 
+from neucmds.backend.arrays import Floats, Marks
 from neucmds.errors import InputError
-
-Floats = npt.NDArray[np.float64]
 
 
 def random_simplex(
@@ -109,9 +107,7 @@ def _check_sizes(n: int, dim: int, least: int) -> None:
         )
 
 
-def _ball_radii(
-    centres: Floats, is_big: npt.NDArray[np.bool_], small_radii: Floats
-) -> Floats:
+def _ball_radii(centres: Floats, is_big: Marks, small_radii: Floats) -> Floats:
     """Radii in the order of the balls; a ball not yet reached counts as its centre."""
     radii = np.zeros(len(centres))
     for i in range(len(centres)):

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
     asarray_like,
     eps,
     namespace,
@@ -51,8 +51,6 @@ from neucmds.spectrum.geometry import (
 from neucmds.spectrum.selection import Selection, neuc
 from neucmds.spectrum.spectrum import Spectrum
 
-Floats = npt.NDArray[np.float64]
-
 # Objects that must decide a standard error. With fewer, as among heavy tails, R² was off by up to
 # 600 standard errors; with more, by up to 3.
 FEWEST_DECIDING = 5
@@ -73,13 +71,14 @@ def from_selection(
     terms = stress_terms(spectrum, gram.diagonal(), selection)
     rounding = gram_rounding(spectrum, selection)
     eigenvalues = spectrum.values[kept]
-    # Those that the coordinates have; "exact" mixes eigenvectors, and has a matrix instead.
-    new_eigenvalues = eigenvalues
+    # In the order of the coordinates, that of |μ| if the core is diagonal, Diag(μ). "exact" mixes
+    # eigenvectors: then in the order of |λ|.
+    decisive = eigenvalues
     if selection.core.ndim == 1:
-        new_eigenvalues = selection.core
-    order = np.argsort(-np.abs(new_eigenvalues), kind="stable")
+        decisive = selection.core
+    order = np.argsort(-np.abs(decisive), kind="stable")
     lambdas = asarray_like(eigenvalues, x)
-    # xᵀBx of each coordinate
+    # xᵀBx of each coordinate: with x = U·directions, it is directionsᵀ Λ directions.
     quadratic = lambdas @ directions**2
     positive_trace = math.nan
     if spectrum.complete:
@@ -206,15 +205,20 @@ def _sums(problem: Dense) -> dict[str, Any]:
             "total_sum_of_squares": gram.total_sum_of_squares,
             "trace": gram.trace,
         }
-    xp = gram.xp
-    sq = gram.rows(slice(None))
+    sums = _weighted_sums(gram.rows(slice(None)), weights)
+    mean = sums["sum_of_squares"] / float(gram.xp.sum(weights))
+    return sums | {"trace": 0.5 * (gram.n - 1) * mean}
+
+
+def _weighted_sums(sq: Array, weights: Array) -> dict[str, Any]:
+    """Return the fields of `Info` that are weighted sums over the entries of D."""
+    xp = namespace(sq)
     sum_of_squares = float(xp.sum(weights * sq))
     mean = sum_of_squares / float(xp.sum(weights))
     return {
         "sum_of_squares": sum_of_squares,
         "sq_norm": float(xp.sum(weights * sq**2)),
         "total_sum_of_squares": float(xp.sum(weights * (sq - mean) ** 2)),
-        "trace": 0.5 * (gram.n - 1) * mean,
     }
 
 
@@ -227,7 +231,7 @@ def from_directed(
     """Embed by points of departure and of arrival; sums count every ordered pair once."""
     sq = problem.sq_dissimilarity
     weights = problem.weights
-    m, n = (int(size) for size in sq.shape)
+    m, n = sq.shape
     xp = namespace(sq)
     x = asarray_like(end.coordinates, sq, dtype=xp.float64)
     x, form = canonical(end.form.centered(x), end.form)
@@ -236,12 +240,8 @@ def from_directed(
     stress, error, rises = stress_of_rows(
         blocks, x[:m, :], x[m:, :], form, weights
     )
-    sum_of_squares = float(xp.sum(weights * sq))
-    mean = sum_of_squares / float(xp.sum(weights))
     info = Info(
-        sum_of_squares=sum_of_squares,
-        sq_norm=float(xp.sum(weights * sq**2)),
-        total_sum_of_squares=float(xp.sum(weights * (sq - mean) ** 2)),
+        **_weighted_sums(sq, weights),
         converged=end.converged,
         solver="loss",
         history=end.history,
@@ -291,18 +291,15 @@ def from_pairs(
     n_others = pairs.n_ordered - fitted[0]
     totals = fitted + n_others * means
     weight, offset, sq_offset, stress, loss_value = totals[:5].tolist()
+    # ΣwD/Σw, Σw(D − mean)² and ΣwD², from sums over D − center.
     mean_offset = offset / weight
     mean = center + mean_offset
     total = sq_offset - weight * mean_offset**2
     sq_norm = total + weight * mean**2
     # How far the sums of each object drawn are from the mean pair's, as often as it has pairs.
     deviations = held_out - np.outer(held_out[:, 0], means)
-    _, offset_deviation, sq_deviation, stress_deviation = deviations.T[:4]
-    total_deviation = sq_deviation - 2 * mean_offset * offset_deviation
-    # R² = 1 − STRESS / total: the differential of this quotient.
-    with np.errstate(all="ignore"):
-        share = np.divide(stress, total)
-        r2_deviation = (stress_deviation - share * total_deviation) / total
+    stress_deviation = deviations[:, 3]
+    r2_deviation = _r2_deviation(deviations, mean_offset, stress, total)
     n_objects = len(deviations)
     scale = n_others / max(1, n_held_out)
     scale *= math.sqrt(n_objects / max(1, n_objects - 1))
@@ -352,6 +349,21 @@ def from_pairs(
         n_departures=pairs.n_departures,
         arrival_labels=arrival_labels,
     )
+
+
+def _r2_deviation(
+    deviations: Floats, mean_offset: float, stress: float, total: float
+) -> Floats:
+    """Return the deviation of R² = 1 − STRESS / total by each object: the quotient's differential.
+
+    `deviations` are those of the columns of `_sums_of_pairs`.
+    """
+    _, offset, sq_offset, of_stress = deviations.T[:4]
+    of_total = sq_offset - 2 * mean_offset * offset
+    with np.errstate(all="ignore"):
+        share = np.divide(stress, total)
+        deviation: Floats = (of_stress - share * of_total) / total
+    return deviation
 
 
 def _deciding(deviations: Floats) -> float:

@@ -17,6 +17,7 @@ from neucmds.place.rules import (
     LinearPlacement,
     LossPlacement,
     OrdinalPlacement,
+    Placement,
 )
 from neucmds.problem.validation import as_labels
 from neucmds.refine.losses import PairLoss
@@ -34,6 +35,10 @@ SCALARS: dict[Any, type] = {
     "str": str,
     "bool": bool,
 }
+RULES = {
+    kind.__name__: kind
+    for kind in (LinearPlacement, LossPlacement, OrdinalPlacement)
+}
 
 
 def write(embedding: Embedding, file: BinaryIO) -> None:
@@ -50,7 +55,7 @@ def write(embedding: Embedding, file: BinaryIO) -> None:
         parts.insert(0, rule)
     if isinstance(rule, LossPlacement):
         header["loss_floor"] = float(rule.loss.sq_floor)
-        header["n_fitted"] = int(rule.coordinates.shape[0])
+        header["n_fitted"] = rule.coordinates.shape[0]
         header["loss_width"] = float(rule.loss.width)
     values = {}
     for part in parts:
@@ -95,7 +100,7 @@ def read(kind: type[Embedding], path: Path) -> Embedding:
         values["info"] = Info(**info)
         form = _fields(Form, header, arrays)
         form["signs"] = arrays["signs"]
-        # That of a height, the last, is 0.
+        # The sign of a height, the last one, is 0.
         lengths = np.abs(form["signs"])
         if not (np.all(lengths[:-1] == 1) and np.all(lengths[-1:] <= 1)):
             raise ValueError("its signs are not all 1 or -1")
@@ -112,25 +117,28 @@ def read(kind: type[Embedding], path: Path) -> Embedding:
             # Numbers beyond the landmarks are an error.
             values["global_landmarks"] = np.arange(len(x))[global_landmarks]
         values["stress_terms"] = tuple(arrays["stress_terms"].tolist())
-        if header["placement"] == "LinearPlacement":
-            rule = _fields(LinearPlacement, header, arrays)
-            values["placement"] = LinearPlacement(**rule)
-        elif header["placement"] == "LossPlacement":
-            rule = _fields(LossPlacement, header, arrays)
-            rule["coordinates"] = x
-            rule["form"] = values["form"]
-            rule["loss"] = PairLoss(
-                values["loss"],
-                sq_floor=float(header["loss_floor"]),
-                width=float(header["loss_width"]),
-            )
-            values["placement"] = LossPlacement(**rule)
-        elif header["placement"] == "OrdinalPlacement":
-            rule = _fields(OrdinalPlacement, header, arrays)
-            rule["coordinates"] = x
-            rule["form"] = values["form"]
-            values["placement"] = OrdinalPlacement(**rule)
+        if header["placement"] in RULES:
+            values["placement"] = _rule(header, arrays, x, values["form"])
         return kind(**values)
+
+
+def _rule(
+    header: dict[str, Any], arrays: dict[str, Any], x: Any, form: Form
+) -> Placement:
+    """Return the rule that places new objects, among fitted ones at x."""
+    kind: Any = RULES[header["placement"]]
+    values = _fields(kind, header, arrays)
+    if kind is not LinearPlacement:
+        values["coordinates"] = x
+        values["form"] = form
+    if kind is LossPlacement:
+        values["loss"] = PairLoss(
+            header["loss"],
+            sq_floor=float(header["loss_floor"]),
+            width=float(header["loss_width"]),
+        )
+    rule: Placement = kind(**values)
+    return rule
 
 
 def _fields(

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
-from neucmds.backend.arrays import Array, row_blocks
+from neucmds.backend.arrays import BLOCK_ELEMENTS, Array, row_blocks
 from neucmds.dense_fit import warn_of_surprises
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.estimators.transformer import SignedTransformer
@@ -29,7 +29,7 @@ from neucmds.problem.names import row_names
 from neucmds.problem.validation import check_count
 
 # Path lengths held at once while new objects are placed: 256 MB.
-PATHS_AT_ONCE = 2**25
+PATHS_AT_ONCE = 16 * BLOCK_ELEMENTS
 
 
 @dataclass(eq=False, repr=False)

@@ -37,7 +37,6 @@ from neucmds.options import check_support
 from neucmds.place.recipe import Recipe
 from neucmds.problem.containers import (
     as_objects,
-    as_real,
     refuse_networkx,
     refuse_tensor,
 )
@@ -173,20 +172,21 @@ class LandmarkNeucMDS(SignedTransformer):
         with self._fitting() as callback:
             metric = self._bound_metric()
             objects = as_objects(X) if callable(self._metric) else None
+            # Nodes are placed on the device of a graph.
             like = None
+            rows: Any
             self._names = row_names(X)
-            columns = None
             if self._of_graph:
                 stored, like = sparse_in_memory(X)
-                graph, self._names = named_graph(
+                rows, self._names = named_graph(
                     stored, None, self.metric_params
                 )
-                rows: Any = graph
-                self.n_features_in_ = int(graph.shape[0])
+                self.n_features_in_ = rows.shape[0]
             elif objects is not None:
                 rows, metric = metric.numbered(objects)
             else:
                 rows = self._checked(X)
+            columns = None
             if self._precomputed and hasattr(self, "_columns"):
                 columns = names_in(self._columns)
             options = self._options(
@@ -317,15 +317,7 @@ class LandmarkNeucMDS(SignedTransformer):
             Numbers among the landmarks, in the order of `landmarks_`.
         """
         check_is_fitted(self)
-        if not self._fitted.n_near:
-            raise InputError(
-                f"n_near is 0: objects need dissimilarities to all {self._fitted.width} landmarks."
-            )
-        if isinstance(coarse, (int, np.integer)):
-            return self._fitted.global_landmarks(np.arange(coarse))
-        x = to_numpy(as_real(coarse, "coarse")).astype(np.float64)
-        none_known = np.zeros((len(x), 0), np.intp)
-        return self._fitted.near_landmarks(x, none_known, self._fitted.n_near)
+        return self.landmark_result_.landmarks_to_ask(coarse)
 
     @property
     def embedding_(self) -> Array:

@@ -146,7 +146,7 @@ class NeucMDS(SignedTransformer):
                     X, None, self.metric_params, self.directed
                 )
                 self._graph = data
-                self.n_features_in_ = int(data.shape[0])
+                self.n_features_in_ = data.shape[0]
             else:
                 data = self._checked(X)
             self._fitted_metric = self._metric_of(data)
@@ -246,7 +246,7 @@ class NeucMDS(SignedTransformer):
                     "X is a sparse array: known pairs of a D to be fitted, or a graph with "
                     "metric='shortest_path'; pass X.toarray() for rows of numbers."
                 )
-            self.n_features_in_ = int(X.shape[-1])
+            self.n_features_in_ = X.shape[-1]
             return X
         if reset and self._precomputed:
             X = lazy_if_large(X)

@@ -9,12 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from neucmds.backend.arrays import to_numpy
-
-Floats = npt.NDArray[np.float64]
+from neucmds.backend.arrays import Floats, to_numpy
 
 NEIGHBORS = 10
 

@@ -183,19 +183,22 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         values = np.ones(columns.size)
         if mode == "distance":
             values = to_numpy(distances).ravel()
-        m, k = indices.shape
+        n_rows, n_each = indices.shape
         # A matrix, not an array: what scikit-learn's estimators take in every release.
         if not symmetric:
-            starts = np.arange(0, m * k + 1, k)
-            return csr_matrix(
-                (values, columns, starts), (m, self.result_._targets.n)
-            )
-        rows = np.arange(m).repeat(k)
-        # An entry of D̂ ≤ 0 is an explicit zero, which `maximum` of both orders would drop.
-        keys = np.concatenate([rows * m + columns, columns * m + rows])
-        keys, first = np.unique(keys, return_index=True)
+            starts = np.arange(0, columns.size + 1, n_each)
+            shape = (n_rows, self.result_._targets.n)
+            return csr_matrix((values, columns, starts), shape)
+        rows = np.arange(n_rows).repeat(n_each)
+        # Entry (i, j) is the number i·n + j. Each is listed in both orders, and once if it was in
+        # both before. Where D̂ ≤ 0 it is an explicit zero, which a maximum of matrices would drop.
+        numbers = np.concatenate(
+            [rows * n_rows + columns, columns * n_rows + rows]
+        )
+        numbers, first = np.unique(numbers, return_index=True)
         values = np.tile(values, 2)[first]
-        return csr_matrix((values, (keys // m, keys % m)), (m, m))
+        places = np.divmod(numbers, n_rows)
+        return csr_matrix((values, places), (n_rows, n_rows))
 
     def score(self, X: Any, y: Any = None) -> float:
         """R² of the dissimilarities between new and fitted objects: higher is better.
@@ -221,11 +224,12 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             model._targets.coordinates,
             sq_dissimilarity,
         )
+        sq_error = np.nansum(to_numpy(residuals) ** 2)
         deviations = sq_dissimilarity - np.nanmean(sq_dissimilarity)
         total = np.nansum(deviations**2)
         if not total:
             return 0.0
-        return 1.0 - float(np.nansum(to_numpy(residuals) ** 2) / total)
+        return 1.0 - float(sq_error / total)
 
     def _array_of_placed(self, X: Any) -> Array:
         """Place new objects, as an array even where `set_output` asks for another container."""
@@ -238,10 +242,11 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _fitting(self) -> Iterator[Callback | None]:
         """Yield the callback of each step; a fit that fails leaves the fit before it."""
         earlier_fit = self.__dict__.copy()
+        # These describe the data of the fit before it.
         for name in ("n_features_in_", "feature_names_in_", "_columns"):
             self.__dict__.pop(name, None)
         check_parameters(self.get_params(deep=False))
-        # What `transform` goes by, whatever `set_params` says later.
+        # `transform` goes by the metric of the fit, whatever `set_params` says later.
         self._metric = self.metric
         bar = ProgressBar(self.callback)
         callback = bar if self.verbose else self.callback
@@ -258,8 +263,9 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @contextmanager
     def _calling(self, callback: Callback | None = None) -> Iterator[None]:
-        """Let `n_jobs` processes call a function that is the metric, and report its calls."""
-        thread_count(self.n_jobs)  # refuses invalid numbers
+        """Let `n_jobs` processes call a user's function as the metric, and report its calls."""
+        # Only to refuse an invalid number.
+        thread_count(self.n_jobs)
         with parallel_config(n_jobs=self.n_jobs), watched(callback):
             yield
 
@@ -286,7 +292,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return result
 
     def _options(self, **others: Any) -> Options:
-        """Return the parameters that `neuc_mds` has as well, and others, as its options."""
+        """Return the parameters that `neuc_mds` has, too, as its options; `others` replace some."""
         values = {
             field.name: getattr(self, field.name)
             for field in fields(Options)
@@ -307,11 +313,13 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _validated(self, X: Any, reset: bool, gaps: bool = False) -> Any:
         """Check rows as scikit-learn does; with `gaps` entries may be NaN.
 
-        An array of another library has only its number of columns checked here.
+        An array of another library has only its number of columns checked here. With `reset`, as
+        in a fit, the names and the number of columns are kept; else X must have the same.
         """
         if is_frame(X):
             X = self._with_columns(X, reset)
-        with in_one_line(pairs=self._precomputed and hasattr(self, "missing")):
+        may_have_gaps = self._precomputed and hasattr(self, "missing")
+        with in_one_line(advise_missing=may_have_gaps):
             return validate_data(
                 self,
                 X,
@@ -334,12 +342,14 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if self._precomputed:
             labels = self.result_.labels
         columns = getattr(self, "_columns", None)
-        if columns is None:  # the fit was of an array or a file
+        if columns is None:
+            # The fit was of an array or a file, whose columns scikit-learn numbers.
             X = ordered_by_name(X, labels, "columns of X")
             return X.set_axis(range(X.shape[1]), axis=1)
         if hasattr(self, "feature_names_in_") and labels is None:
             return X
         X = ordered_by_name(X, columns, "columns of X")
+        # Another number of columns is refused by scikit-learn.
         if X.shape[1] != len(columns):
             return X
         return X.set_axis(columns, axis=1)
@@ -376,27 +386,32 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 @contextmanager
-def in_one_line(pairs: bool = False) -> Iterator[None]:
-    """Turn errors of scikit-learn into an `InputError` of one line; gaps of `pairs` are allowed."""
+def in_one_line(advise_missing: bool = False) -> Iterator[None]:
+    """Turn errors of scikit-learn into an `InputError` of one line.
+
+    With `advise_missing`, that of NaN says how to fit with gaps.
+    """
     try:
         yield
     except (ValueError, TypeError) as problem:
         text = str(problem)
-        lines = text.splitlines()
         if "contains NaN" in text:
             advice = "drop or repair these rows"
-            if pairs:
+            if advise_missing:
                 advice += f", or fit with {option('missing', 'ignore')}"
-            text = f"Input X contains NaN; {advice}."
+            raise InputError(f"Input X contains NaN; {advice}.") from problem
         # `check_estimator` expects the lines about names as they are.
-        elif not text.startswith("The feature names"):
-            reason = " ".join(dict.fromkeys([lines[0], lines[-1]]))
-            text = f"X cannot be used: {reason.rstrip('.')}."
-            if isinstance(problem, TypeError):
-                # `check_estimator` expects the type as it is.
-                text = f"{text[:-1]}; {COMPARE_OBJECTS}."
-                raise TypeError(str(InputError(text))) from problem
-        raise InputError(text) from problem
+        if text.startswith("The feature names"):
+            raise InputError(text) from problem
+        # The first line says what is wrong, the last what to do; they may be one.
+        lines = text.splitlines()
+        reason = " ".join(dict.fromkeys([lines[0], lines[-1]])).rstrip(".")
+        text = f"X cannot be used: {reason}"
+        if isinstance(problem, ValueError):
+            raise InputError(f"{text}.") from problem
+        # `check_estimator` expects a TypeError to stay one.
+        text = str(InputError(f"{text}; {COMPARE_OBJECTS}."))
+        raise TypeError(text) from problem
 
 
 def is_other_library(X: Any) -> bool:

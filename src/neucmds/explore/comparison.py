@@ -36,7 +36,7 @@ from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.solve import solve_for
 from neucmds.spectrum.spectrum import Spectrum
 
-# Methods beside those of `neuc_mds`: name → loss, and name → correction.
+# Methods beside those of `neuc_mds`: the name of each, and its loss or its correction.
 REFINED_LOSSES = {
     "refined/distance": "distance",
     "refined/relative": "relative",
@@ -184,22 +184,17 @@ def compare(
         weights=weights,
         callback=callback,
     )
-    components = checked_size(n_components, problem.n)
-    if isinstance(n_components, GOALS):
-        # One number of coordinates for all methods: that of "neuc+".
-        chosen = fit(
-            problem, Options(n_components, "neuc+", random_state=seed)
-        )
-        components = chosen.requested
+    size = _common_size(problem, n_components, seed)
+    options = Options(size, curvature=curvature, random_state=seed)
     left_out = _left_out(problem, methods)
     methods = [name for name in methods if name not in left_out]
     start = time.perf_counter()
     spectrum = None
-    selecting = [name for name in methods if name in ALL_METHODS]
-    if selecting:
+    from_spectrum = [name for name in methods if name in ALL_METHODS]
+    if from_spectrum:
         notify(callback, f"computing the spectrum of {problem.n:,} objects")
         spectrum = solve_for(
-            problem.gram, components, selecting, random_state=seed
+            problem.gram, size, from_spectrum, random_state=seed
         )
     spectrum_seconds = time.perf_counter() - start
     rows = []
@@ -207,9 +202,7 @@ def compare(
         notify(callback, method)
         start = time.perf_counter()
         try:
-            embedding = _embedded(
-                problem, spectrum, components, method, curvature, seed
-            )
+            embedding = _embedded(problem, spectrum, size, method, options)
         except InputError as error:
             if method in ALL_METHODS:
                 raise
@@ -219,12 +212,16 @@ def compare(
         quality = measure(problem, embedding.coordinates, embedding.form)
         rows.append(ComparedMethod(method, embedding, quality, seconds))
     return Comparison(
-        problem.n,
-        total_of(components),
-        tuple(rows),
-        spectrum_seconds,
-        left_out,
+        problem.n, total_of(size), tuple(rows), spectrum_seconds, left_out
     )
+
+
+def _common_size(problem: Dense, n_components: NComponents, seed: Any) -> Size:
+    """Return the size of all embeddings: as given, or what "neuc+" takes to reach a goal."""
+    if not isinstance(n_components, GOALS):
+        return checked_size(n_components, problem.n)
+    options = Options(n_components, "neuc+", random_state=seed)
+    return fit(problem, options).requested
 
 
 def _left_out(problem: Dense, methods: Sequence[str]) -> dict[str, str]:
@@ -232,18 +229,18 @@ def _left_out(problem: Dense, methods: Sequence[str]) -> dict[str, str]:
     n = problem.n
     has_gaps = False
     if problem.weights is not None:
-        counted = int(np.count_nonzero(to_numpy(problem.weights)))
-        has_gaps = counted < n * (n - 1)
+        n_known = int(np.count_nonzero(to_numpy(problem.weights)))
+        has_gaps = n_known < n * (n - 1)
+    most_objects = dict.fromkeys((*REFINED_LOSSES, *CORRECTIONS), FULL_UP_TO)
+    most_objects["smacof"] = MOST_OBJECTS_OF_SMACOF
     reasons = {}
     for method in methods:
-        most = FULL_UP_TO
-        if method == "smacof":
-            most = MOST_OBJECTS_OF_SMACOF
+        most = most_objects.get(method, n)
         if has_gaps and not method.startswith("refined"):
             reasons[method] = (
                 "It needs every pair, and some pairs have weight zero."
             )
-        elif n > most and method not in ALL_METHODS:
+        elif n > most:
             reasons[method] = (
                 f"{n:,} objects take too long; at most {most:,} are compared."
             )
@@ -253,27 +250,20 @@ def _left_out(problem: Dense, methods: Sequence[str]) -> dict[str, str]:
 def _embedded(
     problem: Dense,
     spectrum: Spectrum | None,
-    components: Size,
+    size: Size,
     method: str,
-    curvature: float | Literal["auto"],
-    seed: Any,
+    options: Options,
 ) -> Embedding:
-    """Embed by one of `COMPARED`."""
+    """Embed by one of `COMPARED`; the curvature of `options` is that of other losses."""
     if method in REFINED_LOSSES:
-        options = Options(
-            components,
-            loss=REFINED_LOSSES[method],
-            curvature=curvature,
-            random_state=seed,
-        )
-        return fit(problem, options)
+        return fit(problem, replace(options, loss=REFINED_LOSSES[method]))
     if method == "refined" and problem.weights is not None:
-        return fit(problem, Options(components, random_state=seed))
+        return fit(problem, replace(options, curvature=0.0))
     if spectrum is not None and method in ALL_METHODS:
-        return embed_spectrum(problem, spectrum, components, method)
-    k = total_of(components)
+        return embed_spectrum(problem, spectrum, size, method)
+    k = total_of(size)
     if method == "smacof":
-        return _smacof(problem, k, seed)
+        return _smacof(problem, k, options.random_state)
     euclidean = corrected(problem, method)
     classical = solve_for(euclidean.gram, k, "classical")
     embedding = embed_spectrum(euclidean, classical, k, "classical")

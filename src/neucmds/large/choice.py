@@ -8,49 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from neucmds.backend.arrays import Indices
 from neucmds.errors import InputError, option
-
-Indices = npt.NDArray[np.intp]
 
 # Embedding L landmarks takes memory of L² and time of L³: a second for a thousand.
 DEFAULT_LANDMARKS = 1000
 # Objects that "maxmin" chooses among, per landmark. Each is compared with all landmarks.
 CANDIDATES = 10
-
-
-def choose_landmarks(
-    n: int,
-    landmarks: Any,
-    n_landmarks: int | float | None,
-    k: int,
-    rng: np.random.RandomState,
-    comparing: Callable[[Indices], Callable[[int], npt.NDArray[Any]]],
-) -> Indices:
-    """Return the row numbers of the landmarks: as given, drawn, or spread out.
-
-    Parameters
-    ----------
-    n : int
-        Number of objects.
-    landmarks, n_landmarks
-        As for `LandmarkNeucMDS`.
-    k : int
-        Number of coordinates.
-    rng : RandomState
-    comparing : callable
-        ``comparing(objects)(i)`` are the dissimilarities of these objects to the i-th of them.
-    """
-    if not isinstance(landmarks, str) or landmarks not in ("random", "maxmin"):
-        return _checked_rows(landmarks, n, k)
-    count = landmark_count(n_landmarks, n, k)
-    if landmarks == "random":
-        return random_sample(n, count, rng)
-    candidates = np.arange(n)
-    if CANDIDATES * count < n:
-        candidates = random_sample(n, CANDIDATES * count, rng)
-    return np.sort(
-        candidates[maxmin(candidates.size, count, comparing(candidates), rng)]
-    )
 
 
 def landmark_count(n_landmarks: int | float | None, n: int, k: int) -> int:
@@ -83,7 +47,7 @@ def _check_count(count: int, k: int) -> None:
         )
 
 
-def _checked_rows(landmarks: Any, n: int, k: int) -> Indices:
+def checked_rows(landmarks: Any, n: int, k: int) -> Indices:
     """Check row numbers given by a user: whole, within range, each once, enough."""
     ids = np.asarray(landmarks)
     if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
@@ -107,13 +71,7 @@ def _checked_rows(landmarks: Any, n: int, k: int) -> Indices:
 
 def random_sample(n: int, count: int, rng: np.random.RandomState) -> Indices:
     """Draw `count` of `n` objects without replacement, in ascending order."""
-    if 20 * count >= n:
-        return np.sort(rng.permutation(n)[:count]).astype(np.intp)
-    # Few of many: drawing again what was drawn twice is faster than a permutation of all.
-    ids: set[int] = set()
-    while len(ids) < count:
-        ids.update(int(i) for i in rng.randint(n, size=count - len(ids)))
-    return np.sort(np.fromiter(ids, dtype=np.intp))
+    return np.sort(rng.permutation(n)[:count]).astype(np.intp)
 
 
 def maxmin(

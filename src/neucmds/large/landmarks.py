@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,9 @@ from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import (
     Array,
+    Indices,
     eps,
+    in_double,
     index_like,
     is_dask,
     namespace,
@@ -22,7 +23,13 @@ from neucmds.backend.arrays import (
 )
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
-from neucmds.large.choice import Indices, choose_landmarks
+from neucmds.large.choice import (
+    CANDIDATES,
+    checked_rows,
+    landmark_count,
+    maxmin,
+    random_sample,
+)
 from neucmds.large.landmark_fit import embed_landmarks
 from neucmds.large.placing import KEY_BITS, LandmarkFit, NodePaths, take
 from neucmds.large.two_levels import (
@@ -91,7 +98,7 @@ def fit_landmarks(
     of_graph = options.metric == SHORTEST_PATH
     if of_graph:
         X = as_graph(X)
-    n = int(X.shape[0])
+    n = X.shape[0]
     k = _least_components(options.n_components)
     metric = _bound_metric(options)
     if n_near != 0:
@@ -101,13 +108,12 @@ def fit_landmarks(
         if n_landmarks is None:
             n_landmarks = default_count(n, k, options)
     landmarks = _chosen_landmarks(X, options, metric, n_landmarks, k)
-    n_landmarks = landmarks.size
-    if options.metric == PRECOMPUTED and n == int(X.shape[1]):
+    if options.metric == PRECOMPUTED and n == X.shape[1]:
         _refuse_asymmetry(X, landmarks)
     options = replace(options, init=_start_among(options.init, landmarks, n))
-    sources = np.arange(n_landmarks)
+    sources = np.arange(landmarks.size)
     if n_near:
-        sources = draw_global(n, n_landmarks, n_near, k, options)
+        sources = draw_global(n, landmarks.size, n_near, k, options)
     embedded = landmarks[sources]
     fitted_metric = None
     nodes = None
@@ -134,7 +140,7 @@ def fit_landmarks(
     first_options = options
     if n_near:
         # Global landmarks move again with all others: the usual tolerance will do.
-        start = _start_among(options.init, sources, n_landmarks)
+        start = _start_among(options.init, sources, landmarks.size)
         first_options = replace(options, tol=TOL, init=start)
     embedding, recipe = embed_landmarks(sq_among, first_options, placement)
     names = _landmark_names(X, columns, landmarks)
@@ -151,16 +157,27 @@ def fit_landmarks(
     )
     if not n_near:
         return fit
+    return _with_near_landmarks(fit, X, among, options, n_jobs)
+
+
+def _with_near_landmarks(
+    fit: LandmarkFit,
+    X: Any,
+    among: npt.NDArray[Any],
+    options: Options,
+    n_jobs: int | None,
+) -> LandmarkFit:
+    """Embed all landmarks of two levels, of which the global ones are embedded from `among`."""
     fit = replace(fit, recipe=None)
-    if of_graph:
+    if fit.nodes is not None:
         return fit_nodes(fit, X, options, n_jobs)
-    if metric is None:
-        fit = _with_keys(fit, among, embedded)
-        return fit_rows(fit, X, landmarks, options)
-    rows = take(X, landmarks)
+    if fit.metric is None:
+        fit = _with_keys(fit, among, fit.landmarks[fit.sources])
+        return fit_rows(fit, X, fit.landmarks, options)
+    rows = take(X, fit.landmarks)
     entries = to_numpy(rows)
     fit = _with_keys(fit, entries, np.arange(entries.shape[1]))
-    return fit_rows(fit, rows, np.arange(n_landmarks), options)
+    return fit_rows(fit, rows, np.arange(fit.width), options)
 
 
 def averaged(D: Any, options: Options) -> Any:
@@ -177,7 +194,7 @@ def averaged(D: Any, options: Options) -> Any:
 
 def _refuse_asymmetry(D: Any, landmarks: Indices) -> None:
     """Refuse a D whose rows of landmarks differ from their columns."""
-    n = int(D.shape[0])
+    n = D.shape[0]
     largest_gap = 0.0
     size = 0.0
     entry = ""
@@ -226,19 +243,28 @@ def _chosen_landmarks(
     k: int,
 ) -> Indices:
     """Choose landmarks; refuse a block of dissimilarities that does not go with them."""
-    n = int(X.shape[0])
-    width = int(X.shape[1])
+    n, width = X.shape
+    wanted = options.landmarks
     is_block = options.metric == PRECOMPUTED and n != width
-    if is_block and isinstance(options.landmarks, str):
+    if is_block and isinstance(wanted, str):
         raise InputError(
             f"X is {n} × {width}, dissimilarities to landmarks only; pass the landmarks' rows as "
             "landmarks=, or metric= if X holds features."
         )
-    rng = options.random_state
-    comparing = partial(_comparing, X, options, metric)
-    ids = choose_landmarks(
-        n, options.landmarks, n_landmarks, k, rng, comparing
-    )
+    if isinstance(wanted, str) and wanted in ("random", "maxmin"):
+        rng = options.random_state
+        count = landmark_count(n_landmarks, n, k)
+        ids = np.arange(n)
+        if wanted == "random":
+            ids = random_sample(n, count, rng)
+        elif CANDIDATES * count < n:
+            ids = random_sample(n, CANDIDATES * count, rng)
+        if wanted == "maxmin":
+            dissimilarities_to = _comparing(X, options, metric, ids)
+            chosen = maxmin(ids.size, count, dissimilarities_to, rng)
+            ids = np.sort(ids[chosen])
+    else:
+        ids = checked_rows(wanted, n, k)
     if is_block and width != ids.size:
         raise InputError(
             f"X has {width} columns, but {ids.size} landmarks are named; pass one column per "
@@ -295,7 +321,7 @@ def embed_by_landmarks(
     if metric != SHORTEST_PATH and not is_dask(data):
         data = as_real(data, "features")
         data = namespace(data).astype(data, working_dtype(data), copy=False)
-    n = int(data.shape[0])
+    n = data.shape[0]
     labels = as_labels(labels, n)
     columns = None
     if metric == PRECOMPUTED and n == data.shape[1]:
@@ -310,9 +336,7 @@ def embed_by_landmarks(
 
 def metric_on(metric: Metric, X: Any, ids: Indices, squared: bool) -> Metric:
     """Fit a metric to all of X, and keep the rows `ids`: in double precision, as they are few."""
-    rows = take(X, ids)
-    rows = namespace(rows).astype(rows, namespace(rows).float64, copy=False)
-    return metric.fitted_to(X, squared, points=rows)
+    return metric.fitted_to(X, squared, points=in_double(take(X, ids)))
 
 
 def _features_among(
@@ -353,7 +377,7 @@ def _search_paths(
     like: Array | None,
 ) -> NodePaths:
     """Search paths from the global landmarks to all nodes, and from all landmarks to near nodes."""
-    n = int(graph.shape[0])
+    n = graph.shape[0]
     notify(options.callback, f"searching from {sources.size} landmarks")
     paths = shortest_path_rows(
         graph, ids[sources], dtype=np.float32, n_jobs=n_jobs
@@ -396,6 +420,6 @@ def _start_among(
     start: Configuration | None, ids: Indices, n: int
 ) -> Configuration | None:
     """Return the start of the objects `ids`, from a start of these or of all n objects."""
-    if start is None or int(start.coordinates.shape[0]) != n:
+    if start is None or start.coordinates.shape[0] != n:
         return start
     return replace(start, coordinates=to_numpy(start.coordinates)[ids])

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
+    Indices,
     asarray_like,
     namespace,
     on_cpu,
@@ -33,9 +34,6 @@ from neucmds.refine.listed_pairs import refine_pairs
 from neucmds.refine.ordinal import RankedPairs, refine_ordinal
 from neucmds.refine.scouting import SCOUTS
 from neucmds.refine.starts import with_heights
-
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 
 
 def embed_pairs(pairs: Pairs, options: Options) -> Embedding:

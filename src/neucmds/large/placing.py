@@ -25,9 +25,11 @@ from numpy.lib.format import open_memmap
 from neucmds.backend.arrays import (
     BLOCK_ELEMENTS,
     Array,
+    Indices,
     asarray_like,
     empty_like,
     free_memory,
+    in_double,
     index_like,
     is_dask,
     is_numpy,
@@ -48,7 +50,6 @@ from neucmds.place.rules import Placement
 from neucmds.problem.metrics import Metric, refuse_undefined
 from neucmds.problem.names import Labels
 
-Indices = npt.NDArray[np.intp]
 Lengths = npt.NDArray[np.float32]
 
 # Share of its near landmarks that an object is compared with in the first of two rounds; and share
@@ -160,13 +161,10 @@ class LandmarkFit:
             return lengths**2
         block = rows
         if self.metric is not None:
-            xp = namespace(rows)
-            block = self.metric.squares_to(
-                xp.astype(rows, xp.float64, copy=False)
-            )
-        elif int(rows.shape[1]) == self.n:
+            block = self.metric.squares_to(in_double(rows))
+        elif rows.shape[1] == self.n:
             block = take(rows, slice(None), self.landmarks)
-        objects = np.arange(first, first + int(block.shape[0]))
+        objects = np.arange(first, first + block.shape[0])
         return self._checked(block, objects, self.landmarks)
 
     def listed_squares(
@@ -174,23 +172,22 @@ class LandmarkFit:
         rows: Array,
         partners: Sequence[Indices],
         objects: Indices,
-        at: Indices | None = None,
+        row_of: Indices | None = None,
     ) -> Array:
         """Squared dissimilarities of each object to its own landmarks, in one flat array.
 
-        ``objects[a]`` is compared with the landmarks ``partners[a]``; it is row ``at[a]``, or row a
-        without `at`.
+        ``objects[a]`` is compared with the landmarks ``partners[a]``; it is row ``row_of[a]``, or
+        row a without `row_of`.
         """
         sizes = [len(own) for own in partners]
         landmarks = self.landmarks[np.concatenate(partners)]
-        if at is None:
-            at = np.arange(len(partners))
+        if row_of is None:
+            row_of = np.arange(len(partners))
         if self.metric is not None:
-            xp = namespace(rows)
-            features = xp.astype(take(rows, at), xp.float64, copy=False)
+            features = in_double(take(rows, row_of))
             flat = self.metric.own_squares(features, partners)
         else:
-            flat = rows[at.repeat(sizes), landmarks]
+            flat = rows[row_of.repeat(sizes), landmarks]
         checked = self._checked(
             flat[:, None], objects.repeat(sizes), landmarks
         )
@@ -235,11 +232,11 @@ class LandmarkFit:
 
     def place(self, rows: Array, first: int = 0) -> Array:
         """Coordinates (m, k) of objects, numbered from `first`, in the precision of their rows."""
-        return self._place(rows, np.arange(first, first + int(rows.shape[0])))
+        return self._place(rows, np.arange(first, first + rows.shape[0]))
 
     def place_fitted(self, rows: Array, first: int = 0) -> Array:
         """Coordinates (m, k) of fitted objects: landmarks stay, the others are placed."""
-        objects = np.arange(first, first + int(rows.shape[0]))
+        objects = np.arange(first, first + rows.shape[0])
         _, fitted_rows, landmarks = np.intersect1d(
             objects, self.landmarks, return_indices=True
         )
@@ -259,7 +256,7 @@ class LandmarkFit:
         if self.n_near and self.nodes is not None:
             partners, squares = self._listed_paths(rows)
         elif self.n_near and (
-            self.metric is not None or int(rows.shape[1]) == self.n
+            self.metric is not None or rows.shape[1] == self.n
         ):
             partners, squares = self._compared(rows, objects)
         else:  # one level, or rows that hold dissimilarities to the landmarks alone
@@ -371,14 +368,14 @@ class LandmarkFit:
         signed = (places * self._signs)[:, :, None]
         inner = (self._coordinates[landmarks] @ signed)[:, :, 0]
         # As many more as may be known.
-        ranks, at = k_smallest(
+        ranks, nearest = k_smallest(
             norms[landmarks] - 2 * inner, count + known.shape[1]
         )
-        landmarks = np.take_along_axis(landmarks, at, axis=1)
+        landmarks = np.take_along_axis(landmarks, nearest, axis=1)
         is_known = (landmarks[:, :, None] == known[:, None, :]).any(axis=2)
         ranks[is_known] = np.inf
-        _, at = k_smallest(ranks, count)
-        return np.take_along_axis(landmarks, at, axis=1)
+        _, nearest = k_smallest(ranks, count)
+        return np.take_along_axis(landmarks, nearest, axis=1)
 
     @property
     def _n_compared(self) -> int:
@@ -451,11 +448,11 @@ class LandmarkFit:
         callback : callable, optional
             Told how many of all rows are placed.
         """
-        place = self.place
+        place_rows = self.place
         if fitted:
-            place = self.place_fitted
+            place_rows = self.place_fitted
         like = self._like(rows)
-        shape = (int(rows.shape[0]), self.embedding.k)
+        shape = (rows.shape[0], self.embedding.k)
         if is_dask(like):
             from neucmds.backend.dask_arrays import map_rows
 
@@ -464,12 +461,12 @@ class LandmarkFit:
                     "out= is for arrays in memory; store the dask array that returns."
                 )
             return map_rows(
-                rows, place, self.embedding.k, self._row_width(rows)
+                rows, place_rows, self.embedding.k, self._row_width(rows)
             )
         dtype = self._dtype(rows)
 
         def place_block(block: slice) -> Array:
-            placed = place(rows[block], block.start)
+            placed = place_rows(rows[block], block.start)
             return placed if out is None else to_numpy(placed)
 
         def fill(target: Array) -> None:

@@ -9,13 +9,13 @@ from math import isqrt
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     Array,
+    Indices,
+    in_double,
     is_dask,
     is_numpy,
-    namespace,
     on_cpu,
     to_numpy,
 )
@@ -64,7 +64,7 @@ def embed_features(features: Array, options: Options) -> Embedding:
     metric: Metric = options.metric
     if is_dask(features):
         features = to_numpy(features)
-    n = int(features.shape[0])
+    n = features.shape[0]
     components = checked_size(options.n_components, n)
     n_pairs = _pair_count(n, components, options)
     if on_cpu(features):
@@ -118,14 +118,13 @@ def _started_by_two_levels(features: Array, options: Options) -> Options:
     fit = fit_landmarks(features, fit_options, n_near=None)
     notify(options.callback, f"placing {features.shape[0]} objects")
     x = fit.place_all(features, fitted=True)
-    x = namespace(x).astype(x, namespace(x).float64, copy=False)
-    start = Configuration(x, fit.embedding.form.in_numpy())
+    start = Configuration(in_double(x), fit.embedding.form.in_numpy())
     return replace(options, init=start, curvature=0.0)
 
 
 def embed_graph(graph: Any, options: Options) -> Embedding:
     """Embed the nodes of a graph from the paths between about `n_pairs` pairs per node."""
-    n = int(graph.shape[0])
+    n = graph.shape[0]
     components = checked_size(options.n_components, n)
     sample = graph_pairs(
         graph,
@@ -147,7 +146,7 @@ def embed_directed_graph(graph: Any, options: Options) -> Embedding:
 
     It starts from a fit of landmarks, among whose arrivals and departures all nodes are placed.
     """
-    n = int(graph.shape[0])
+    n = graph.shape[0]
     components = checked_size(options.n_components, n)
     k = total_of(components)
     n_landmarks = min(n, max(DIRECTED_LANDMARKS, 10 * k))
@@ -216,7 +215,7 @@ def _embed_sample(
     return replace(embedding, requested=total_of(components))
 
 
-def _scouts(n: int, most: int = SCOUTS) -> npt.NDArray[np.intp]:
+def _scouts(n: int, most: int = SCOUTS) -> Indices:
     """Draw at most `most` objects on which curvature and signature are chosen."""
     return np.sort(
         np.random.default_rng(0).choice(n, min(n, SCOUTS, most), replace=False)

@@ -7,17 +7,19 @@ some drawn at random, and with those nearest to it: no array of shape (L, L) or 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from math import isqrt
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
+    Indices,
+    Marks,
     asarray_like,
     index_like,
     is_dask,
@@ -43,9 +45,6 @@ from neucmds.problem.pairs import Pairs
 from neucmds.problem.sampled_pairs import CHECKED, PARTNERS, Check
 from neucmds.problem.validation import check_count
 from neucmds.refine.descent import Configuration
-
-Indices = npt.NDArray[np.intp]
-Floats = npt.NDArray[np.float64]
 
 # Global landmarks that an object is compared with, per coordinate. There are twice as many or more.
 GLOBAL_PER_COORDINATE = 6
@@ -97,10 +96,10 @@ def draw_global(
         )
     if (
         options.init is not None
-        and int(options.init.coordinates.shape[0]) != n_landmarks
+        and options.init.coordinates.shape[0] != n_landmarks
     ):
         raise InputError(
-            f"{option('init')} has coordinates of {int(options.init.coordinates.shape[0])} "
+            f"{option('init')} has coordinates of {options.init.coordinates.shape[0]} "
             f"objects; pass those of all {n}, or of the {n_landmarks} landmarks."
         )
     if options.metric != SHORTEST_PATH:
@@ -141,7 +140,7 @@ def check_two_levels(
 
 
 def fit_rows(
-    fit: LandmarkFit, rows: Array, at: Indices, options: Options
+    fit: LandmarkFit, rows: Array, row_of: Indices, options: Options
 ) -> LandmarkFit:
     """Embed all landmarks from features or dissimilarities.
 
@@ -150,9 +149,16 @@ def fit_rows(
     fit : LandmarkFit
         Its global landmarks are embedded.
     rows : array
-        What the landmarks are compared by; landmark a is row ``at[a]``.
+        What the landmarks are compared by; landmark a is row ``row_of[a]``.
     """
     everyone = np.arange(fit.width)
+
+    def compared(objects: Indices, partners: Sequence[Indices]) -> Floats:
+        """Return D of each landmark of `objects` with its own `partners`, all in one vector."""
+        squares = fit.listed_squares(
+            rows, partners, fit.landmarks[objects], row_of[objects]
+        )
+        return to_numpy(squares)
 
     def with_pairs(pairs: Pairs, i: Indices, j: Indices) -> Pairs:
         """Compare landmarks i and j, and add these pairs."""
@@ -161,36 +167,29 @@ def fit_rows(
             return pairs
         # i ascends, and the partners of one landmark stand together.
         objects, starts = np.unique(i, return_index=True)
-        partners = np.split(j, starts[1:])
-        squares = fit.listed_squares(
-            rows, partners, fit.landmarks[objects], at[objects]
-        )
-        return _join_pairs(fit.width, i, j, to_numpy(squares), pairs)
+        squares = compared(objects, np.split(j, starts[1:]))
+        return _join_pairs(fit.width, i, j, squares, pairs)
 
     others = np.setdiff1d(everyone, fit.sources)
     far = fit.global_landmarks(others)[:, : round(FIRST_SHARE * fit.n_global)]
-    squares = fit.listed_squares(
-        rows, list(far), fit.landmarks[others], at[others]
-    )
-    squares = np.reshape(to_numpy(squares), far.shape)
-    fit = _start_others(fit, others, far, squares)
+    squares = compared(others, list(far))
+    fit = _start_others(fit, others, far, np.reshape(squares, far.shape))
     pairs = _join_pairs(
-        fit.width, others.repeat(far.shape[1]), far.ravel(), squares.ravel()
+        fit.width, others.repeat(far.shape[1]), far.ravel(), squares
     )
     rng = check_random_state(options.random_state)
     # Without pairs of random landmarks, D̂ between two landmarks that are neither global nor near
     # would be free. One is drawn per coordinate.
     n_drawn = fit.n_global // GLOBAL_PER_COORDINATE
-    drawn = rng.randint(fit.width, size=fit.width * n_drawn)
-    pairs = with_pairs(pairs, everyone.repeat(n_drawn), drawn)
+    drawers = everyone.repeat(n_drawn)
+    drawn = rng.randint(fit.width, size=drawers.size)
+    pairs = with_pairs(pairs, drawers, drawn)
+    # As many pairs again as a twelfth of these are held out.
     n_checked = min(CHECKED, max(1, pairs.size // (12 * PARTNERS)))
     objects = rng.permutation(fit.width)[:n_checked]
     steps = rng.randint(1, fit.width, size=(objects.size, PARTNERS))
     partners = (objects[:, None] + steps) % fit.width
-    squares = fit.listed_squares(
-        rows, list(partners), fit.landmarks[objects], at[objects]
-    )
-    squares = np.reshape(to_numpy(squares), partners.shape)
+    squares = np.reshape(compared(objects, list(partners)), partners.shape)
     checks = list(zip(objects.tolist(), partners, squares, strict=True))
     # The first fit only finds out which landmarks are near.
     brief = min(BRIEF_ITERATIONS, options.max_iter or BRIEF_ITERATIONS)
@@ -201,8 +200,8 @@ def fit_rows(
         stage_options = replace(options, max_iter=max_iter)
         fit = _fit_from(fit, pairs, stage_options, rows, checks)
     # Held-out pairs are random; of the fitted ones those drawn at random are like them.
-    key = everyone.repeat(n_drawn) * fit.width + drawn
-    key = np.concatenate([key, drawn * fit.width + everyone.repeat(n_drawn)])
+    low = np.minimum(drawers, drawn)
+    key = low * fit.width + np.maximum(drawers, drawn)
     alike = np.isin(pairs.i * fit.width + pairs.j, key)
     return _with_overfit_ratio(fit, pairs, alike, checks)
 
@@ -210,7 +209,7 @@ def fit_rows(
 def _with_overfit_ratio(
     fit: LandmarkFit,
     pairs: Pairs,
-    alike: npt.NDArray[np.bool_],
+    alike: Marks,
     checks: list[Check],
 ) -> LandmarkFit:
     """Compare the mean loss of held-out pairs with that of the fitted pairs that are `alike`."""
@@ -344,7 +343,7 @@ def _fit_from(
     pairs: Pairs,
     options: Options,
     like: Array,
-    checks: Iterable[Check] | None = None,
+    checks: list[Check],
 ) -> LandmarkFit:
     """Descend on pairs of landmarks from where they are, on the device of `like`."""
     embedding = fit.embedding

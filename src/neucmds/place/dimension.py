@@ -7,25 +7,23 @@ two held-out objects, which no step used, is compared (bi-cross-validation).
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from neucmds.backend.arrays import to_numpy
+from neucmds.backend.arrays import Floats, Indices, to_numpy
 from neucmds.errors import InputError, option
 from neucmds.form import Form
 from neucmds.place.rules import SHRINKAGE, LossPlacement
 from neucmds.problem.components import MOST_CHOSEN, Size, spaced_ks
+from neucmds.refine.descent import FEW_OBJECTS
 from neucmds.spectrum.geometry import selected_coordinates
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import neuc_plus
 from neucmds.spectrum.solve import solve_for
-
-Floats = npt.NDArray[np.float64]
-Ids = npt.NDArray[np.int64]
 
 # Share of objects held out at a time. With a third, real D of high rank get too few coordinates.
 HELD_OUT = 0.1
@@ -35,8 +33,6 @@ HELD_OUT_PAIRS = 200
 FEWEST_SPLITS = 8
 # Largest number of splits.
 MOST_SPLITS = 40
-# Objects that take part, drawn from more.
-MOST_OBJECTS = 600
 # Fewer objects cannot be split into fitted ones and pairs that are held out.
 LEAST_OBJECTS = 6
 
@@ -70,13 +66,10 @@ class DimensionScan:
     @property
     def k(self) -> int:
         """The fewest coordinates within one standard error of the least error."""
-        at = int(np.argmin(self.errors))
-        limit = self.errors[at] + self.standard_errors[at]
-        return next(
-            k
-            for k, error in zip(self.ks, self.errors, strict=True)
-            if error <= limit
-        )
+        least = int(np.argmin(self.errors))
+        limit = self.errors[least] + self.standard_errors[least]
+        within = np.array(self.errors) <= limit
+        return self.ks[int(np.argmax(within))]
 
     @property
     def open_ended(self) -> bool:
@@ -100,8 +93,9 @@ def scan_dimensions(gram: Gram, rng: np.random.RandomState) -> DimensionScan:
             f"held out, but D has {gram.n}; pass a number."
         )
     ids = np.arange(gram.n)
-    if gram.n > MOST_OBJECTS:
-        ids = np.sort(rng.permutation(gram.n)[:MOST_OBJECTS])
+    # So many take part, drawn from more.
+    if gram.n > FEW_OBJECTS:
+        ids = np.sort(rng.permutation(gram.n)[:FEW_OBJECTS])
     sq_d = among(gram, ids)
     n = ids.size
     n_held = max(2, round(HELD_OUT * n))
@@ -136,25 +130,25 @@ def scan_dimensions(gram: Gram, rng: np.random.RandomState) -> DimensionScan:
     coarse = scan(spaced_ks(most, points=11))
     if coarse.open_ended:
         return coarse
-    at = coarse.ks.index(coarse.k)
+    chosen = coarse.ks.index(coarse.k)
     # From the k tried before the choice to the one after it.
-    around = coarse.ks[max(0, at - 1) : at + 2]
+    around = coarse.ks[max(0, chosen - 1) : chosen + 2]
     return scan(range(around[0], around[-1] + 1))
 
 
 def _error_function(
-    sq_d: Floats, held: Ids, kept: Ids, most: int
+    sq_d: Floats, held_out: Indices, kept: Indices, most: int
 ) -> Callable[[int], float]:
-    """Fit the objects `kept`; return the function of k that predicts pairs of those `held` out.
+    """Fit the objects `kept`; return the function of k that predicts pairs of those `held_out`.
 
     Its value is the mean of (D̂ − D)². Held-out objects are placed as `transform` places new ones.
     """
     gram = DenseGram(np.ascontiguousarray(sq_d[np.ix_(kept, kept)]))
     sizes: list[Size] = list(spaced_ks(most))
     spectrum = solve_for(gram, sizes, "neuc+", tol=1e-5, random_state=0)
-    to_kept = sq_d[np.ix_(held, kept)]
-    pairs = np.triu_indices(held.size, 1)
-    truth = sq_d[np.ix_(held, held)][pairs]
+    to_kept = sq_d[np.ix_(held_out, kept)]
+    pairs = np.triu_indices(held_out.size, 1)
+    truth = sq_d[np.ix_(held_out, held_out)][pairs]
 
     def error(k: int) -> float:
         selection = neuc_plus(spectrum, k)
@@ -166,7 +160,7 @@ def _error_function(
     return error
 
 
-def among(gram: Gram, ids: npt.NDArray[np.intp]) -> Floats:
+def among(gram: Gram, ids: Indices) -> Floats:
     """D between the objects `ids`, which ascend, as NumPy float64, in one pass over the rows."""
     parts = []
     for rows, block in gram.walk():
@@ -177,24 +171,18 @@ def among(gram: Gram, ids: npt.NDArray[np.intp]) -> Floats:
     return np.concatenate(parts)
 
 
-def fewest(
-    reaches: Callable[[int], bool], start: int, most: int
-) -> int | None:
-    """Find the fewest coordinates that reach a goal, from a guess; None if not even `most` do.
+def fewest(reaches: Callable[[int], bool], most: int) -> int | None:
+    """Find the fewest coordinates that reach a goal; None if not even `most` do.
 
-    `low` coordinates do not reach it.
+    From one coordinate on, twice as many at a time, because few take less time than many. `low`
+    coordinates do not reach it, and `high` do.
     """
     low = 0
-    high = max(1, min(start, most))
+    high = 1
     while not reaches(high):
         if high == most:
             return None
         low = high
         high = min(2 * high, most)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if reaches(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+    between = range(low + 1, high)
+    return low + 1 + bisect_left(between, True, key=reaches)

@@ -268,7 +268,7 @@ def shrunk_minimum(
         Squared length that no difference of fitted objects exceeds.
     """
     z, e = secular_minimum(p, t, m)
-    k = int(z.shape[1])
+    k = z.shape[1]
     if not shrinkage or not k:
         return z
     xp = namespace(z)
@@ -313,7 +313,7 @@ def eye_like(matrices: Array) -> Array:
     """Return the unit matrix of the size of each matrix in a stack."""
     xp = namespace(matrices)
     return xp.eye(
-        int(matrices.shape[-1]), dtype=matrices.dtype, device=device(matrices)
+        matrices.shape[-1], dtype=matrices.dtype, device=device(matrices)
     )
 
 

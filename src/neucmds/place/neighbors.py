@@ -12,6 +12,7 @@ from neucmds.backend.arrays import (
     CACHED_ELEMENTS,
     DEVICE_ELEMENTS,
     Array,
+    Indices,
     asarray_like,
     eps,
     index_like,
@@ -24,7 +25,6 @@ from neucmds.backend.arrays import (
 from neucmds.backend.threads import parallel_map
 from neucmds.form import Form
 
-Indices = npt.NDArray[np.int64]
 Result = TypeVar("Result")
 
 # Entries of a block: 4 MB in float64, part of which stays in cache.
@@ -56,13 +56,13 @@ def nearest(
     and D̂, which may be negative, both of shape (m, k).
     """
     xp = namespace(points)
-    n = int(points.shape[0])
+    n = points.shape[0]
     signed = points * asarray_like(form.signs, points)
     # A query's own norm shifts all its D̂ alike and takes no part in the ranking.
     norms = form.norms(points)
     sq_farthest = float(xp.max(xp.sum(points * points, axis=1)))
     # Worst relative error of inner products, of norms and of their difference.
-    rounding = 4 * (int(points.shape[1]) + 4) * eps(points.dtype, xp)
+    rounding = 4 * (points.shape[1] + 4) * eps(points.dtype, xp)
     wanted = k
     if own is not None:
         wanted = min(k + 1, n)
@@ -89,9 +89,7 @@ def nearest(
     if not queries.shape[0]:
         empty = np.empty((0, k))
         return index_like(empty, points), asarray_like(empty, points)
-    ids, sq = zip(
-        *map_blocks(find, points, int(queries.shape[0]), n), strict=True
-    )
+    ids, sq = zip(*map_blocks(find, points, queries.shape[0], n), strict=True)
     return (
         index_like(np.concatenate(ids), points),
         asarray_like(np.concatenate(sq), points),
@@ -109,8 +107,8 @@ def roughly_nearest(
     queries = xp.astype(queries, xp.float32, copy=False)
     points = asarray_like(points, queries)
     signs = asarray_like(to_numpy(form.signs), queries)
-    nearest_ids = np.empty((int(queries.shape[0]), count), dtype=np.int64)
-    for rows in row_blocks(len(nearest_ids), int(points.shape[0])):
+    nearest_ids = np.empty((queries.shape[0], count), dtype=np.int64)
+    for rows in row_blocks(len(nearest_ids), points.shape[0]):
         ranks = sq_ranks(queries[rows, :], points, signs)
         each = xp.arange(ranks.shape[0])[:, None]
         ranks[each, index_like(known[rows], ranks)] = xp.inf

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
+    Marks,
     asarray_like,
     eps,
+    in_double,
     min_and_max,
     namespace,
     to_numpy,
@@ -22,7 +24,6 @@ from neucmds.problem.containers import as_real
 from neucmds.problem.names import ordered_by_name
 from neucmds.problem.validation import tolerance
 
-Floats = npt.NDArray[np.float64]
 # Largest ratio of a new dissimilarity to the largest fitted coordinate.
 FARTHEST = 1e25
 
@@ -100,7 +101,7 @@ def sq_rows(
     # Placement takes fourth powers, which leave the range of float32 beyond 2^±24.
     sizes = (length, distance)
     if not all(2.0**-24 < size < 2.0**24 for size in sizes if size > 0):
-        delta = xp.astype(delta, xp.float64, copy=False)
+        delta = in_double(delta)
     return delta if squared else xp.square(delta)
 
 
@@ -131,7 +132,7 @@ def checked_weights(
     shape: tuple[int, int],
     k: int,
     labels: Sequence[str] | None = None,
-    known: npt.NDArray[np.bool_] | None = None,
+    known: Marks | None = None,
 ) -> Floats:
     """Return weights (m, n) of the dissimilarities of new objects; the largest of a row is 1.
 

@@ -100,7 +100,7 @@ def _upwards(hessian: Array) -> Array:
     if factors is not None:
         _, failed = factors
         indefinite = xp.nonzero(failed)[0]
-        if not int(indefinite.shape[0]):
+        if not indefinite.shape[0]:
             return hessian
     values, axes = stacked_eigh(hessian[indefinite])
     scaled = axes * xp.abs(values)[:, None, :]
@@ -152,9 +152,9 @@ def descend(new: NewObjects, loss: PairLoss, x: Array) -> Array:
         value[left] = xp.where(better, reached, before)
         moved = left[better & ~arrived]
         left = left[~arrived]
-        if not int(left.shape[0]):
+        if not left.shape[0]:
             break
-        if int(moved.shape[0]):
+        if moved.shape[0]:
             gradient[moved], moved_hessian = newton_model(
                 new.take(moved), loss, x[moved]
             )

@@ -18,17 +18,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from neucmds.backend.arrays import Floats, Indices
 from neucmds.place.rules import (
     SHRINKAGE,
     SQUARED,
     LinearPlacement,
     LossPlacement,
 )
+from neucmds.refine.scouting import LEAST_GAIN
 from neucmds.refine.signatures import best_negatives
 
-Floats = npt.NDArray[Any]
 NComponents = int | tuple[int, int]
 # fit(sq_dissimilarity, n_components, method) returns an `Embedding`.
 Fit = Callable[[Floats, NComponents, str], Any]
@@ -39,8 +39,6 @@ PLACEMENTS = ("auto", "least_squares", "linear")
 RIDGES = (0.1, 0.0, 0.3, 1.0, 3.0)
 # Folds of landmarks that are held out.
 FOLDS = 5
-# Share of the held-out STRESS that another number of negative coordinates must gain.
-GAIN = 0.02
 # Landmarks that take part: 5 folds of 1200 fitted ones take about 2 s.
 MOST_VALIDATED = 1500
 
@@ -126,7 +124,7 @@ def cross_validated(
     if isinstance(n_components, int) and method in ("neuc", "refined"):
         # The spectrum of few objects is wider than that of many, and has too many negatives.
         usual = fit(sq_d, k, method).signature[1]
-        negatives = best_negatives(least_stress, usual, usual, gain=GAIN)
+        negatives = best_negatives(least_stress, usual, usual, gain=LEAST_GAIN)
         if negatives != usual:
             n_components = (k - negatives, negatives)
     recipes = _recipes(n_components, method)
@@ -149,7 +147,7 @@ def _recipes(n_components: NComponents, method: str) -> list[Recipe]:
 
 def _held_out_stress(
     sq_d: Floats,
-    fold: npt.NDArray[np.intp],
+    fold: Indices,
     recipes: list[Recipe],
     method: str,
     fit: Fit,

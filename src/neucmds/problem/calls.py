@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from joblib import Parallel, delayed, effective_n_jobs  # type: ignore[import-untyped]
 
-from neucmds.backend.arrays import row_blocks
+from neucmds.backend.arrays import Floats, row_blocks
 from neucmds.backend.progress import Callback
 from neucmds.errors import InputError, option
 
-Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[Any]
 
 _watching: ContextVar[Callback | None] = ContextVar("watching", default=None)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from neucmds.backend import dask_arrays as lazy
-from neucmds.backend.arrays import Array, eps
+from neucmds.backend.arrays import Array, Floats, eps
 from neucmds.errors import InputError
 from neucmds.problem.dense import hollow
+from neucmds.problem.names import Labels
 from neucmds.problem.validation import (
-    Floats,
     Strips,
     as_labels,
     asymmetric,
@@ -70,11 +70,7 @@ def lazy_dissimilarity(
     row = int(np.argmax(row_gaps))
     # A gap of D is at least half as large in D v: |v| ≥ 0.5.
     if row_gaps[row] > 0.5 * rounding:
-        gaps = np.abs(np.subtract(*lazy.compute(stored[row], stored[:, row])))
-        column = int(np.argmax(gaps))
-        if gaps[column] > rounding:
-            i, j = sorted((row, column))
-            raise asymmetric(gaps[column], entry_name(i, j, names))
+        _refuse_asymmetry(stored, row, rounding, names)
     size = validate(
         (low, high, 0.0),
         diagonal,
@@ -99,6 +95,17 @@ def lazy_dissimilarity(
     return lazy.kept(
         stored.map_blocks(finish, dtype=dtype, meta=np.empty((0, 0), dtype))
     )
+
+
+def _refuse_asymmetry(
+    data: Array, row: int, rounding: float, labels: Labels
+) -> None:
+    """Compare a row with the column of the same object, and refuse a gap."""
+    gaps = np.abs(np.subtract(*lazy.compute(data[row], data[:, row])))
+    column = int(np.argmax(gaps))
+    if gaps[column] > rounding:
+        i, j = sorted((row, column))
+        raise asymmetric(gaps[column], entry_name(i, j, labels))
 
 
 def _strips(data: Array) -> Strips:

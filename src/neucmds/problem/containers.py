@@ -197,7 +197,7 @@ def as_objects(data: Any) -> list[Any] | None:
 
 
 def _spread(condensed: Array, dtype: Any) -> Array:
-    length = int(condensed.shape[0])
+    length = condensed.shape[0]
     n = (1 + math.isqrt(1 + 8 * length)) // 2
     if n * (n - 1) // 2 != length or length == 0:
         raise InputError(

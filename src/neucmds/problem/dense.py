@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from neucmds.backend import arrays
-from neucmds.backend.arrays import Array
+from neucmds.backend.arrays import Array, Floats
 from neucmds.backend.cuda_kernels import mirrored_extremes
 from neucmds.backend.memory import require_memory
 from neucmds.backend.threads import parallel_map
@@ -20,7 +21,6 @@ from neucmds.problem.containers import to_square, unwrap
 from neucmds.problem.names import Labels
 from neucmds.problem.validation import (
     Extremes,
-    Floats,
     Strips,
     as_labels,
     loses_squares,
@@ -30,11 +30,6 @@ from neucmds.problem.validation import (
 
 if TYPE_CHECKING:
     from neucmds.spectrum.operators.gram import Gram
-
-
-# Rows and columns of a tile; on a device, where launches cost more, tiles are larger.
-NUMPY_TILE = 384
-DEVICE_TILE = 8192
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +99,7 @@ def as_squares(
     else:
         dtype = working_dtype(array)
     source = to_square(array, dtype)
-    n = int(source.shape[0])
+    n = source.shape[0]
     if labels is None:
         labels = own_labels
     names = as_labels(labels, n)
@@ -149,7 +144,7 @@ def _numbers(array: Array) -> Floats:
 def _empty(source: Array, dtype: Any) -> Array:
     """Return room for squares."""
     xp = arrays.namespace(source)
-    n = int(source.shape[0])
+    n = source.shape[0]
     if arrays.is_numpy(source):
         require_memory(
             n * n * int(xp.finfo(dtype).bits) // 8,
@@ -168,14 +163,12 @@ def _extremes(source: Array, dtype: Any) -> Extremes:
     """Return the extremes of D, tile by tile; NaN if D holds NaN."""
     xp = arrays.namespace(source)
     in_numpy = arrays.is_numpy(source)
-    side = DEVICE_TILE
-    if in_numpy:
-        side = NUMPY_TILE
-    elif source.dtype == dtype:
+    if not in_numpy and source.dtype == dtype:
         extremes = mirrored_extremes(source)
         if extremes is not None:
             return extremes
-    blocks = list(arrays.row_blocks(int(source.shape[0]), side, side * side))
+    side = math.isqrt(_block_elements(source))
+    blocks = list(arrays.row_blocks(source.shape[0], side, side * side))
 
     def of_strip(i: int) -> Any:
         """Return −lowest, highest and gap: the maximum of each is that of all tiles."""
@@ -194,6 +187,13 @@ def _extremes(source: Array, dtype: Any) -> Extremes:
     return -minus_lowest, highest, gap
 
 
+def _block_elements(source: Array) -> int:
+    """Return the entries to work on at a time; on a device, where launches cost more, more."""
+    if arrays.is_numpy(source):
+        return arrays.CACHED_ELEMENTS
+    return arrays.DEVICE_ELEMENTS
+
+
 def _tile_extremes(upper: Array, mirror: Array) -> Extremes:
     """Return −lowest, highest and largest gap of a tile and its mirror image."""
     xp = arrays.namespace(upper)
@@ -210,8 +210,8 @@ def _tile_extremes(upper: Array, mirror: Array) -> Extremes:
 
 def _strips(source: Array) -> Strips:
     """Read a matrix by rows, with the columns of the same objects beside them."""
-    n = int(source.shape[0])
-    for rows in arrays.row_blocks(n, n, NUMPY_TILE**2):
+    n = source.shape[0]
+    for rows in arrays.row_blocks(n, n, arrays.CACHED_ELEMENTS):
         yield hollow(
             rows.start, _numbers(source[rows, :]), _numbers(source[:, rows]).T
         )
@@ -232,7 +232,7 @@ def _write(
 ) -> None:
     """Write D on the squared scale, averaged if asked for, with a diagonal of zeros."""
     xp = arrays.namespace(source)
-    n = int(source.shape[0])
+    n = source.shape[0]
 
     def fill(rows: slice) -> None:
         strip = xp.astype(source[rows, :], target.dtype, copy=False)
@@ -247,9 +247,7 @@ def _write(
         target[rows, :] = strip
         target[rows, rows] = xp.where(eye > 0, xp.zeros_like(square), square)
 
-    blocks = arrays.row_blocks(n, n, NUMPY_TILE**2)
-    if not arrays.is_numpy(source):
-        blocks = arrays.row_blocks(n, n, DEVICE_TILE**2)
+    blocks = arrays.row_blocks(n, n, _block_elements(source))
     each = parallel_map if arrays.is_numpy(source) else map
     for _ in each(fill, blocks):
         pass

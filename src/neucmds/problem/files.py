@@ -20,11 +20,11 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from neucmds.backend.arrays import Floats
 from neucmds.backend.files import format_errors
 from neucmds.errors import InputError
 from neucmds.problem.names import Labels, agreed, order_of
 
-Floats = npt.NDArray[np.float64]
 Table = tuple[npt.NDArray[Any], Labels]
 
 KINDS = dict.fromkeys(
@@ -111,7 +111,7 @@ def read_table(
     """
     with opened(path) as (kind, stream, name):
         if kind == "npy":
-            # Of other bytes NumPy says that they may be a pickle, and how to load it.
+            # NumPy would say that other bytes may be a pickle, and how to load it.
             if stream.read(len(NPY)) != NPY:
                 raise InputError(
                     f"{name}: not a table that can be read, or damaged; write it by numpy.save."
@@ -286,13 +286,13 @@ def _named(
     names, values = _frame(
         lines[int(header) :], delimiter, int(labelled), name
     )
-    beside = None
+    row_names = None
     if labelled:
-        beside = tuple(names[0])
-    above = None
+        row_names = tuple(names[0])
+    column_names = None
     if header:
-        above = tuple(_cells(lines[0], delimiter)[-values.shape[1] :])
-    return values, beside, above
+        column_names = tuple(_cells(lines[0], delimiter)[-values.shape[1] :])
+    return values, row_names, column_names
 
 
 def _square(text: str, name: str) -> Table:
@@ -330,15 +330,17 @@ def _square(text: str, name: str) -> Table:
         raise InputError(
             f"{name} is not a square matrix: {height} lines of {width} cells."
         )
-    values, beside, above = _named(lines, delimiter, header, labelled, name)
+    values, row_names, column_names = _named(
+        lines, delimiter, header, labelled, name
+    )
     if len(first) == 1 and not labelled and np.diagonal(values).any():
         raise InputError(
             f"{name} is a triangle whose lines begin with numbers and do not end in 0: put the "
             "diagonal of zeros at the ends, or text as names at the beginnings."
         )
-    labels = above or beside
+    labels = column_names or row_names
     if labels is not None:
-        labels = agreed(beside or labels, above or labels, name)
+        labels = agreed(row_names or labels, column_names or labels, name)
     return _mirrored(values), labels
 
 

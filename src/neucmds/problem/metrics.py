@@ -236,7 +236,7 @@ class Metric:
             values = between(self.metric, rows, cols)
             if values is None:
                 values = SUM_METRICS[self.metric](rows, cols)
-        expected = (int(rows.shape[0]), int(cols.shape[0]))
+        expected = (rows.shape[0], cols.shape[0])
         if tuple(values.shape) != expected:
             raise InputError(
                 f"{self.name} returned shape {tuple(values.shape)} for blocks of {expected[0]} and "
@@ -303,7 +303,7 @@ class Metric:
         xp = namespace(new)
         parts = []
         for block in arrays.row_blocks(
-            len(ids), int(self.points.shape[0]), arrays.DEVICE_ELEMENTS
+            len(ids), self.points.shape[0], arrays.DEVICE_ELEMENTS
         ):
             rows = np.arange(len(sizes[block])).repeat(sizes[block])
             columns = np.concatenate(ids[block])
@@ -348,7 +348,7 @@ class Metric:
         self, advice: str = f"pass {option('symmetrize', True)} to average"
     ) -> int:
         """Refuse a user's function that is no dissimilarity; return the calls, at most n."""
-        n = int(self.points.shape[0])
+        n = self.points.shape[0]
         if not callable(self.metric) or n < 3:
             return 0
         count = min(n // 3, CHECKED_PAIRS)
@@ -423,7 +423,7 @@ def _normed_rows(features: Array, metric: Metric) -> Array:
 def _ball_rows(features: Array, metric: Metric) -> Array:
     """Add radii, the last column, which must not be negative, to the rows of the centres."""
     xp = namespace(features)
-    if int(features.shape[1]) < 2:
+    if features.shape[1] < 2:
         raise InputError(
             f"{metric.name} needs centres and, as the last column, radii."
         )
@@ -472,7 +472,7 @@ def _kernel_distances(
     inner: Array, params: dict[str, Any], rows: Array, _: Array
 ) -> Array:
     """2 − 2 exp(−gamma ‖x − y‖²), as −2 expm1(…): near points lose no digits."""
-    n_features = int(rows.shape[1]) - 2
+    n_features = rows.shape[1] - 2
     sq = in_place("clip", inner, 0.0, math.inf)
     sq *= -params.get("gamma", 1 / n_features)
     sq = in_place("expm1", sq)
@@ -536,7 +536,7 @@ ARGUMENTS = {"euclidean": "power", "rbf": "gamma"}
 
 def _hamming(x: Array, y: Array) -> Array:
     """Return the share of features that differ."""
-    return arrays.minkowski(x, y, 0) / int(x.shape[1])
+    return arrays.minkowski(x, y, 0) / x.shape[1]
 
 
 def _jaccard(x: Array, y: Array) -> Array:

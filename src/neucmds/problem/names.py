@@ -19,14 +19,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.backend.arrays import is_array, to_numpy
+from neucmds.backend.arrays import Indices, is_array, to_numpy
 from neucmds.errors import InputError, NeucmdsWarning
 
-Numbers = npt.NDArray[np.intp]
 Labels = tuple[str, ...] | None
 
 # Names that a message gives before it only counts.
-_EXAMPLES = 4
+EXAMPLES = 4
 
 
 def text_of(name: object) -> str:
@@ -101,7 +100,7 @@ def order_of(
 
 def common_objects(
     a: Sequence[str] | None, n_a: int, b: Sequence[str] | None, n_b: int
-) -> tuple[Numbers, Numbers]:
+) -> tuple[Indices, Indices]:
     """Return the numbers of the objects that two results share: by name, or else all by number."""
     if a is None and b is not None and matchable(b, None):
         a = row_numbers(n_a)
@@ -132,8 +131,8 @@ def common_objects(
 
 def examples(names: Sequence[object]) -> str:
     """Return the first of some names or numbers, and say whether there are more."""
-    texts = [repr(name)[:40] for name in names[:_EXAMPLES]]
-    if len(names) > _EXAMPLES:
+    texts = [repr(name)[:40] for name in names[:EXAMPLES]]
+    if len(names) > EXAMPLES:
         texts.append("…")
     return ", ".join(texts)
 

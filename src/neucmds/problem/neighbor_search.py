@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import (
     Array,
+    in_double,
     index_like,
     is_numpy,
     namespace,
@@ -41,7 +42,7 @@ def nearest_rows(
     """
     metric = Metric.of(metric)
     rng = check_random_state(random_state)
-    n = int(features.shape[0])
+    n = features.shape[0]
     xp = namespace(features)
     index = neighbor_index(features, metric, n_jobs=-1)
     descent = None
@@ -67,7 +68,7 @@ def nearest_rows(
         rows = index_like(objects, features)[:, None]
         rows = xp.reshape(xp.broadcast_to(rows, ids.shape), (-1,))
         ids = xp.astype(xp.reshape(ids, (-1,)), xp.int64, copy=False)
-        lengths = xp.astype(xp.reshape(lengths, (-1,)), xp.float64, copy=False)
+        lengths = in_double(xp.reshape(lengths, (-1,)))
         return rows, ids, lengths
 
     return nearest

@@ -12,12 +12,12 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from neucmds.backend.arrays import Floats
 from neucmds.errors import InputError, NeucmdsWarning, OverfitWarning, option
 from neucmds.problem.containers import as_real
 from neucmds.problem.names import Labels, counts, examples
 from neucmds.problem.validation import refuse_range
 
-Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[Any]
 
 # √ε, as for matrices: the rounding of distances computed as √(|x|² + |y|² − 2x·y).
@@ -81,13 +81,10 @@ class Pairs:
     def graph(self) -> Any:
         """Return pairs as edges of length d = √D in a symmetric CSR array; D < 0 count as zero."""
         d = np.sqrt(np.maximum(self.sq_dissimilarity, 0))
-        ends = (
-            np.concatenate([self.i, self.j]),
-            np.concatenate([self.j, self.i]),
-        )
-        return sparse.csr_array(
-            (np.concatenate([d, d]), ends), shape=(self.n, self.n)
-        )
+        rows = np.concatenate([self.i, self.j])
+        columns = np.concatenate([self.j, self.i])
+        lengths = np.concatenate([d, d])
+        return sparse.csr_array((lengths, (rows, columns)), (self.n, self.n))
 
 
 def as_pairs(
@@ -116,7 +113,7 @@ def as_pairs(
         i = i[is_known]
         j = j[is_known]
         values = values[is_known]
-    n = int(data.shape[0])
+    n = data.shape[0]
     pairs = make_pairs(n, i, j, values, squared=squared, symmetrize=symmetrize)
     _warn_of_edges(pairs)
     return pairs

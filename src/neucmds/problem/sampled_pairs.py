@@ -19,6 +19,8 @@ from sklearn.utils.random import sample_without_replacement
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
+    in_double,
     index_like,
     namespace,
     taken,
@@ -33,7 +35,6 @@ from neucmds.problem.neighbor_search import (
 from neucmds.problem.pairs import Pairs, make_pairs
 from neucmds.problem.validation import refuse_range
 
-Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]
 
 # A ring around an object reaches this many times as many objects as the ring inside it.
@@ -233,7 +234,7 @@ def feature_pairs(
     rows of NumPy pynndescent finds 98 % of the nearest, if it is installed and knows the metric.
     All objects are compared with `n_landmarks` landmarks, for a start.
     """
-    n = int(features.shape[0])
+    n = features.shape[0]
     rng = check_random_state(random_state)
     sampling = Sampling.of(n, n_pairs, loss, rng)
     landmarks = np.sort(sampling.shuffled[:n_landmarks])
@@ -250,7 +251,7 @@ def feature_pairs(
         i = index_like(np.repeat(objects, partners.size), block)
         j = index_like(np.tile(partners, objects.size), block)
         lengths = xp.reshape(block, (-1,))
-        far.append((i, j, xp.astype(lengths, xp.float64, copy=False)))
+        far.append((i, j, in_double(lengths)))
     nearest = nearest_rows(features, metric, random_state=rng)
     pairs = drawn_pairs(sampling, far, nearest)
     to_landmarks = to_numpy(to_landmarks).astype(np.float64, copy=False)
@@ -274,7 +275,7 @@ def called_pairs(
     """
     points = space.points
     rng = check_random_state(random_state)
-    n = int(points.shape[0])
+    n = points.shape[0]
     shuffled = rng.permutation(n)
     calls = n * n_pairs // 2
     calls_made = space.refuse_function()
@@ -290,20 +291,12 @@ def called_pairs(
     calls_made += n_landmarks * (n_landmarks - 1) // 2
     calls_made += others.size * n_landmarks
     calls_left = max(0, calls - calls_made)
-    # A pair (i, j) is the number i·n + j.
     near_keys = np.empty(0, dtype=np.int64)
     near_weights = np.empty(0)
     if loss != "squared":
-        sampling = Sampling.of(n, calls_left / n, loss, rng)
-        search = nearest_rows(to_landmarks, "euclidean", random_state=rng)
-        near = drawn_pairs(sampling, [], search)
-        uncalled = np.isin(near.i, others) & np.isin(near.j, others)
-        near_keys = near.i[uncalled].astype(np.int64) * n + near.j[uncalled]
-        near_weights = near.weights[uncalled]
-        if near_keys.size > calls_left:
-            kept = rng.permutation(near_keys.size)[:calls_left]
-            near_weights = near_weights[kept] * (near_keys.size / kept.size)
-            near_keys = near_keys[kept]
+        near_keys, near_weights = _alike_pairs(
+            to_landmarks, others, calls_left, loss, rng
+        )
     n_all = others.size * (others.size - 1) // 2
     n_random = min(n_all, max(0, calls_left - near_keys.size))
     low, high = _pair_of(
@@ -340,6 +333,31 @@ def called_pairs(
         )
     )
     return PairSample(pairs, landmarks, to_landmarks, checks)
+
+
+def _alike_pairs(
+    to_landmarks: Floats,
+    others: Ints,
+    most: int,
+    loss: str,
+    rng: np.random.RandomState,
+) -> tuple[Ints, Floats]:
+    """Draw pairs of `others` that have similar dissimilarities to the landmarks, at most `most`.
+
+    Return them, a pair (i, j) as the number i·n + j, and their weights.
+    """
+    n = len(to_landmarks)
+    sampling = Sampling.of(n, most / n, loss, rng)
+    search = nearest_rows(to_landmarks, "euclidean", random_state=rng)
+    near = drawn_pairs(sampling, [], search)
+    uncalled = np.isin(near.i, others) & np.isin(near.j, others)
+    keys = near.i[uncalled].astype(np.int64) * n + near.j[uncalled]
+    weights = near.weights[uncalled]
+    if keys.size > most:
+        kept = rng.permutation(keys.size)[:most]
+        weights = weights[kept] * (keys.size / kept.size)
+        keys = keys[kept]
+    return keys, weights
 
 
 def _pair_of(n: int, number: Ints) -> tuple[Ints, Ints]:

@@ -13,14 +13,12 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend import arrays
-from neucmds.backend.arrays import Array
+from neucmds.backend.arrays import Array, Floats
 from neucmds.errors import InputError, option
 from neucmds.problem.names import text_of
 
-Floats = npt.NDArray[Any]
 # The lowest entry of D, the highest, and the largest difference of two mirrored ones.
 Extremes = tuple[float, float, float]
 # The number of a row, rows of D from there on, and the columns of the same objects as rows; all
@@ -158,7 +156,7 @@ def _refuse(
     """Raise for the first fault of D; return the size of its largest entry if there is none."""
 
     def worst(
-        measure: Callable[[Floats, Floats], Floats],
+        measure: Callable[[Floats, Floats], Array],
     ) -> tuple[int, float, str]:
         """Return how many entries measure above zero, the largest measure, and its entry."""
         count = 0

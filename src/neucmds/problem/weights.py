@@ -36,7 +36,7 @@ def as_weighted(
     """
     weights = ordered_by_name(weights, labels, "weights", rows=True)
     xp = namespace(sq_dissimilarity)
-    n = int(sq_dissimilarity.shape[0])
+    n = sq_dissimilarity.shape[0]
     is_missing = xp.isnan(sq_dissimilarity)
     if weights is None and not bool(xp.any(is_missing)):
         return None

@@ -14,6 +14,8 @@ from scipy.optimize import nnls
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
+    Indices,
     asarray_like,
     device,
     namespace,
@@ -21,7 +23,6 @@ from neucmds.backend.arrays import (
 )
 from neucmds.problem.components import Size
 from neucmds.spectrum.geometry import stress_terms
-from neucmds.spectrum.operators.gram import Floats, Indices
 from neucmds.spectrum.selection import (
     Selection,
     classical,
@@ -88,7 +89,7 @@ def _promising(
     # Each once, and none that is empty.
     distinct = {tuple(kept): kept for kept in supports if kept.size}
     supports = list(distinct.values())
-    if int(diagonal.shape[0]) <= MAX_DENSE or not supports:
+    if diagonal.shape[0] <= MAX_DENSE or not supports:
         return supports
     totals = []
     for kept in supports:
@@ -120,7 +121,7 @@ def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
     """
     u = spectrum.take(kept)
     xp = namespace(u)
-    n = int(u.shape[0])
+    n = u.shape[0]
     ut = xp.matrix_transpose(u)
     lam = spectrum.values[kept]
     e0 = diagonal - (u * u) @ asarray_like(lam, u)
@@ -138,7 +139,7 @@ def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
 def _conjugate_gradients(u: Array, e0: Array) -> Array:
     """Solve (T⁻¹ + P∘P) y = e₀ to 1e-6, Jacobi-preconditioned: 1e-12 in the STRESS."""
     xp = namespace(u)
-    n = int(u.shape[0])
+    n = u.shape[0]
     ut = xp.matrix_transpose(u)
     leverage = xp.sum(u * u, axis=1)
     preconditioner = 2 / n + leverage * leverage
@@ -192,7 +193,7 @@ def _quadratic(
     """H and c of STRESS(w) = const − 2cᵀw + wᵀHw for weights w on the kept eigenvectors."""
     u = spectrum.take(kept)
     xp = namespace(u)
-    n = int(u.shape[0])
+    n = u.shape[0]
     v = u * u
     vt = xp.matrix_transpose(v)
     hessian = 2 * n * to_numpy(vt @ v) + 4 * np.eye(kept.size) + 2

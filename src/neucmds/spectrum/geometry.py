@@ -9,6 +9,7 @@ import numpy as np
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
     asarray_like,
     eps,
     index_like,
@@ -16,7 +17,7 @@ from neucmds.backend.arrays import (
     to_numpy,
 )
 from neucmds.form import Form
-from neucmds.spectrum.operators.gram import Floats, Gram
+from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import Selection
 from neucmds.spectrum.spectrum import Spectrum
 
@@ -108,7 +109,7 @@ def stress_from_errors(
     xp = namespace(diagonal_error)
     e = diagonal_error
     c2 = 4 * float(xp.sum(e)) ** 2
-    c3 = 2 * int(e.shape[0]) * float(xp.vecdot(e, e)) - c2 / 2
+    c3 = 2 * e.shape[0] * float(xp.vecdot(e, e)) - c2 / 2
     return 4 * gram_error_sq, c2, max(c3, 0.0)
 
 

@@ -10,13 +10,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
+    Indices,
+    Marks,
     asarray_like,
     eps,
+    in_double,
     namespace,
     on_cpu,
     taken,
@@ -29,12 +32,7 @@ from neucmds.spectrum.lanczos import (
     project_out,
 )
 from neucmds.spectrum.operators.dense import DenseGram
-from neucmds.spectrum.operators.gram import (
-    MOST_GATHERED,
-    Floats,
-    Gram,
-    Indices,
-)
+from neucmds.spectrum.operators.gram import MOST_GATHERED, Gram
 from neucmds.spectrum.search import (
     ROUGH_TOL,
     Rule,
@@ -147,47 +145,61 @@ def _finished(
     real = size > np.maximum(residuals, null_level(gram, values))
     # Pairs below the rounding of the search were found by chance: others of their size were not.
     converged = np.all(known) and np.all(size[real] > basis.noise)
-    error = VALUE_ERROR * precision * float(np.max(size, initial=0.0))
     # If a kept value is zero, all values between the kept ones are zero on its side.
     if not np.all(real[:top]):
         above = above[:0]
     if not np.all(real[top:]):
         below = below[:0]
-    values = values[real]
-    residuals = residuals[real]
-    rows = taken(rows, np.flatnonzero(real))
-    top = int(np.sum(real[:top]))
-    bottom = values.size - top
+    spectrum = Spectrum(
+        values=values[real],
+        trace=gram.trace,
+        frobenius_sq=gram.frobenius_sq,
+        n_top=int(np.sum(real[:top])),
+        n_bottom=int(np.sum(real[top:])),
+        precision=eps(gram.dtype, gram.xp),
+        vectors=taken(rows, np.flatnonzero(real)).T,
+        residuals=residuals[real],
+        value_errors=np.full(
+            int(np.sum(real)),
+            VALUE_ERROR * precision * float(np.max(size, initial=0.0)),
+        ),
+        solver="krylov",
+    )
+    inside = slice(spectrum.n_top, spectrum.n_top + above.size + below.size)
+    spectrum = _with_further(spectrum, basis, above, below)
+    chosen = rule(spectrum).kept
+    changed = np.any((chosen >= inside.start) & (chosen < inside.stop))
+    return replace(spectrum, converged=bool(converged and not changed))
+
+
+def _with_further(
+    kept: Spectrum, basis: KrylovBasis, above: Indices, below: Indices
+) -> Spectrum:
+    """Put further Ritz pairs between the kept ones: `above` next to the largest, then `below`."""
     further = np.r_[above, below]
+    top = kept.n_top
     inner = basis.values[further]
     # Values stay sorted: rounding may put a further value beyond the kept one next to it.
     if top:
-        inner = np.minimum(inner, values[top - 1])
-    if bottom:
-        inner = np.maximum(inner, values[top])
+        inner = np.minimum(inner, kept.values[top - 1])
+    if kept.n_bottom:
+        inner = np.maximum(inner, kept.values[top])
     # The kept rows may have changed since these were orthogonal to them.
+    rows = kept.vectors.T
     inner_rows, _ = project_out(rows, basis.vectors(further))
     inner_rows, _, _ = orthonormal_rows(inner_rows, 0.0)
+    all_rows = [rows[:top, :], inner_rows, rows[top:, :]]
     inner_residuals = basis.residuals[further] + basis.noise
-    errors = np.full(values.size + further.size, error)
-    errors[top : top + further.size] = VALUE_ERROR * basis.noise
-    spectrum = Spectrum(
-        values=np.r_[values[:top], inner, values[top:]],
-        trace=gram.trace,
-        frobenius_sq=gram.frobenius_sq,
+    inner_errors = np.full(further.size, VALUE_ERROR * basis.noise)
+    return replace(
+        kept,
+        values=np.insert(kept.values, top, inner),
         n_top=top + above.size,
-        n_bottom=bottom + below.size,
-        precision=eps(gram.dtype, gram.xp),
-        vectors=gram.xp.concat(
-            [rows[:top, :], inner_rows, rows[top:, :]], axis=0
-        ).T,
-        residuals=np.r_[residuals[:top], inner_residuals, residuals[top:]],
-        value_errors=errors,
-        solver="krylov",
+        n_bottom=kept.n_bottom + below.size,
+        vectors=namespace(rows).concat(all_rows, axis=0).T,
+        residuals=np.insert(kept.residuals, top, inner_residuals),
+        value_errors=np.insert(kept.value_errors, top, inner_errors),
     )
-    chosen = rule(spectrum).kept
-    changed = np.any((chosen >= top) & (chosen < top + further.size))
-    return replace(spectrum, converged=bool(converged and not changed))
 
 
 def rounding_of(
@@ -208,10 +220,10 @@ def rounding_of(
     # Rounding is largest where u is large: one row in two is drawn by u², the others evenly.
     squares = to_numpy(xp.sum(rows * rows, axis=0))
     chances = 0.5 / gram.n + 0.5 * squares / squares.sum()
-    drawn = basis.rng.choice(gram.n, int(basis.rows.shape[0]), p=chances)
+    drawn = basis.rng.choice(gram.n, basis.rows.shape[0], p=chances)
     # B u = −½(D u − its mean); the mean is that of the row means times u.
-    d = taken(gram.sq_dissimilarity, drawn)
-    errors = xp.astype(d, xp.float64, copy=False) @ rows.T
+    drawn_rows = taken(gram.sq_dissimilarity, drawn)
+    errors = in_double(drawn_rows) @ rows.T
     errors -= gram.row_means @ rows.T
     errors *= -0.5
     # By the recurrence, B u is θ u and a part in the next block.
@@ -258,7 +270,7 @@ def further_pairs(
 
 def are_known(
     gram: Gram, values: Floats, residuals: Floats, limits: Floats
-) -> npt.NDArray[np.bool_]:
+) -> Marks:
     """Tell which pairs have the residual allowed and a certain sign, or are zero."""
     size = np.abs(values)
     return (residuals <= np.minimum(limits, size)) | (

@@ -6,15 +6,21 @@ are rows: a growing basis is then one contiguous array.
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
+    Indices,
     asarray_like,
     center_rows,
     cholesky_and_inverse,
     contiguous,
     empty_like,
+    eps,
     index_like,
     namespace,
     on_cpu,
@@ -26,7 +32,6 @@ from neucmds.backend.blas import (
     inner_products,
     subtract_combined_rows,
 )
-from neucmds.spectrum.operators.gram import Floats, Indices
 from neucmds.spectrum.operators.single_precision import Multiply
 
 # Least length of a block's weakest direction, relative to the longest image, that needs no second
@@ -34,11 +39,22 @@ from neucmds.spectrum.operators.single_precision import Multiply
 WEAK = 1e-4
 # Least eigenvalue of a Gram matrix with unit diagonal at which Cholesky factors suffice.
 _WELL_CONDITIONED = 1e-4
-# Largest deviation from orthonormality that one step of Newton–Schulz takes away.
-_NEARLY_ORTHONORMAL = 1e-8
+# Largest deviation from orthonormality that a step of Newton–Schulz, which leaves its square, takes
+# away.
+_NEARLY_ORTHONORMAL = math.sqrt(eps(np.float64))
 # Least eigenvalue of a Gram matrix that counts, the square of a length of 3e-7; rounding of 16 rows
 # is 16ε = 3.6e-15.
 _INDEPENDENT = 1e-13
+
+
+class _Unjudged(NamedTuple):
+    """A block that was made orthonormal without waiting for the GPU, and how to go back to it."""
+
+    # `KrylovBasis.coupled_from` and `KrylovBasis.size` before the block.
+    coupled_from: int
+    size: int
+    # [factor | inner] of `orthonormal_ahead`, with a row for each row of the block.
+    factor_and_inner: Array
 
 
 class KrylovBasis:
@@ -77,10 +93,8 @@ class KrylovBasis:
         # The first row that the next block is coupled with.
         self.coupled_from = 0
         self.n_products = 0
-        # Blocks that were not waited for: `coupled_from` and `size` before each, and the matrix
-        # [factor | inner] of `orthonormal_ahead`, with a row for each of its rows.
-        self.queued: list[tuple[int, int, Array]] = []
-        capacity = int(rows.shape[0])
+        self.queued: list[_Unjudged] = []
+        capacity = rows.shape[0]
         self.projected = empty_like(rows, (capacity, capacity))
         self.projected[:, :] = 0.0
         self.coupling: Floats = np.zeros((0, 0))
@@ -93,6 +107,11 @@ class KrylovBasis:
     def noise(self) -> float:
         """Rounding of the products, as an eigenvalue."""
         return self.precision * float(np.max(np.abs(self.values)))
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the next block and one like it after that fit in."""
+        return self.size + 2 * self.width <= int(self.rows.shape[0])
 
     def inject(self, count: int) -> None:
         """Append random rows to the next block.
@@ -107,7 +126,7 @@ class KrylovBasis:
         count = max(0, min(count, capacity - used, n - 1 - used))
         rows = uniform_rows(count, basis, self.rng)
         rows = new_directions(basis, rows)
-        count = int(rows.shape[0])
+        count = rows.shape[0]
         self.rows[used : used + count, :] = rows
         self.width += count
 
@@ -121,12 +140,13 @@ class KrylovBasis:
         size = self.size
         image = self._project()
         rows, factor, inner = orthonormal_ahead(image)
-        judged = namespace(rows).concat([factor, inner], axis=1)
-        self.queued.append((coupled_from, size, judged))
-        self.width = int(rows.shape[0])
+        both = namespace(rows).concat([factor, inner], axis=1)
+        self.queued.append(_Unjudged(coupled_from, size, both))
+        self.width = rows.shape[0]
         self.rows[self.size : self.size + self.width, :] = rows
 
     def _expand_with_care(self) -> None:
+        """Expand, and repeat the orthogonalisation of a block as long as it is ill-conditioned."""
         old = self.size
         width = self.width
         image = self._project()
@@ -138,19 +158,21 @@ class KrylovBasis:
         rows, coupling, weakest = orthonormal_rows(
             image, self.precision * largest, inner
         )
+        strength = np.inf
         # An image of zeros has no directions, so no weak ones.
-        relative = weakest / largest if largest else np.inf
-        while relative < WEAK:
+        if largest:
+            strength = weakest / largest
+        while strength < WEAK:
             # Scaling a weak direction up scales up its part in the basis and the constant vector.
             center_rows(rows)
             rows, _ = project_out(self.rows[: self.size, :], rows)
             # The rows had length 1: one that lost nine tenths of it was in the basis.
-            rows, second_factor, relative = orthonormal_rows(
+            rows, second_factor, strength = orthonormal_rows(
                 rows, negligible=0.1
             )
             coupling = coupling @ second_factor
         self.coupling = coupling
-        self.width = int(rows.shape[0])
+        self.width = rows.shape[0]
         self.rows[self.size : self.size + self.width, :] = rows
         if self.width < width:
             self.inject(width - self.width)
@@ -166,20 +188,21 @@ class KrylovBasis:
         self.queued = []
         if not queued:
             return
-        _, first_row, _ = queued[0]
+        first_row = queued[0].size
         inside_sq = self._inside_sq(first_row)
         # One transfer for all blocks, which have one width.
-        blocks = [judged for _, _, judged in queued]
-        fetched = to_numpy(namespace(self.rows).concat(blocks, axis=0))
-        width = int(blocks[0].shape[0])
-        for block, (coupled_from, size, _) in enumerate(queued):
-            part = slice(size - first_row, size - first_row + width)
-            factor = fetched[part, :width]
-            inner = fetched[part, width:]
+        parts = [block.factor_and_inner for block in queued]
+        fetched = to_numpy(namespace(self.rows).concat(parts, axis=0))
+        width = int(parts[0].shape[0])
+        for number, block in enumerate(queued):
+            start = block.size - first_row
+            rows = slice(start, start + width)
+            factor = fetched[rows, :width]
+            inner = fetched[rows, width:]
             error = np.max(np.abs(inner - np.eye(width)))
-            largest = np.sqrt(
-                np.max(np.sum(factor**2, axis=1) + inside_sq[part])
-            )
+            # A row of the image is its row of factor·Q, and what lies in the basis.
+            outside_sq = np.sum(factor**2, axis=1)
+            largest = np.sqrt(np.max(outside_sq + inside_sq[rows]))
             inverse = np.linalg.inv(factor)
             # 1/‖inverse‖_F bounds the least singular value from below.
             weakest = 1 / np.linalg.norm(inverse)
@@ -187,10 +210,10 @@ class KrylovBasis:
             if error < _NEARLY_ORTHONORMAL and weakest >= WEAK * largest:
                 self.coupling = factor
                 continue
-            self.coupled_from = coupled_from
-            self.size = size
+            self.coupled_from = block.coupled_from
+            self.size = block.size
             self.width = width
-            for _ in queued[block:]:
+            for _ in queued[number:]:
                 self._expand_with_care()
             return
 
@@ -206,9 +229,9 @@ class KrylovBasis:
             self.rows[self.coupled_from : new, :], image
         )
         image, coefficients = project_out(self.rows[:new, :], image)
-        # What both passes subtracted.
+        # Both passes subtracted a part of the projection.
         coefficients[:, self.coupled_from :] += coupled
-        # eigh reads only the lower triangle.
+        # These rows are the lower triangle of the projected matrix: eigh reads no more.
         self.projected[old:new, :new] = coefficients
         self.coupled_from = old
         self.size = new
@@ -224,12 +247,11 @@ class KrylovBasis:
         m = self.size
         values, vectors = xp.linalg.eigh(self.projected[:m, :m])
         self.coefficients = xp.flip(vectors, axis=1)
-        # B takes only the last rows out of the basis, by `coupling` into the next block; for the
-        # residuals, only their coefficients are fetched.
-        last = self.coefficients[m - self.coupling.shape[0] :, :]
-        fetched = to_numpy(
-            xp.concat([xp.flip(values, axis=0)[None, :], last], axis=0)
-        )
+        # B maps only the last rows out of the basis, by `coupling` into the next block: a residual
+        # needs the coefficients of these rows alone. One transfer brings them and the values.
+        last_rows = self.coefficients[m - self.coupling.shape[0] :, :]
+        descending = xp.flip(values, axis=0)[None, :]
+        fetched = to_numpy(xp.concat([descending, last_rows], axis=0))
         self.values = fetched[0]
         self.remainder = fetched[1:].T @ self.coupling
         self.residuals = np.linalg.norm(self.remainder, axis=1)
@@ -272,10 +294,11 @@ def project_out(basis: Array, block: Array) -> tuple[Array, Array]:
 
 def new_directions(basis: Array, rows: Array) -> Array:
     """Make rows centered and orthonormal, also to those of a basis; fewer if they depend on it."""
+    # The second pass takes away what rounding left of the basis in rows that were short.
     for _ in range(2):
         center_rows(rows)
         rows, _ = project_out(basis, rows)
-        rows, _, _ = orthonormal_rows(rows, 1e-8)
+        rows, _, _ = orthonormal_rows(rows, negligible=1e-8)
     return rows
 
 
@@ -291,11 +314,11 @@ def orthonormal_rows(
     if inner is None:
         inner = to_numpy(inner_products(block, block))
     lengths = np.sqrt(np.diag(inner))
-    # An infinite length turns a negligible row into zeros, which _whitening drops.
-    safe = np.where(lengths > negligible, lengths, np.inf)
+    # Divided by an infinite length, a negligible row is zero, and _whitening drops it.
+    divisors = np.where(lengths > negligible, lengths, np.inf)
     # Scaling the small matrix instead of the rows saves a pass over them.
-    mix, factor = _whitening(inner / np.outer(safe, safe))
-    inverse = mix / safe
+    mix, factor = _whitening(inner / np.outer(divisors, divisors))
+    inverse = mix / divisors
     rows = combine_rows(block, asarray_like(inverse, block))
     factor = lengths[:, None] * factor
     if not factor.shape[1]:
@@ -323,11 +346,11 @@ def orthonormal_ahead(block: Array) -> tuple[Array, Array, Array]:
         inner / (lengths[:, None] * lengths[None, :])
     )
     rows = (inverse / lengths[None, :]) @ block
-    again = inner_products(rows, rows)
-    # With again = I + E: (I + E)^(−1/2) ≈ I − E/2 = 1.5 I − 0.5 again.
+    # With I + E the inner products: (I + E)^(−1/2) ≈ I − E/2 = 1.5 I − 0.5 (I + E).
+    inner_again = inner_products(rows, rows)
     corrected = 1.5 * rows
-    subtract_combined_rows(corrected, 0.5 * again, rows)
-    return corrected, lengths[:, None] * lower, again
+    subtract_combined_rows(corrected, 0.5 * inner_again, rows)
+    return corrected, lengths[:, None] * lower, inner_again
 
 
 def _whitening(inner: Floats) -> tuple[Floats, Floats]:
@@ -339,7 +362,7 @@ def _whitening(inner: Floats) -> tuple[Floats, Floats]:
     try:
         lower = np.asarray(np.linalg.cholesky(inner))
         mix = np.asarray(np.linalg.inv(lower))
-        # 1/‖L⁻¹‖²_F bounds the least eigenvalue from below; a product, as there may be no rows.
+        # 1/‖L⁻¹‖²_F bounds the least eigenvalue from below. Without rows the norm is zero.
         if _WELL_CONDITIONED * np.sum(mix**2) < 1:
             return mix, lower
     except np.linalg.LinAlgError:

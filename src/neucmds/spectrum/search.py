@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from neucmds.backend.arrays import eps, on_cpu
+from neucmds.backend.arrays import Floats, Indices, eps, on_cpu
 from neucmds.spectrum.lanczos import KrylovBasis
-from neucmds.spectrum.operators.gram import Floats, Gram, Indices
+from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.spectrum import Spectrum
 
 if TYPE_CHECKING:
@@ -18,28 +18,45 @@ if TYPE_CHECKING:
 
 Rule = Callable[[Spectrum], "Selection"]
 
-# Relative residual of the kept pairs at which random vectors are injected, and the largest of a
-# further pair that is returned.
+# Relative residual of the kept pairs at which random vectors are injected; also the largest
+# residual of a further pair that is returned.
 ROUGH_TOL = 1e-3
-# Vectors that are injected, and blocks to wait after that: otherwise a multiplicity above the
-# block's width is missed.
+# Random vectors that are injected once, without which an eigenvalue that is repeated more often
+# than a block is wide is found too few times.
 INJECTED = 4
+# Blocks before the search may end after that.
 BLOCKS_AFTER_INJECTION = 3
 # Columns multiplied with B for every pair wanted, and for 50 more, before a precision is given up.
 PRODUCTS = 40
 
 
+class KeptPairs(NamedTuple):
+    """The pairs that the rule keeps at a step, and those of them that are more than rounding."""
+
+    step: int = 0
+    # Numbers of the kept pairs, ascending.
+    kept: Indices = np.empty(0, np.intp)
+    # Values of those that are more than rounding, and how far each may still move.
+    values: Floats = np.empty(0)
+    reach: Floats = np.empty(0)
+    # How many of these are largest values, and how many smallest; None before the first check.
+    split: tuple[int, int] | None = None
+    # The largest of their residuals, in units of what is allowed, times the tolerance.
+    worst: float = 1.0
+
+
 def basis_sizes(gram: Gram, n_wanted: int) -> tuple[int, int]:
     """Choose the vectors of the first block and of the whole basis by the cost of a product."""
-    # On an H200 a product costs the same up to 32 columns.
+    # On an H200 a product costs the same up to 32 columns: a block, and the injected ones.
     block = 28
-    share = 7
+    rows_per_pair = 7
     if on_cpu(gram.row_means) and not gram.costly_pass:
         block = 16
-        share = 6
-    # Below 160 rows restarts cost.
-    wanted = max(share * n_wanted, 160) + 2 * (block + INJECTED)
-    return block, min(wanted, int(0.6 * gram.n))
+        rows_per_pair = 6
+    # With fewer than 160 rows, restarts take time. Two blocks more are the next one and the one
+    # after it.
+    rows = max(rows_per_pair * n_wanted, 160) + 2 * (block + INJECTED)
+    return block, min(rows, int(0.6 * gram.n))
 
 
 def search(
@@ -51,68 +68,76 @@ def search(
     pairs. Return whether the kept ones have converged.
     """
     block = basis.width
-    capacity = int(basis.rows.shape[0])
+    capacity = basis.rows.shape[0]
     step = 0
+    # A first look: the pairs wanted and as many again, or six blocks if that is more.
     next_check = math.ceil((n_wanted + max(n_wanted, 6 * block)) / block)
     # The first step at which the search may end; zero before vectors are injected.
     ready = 0
-    last_step = 0
-    last_split = None
-    last_worst = 1.0
-    # Kept values when vectors were injected, and how far they may move after that.
-    injected_at: Floats | None = None
-    reach: Floats = np.empty(0)
+    last = KeptPairs()
+    injected: KeptPairs | None = None
     while True:
         basis.expand()
         step += 1
-        if step < next_check and basis.size + 2 * basis.width <= capacity:
+        if step < next_check and basis.has_room:
             continue
-        basis.solve()
-        kept = kept_by(gram, rule, basis.values)
-        # Values within the rounding of the products need not converge.
-        clear = kept[np.abs(basis.values[kept]) > basis.noise]
-        split = split_of(clear)
-        limits = allowed_residuals(gram, basis.values, kept, tol)
-        shares = basis.residuals[clear] / limits[clear]
-        worst = tol * float(np.max(shares, initial=np.finfo(float).tiny))
-        values = basis.values[clear]
-        if worst < ROUGH_TOL and (
-            injected_at is None or has_moved(values, injected_at, reach)
+        check = kept_pairs(gram, basis, rule, tol, step)
+        if check.worst < ROUGH_TOL and (
+            injected is None or has_moved(check, injected)
         ):
             space = (capacity - block - 2 * n_wanted) // 2 - basis.width
             basis.inject(min(INJECTED, space))
-            injected_at = values
-            reach = 2 * (basis.residuals[clear] + basis.noise)
+            injected = check
             ready = step + BLOCKS_AFTER_INJECTION
         elif (
             step >= ready > 0
-            and worst < tol
-            and split == last_split
-            and is_settled(gram, basis, rule, kept, split)
+            and check.worst < tol
+            and check.split == last.split
+            and is_settled(gram, basis, rule, check)
         ):
             return True
         if basis.n_products >= PRODUCTS * (n_wanted + 50):
             return False
-        if basis.size + 2 * basis.width > capacity:
+        if not basis.has_room:
             space = capacity - 2 * basis.width
-            basis.restart(worth_keeping(kept, basis.size, space, block // 2))
+            basis.restart(
+                worth_keeping(check.kept, basis.size, space, block // 2)
+            )
+        # Without a rate to go by, the next check comes after three blocks.
         wait = 3
-        if worst < 1 and last_split in (None, split):
-            missing = missing_blocks(step, worst, last_step, last_worst, tol)
-            wait = blocks_to_wait(gram, basis, missing)
+        if check.worst < 1 and last.split in (None, check.split):
+            wait = blocks_to_wait(
+                gram, basis, missing_blocks(check, last, tol)
+            )
         next_check = max(step + wait, ready)
-        last_step = step
-        last_split = split
-        last_worst = worst
+        last = check
 
 
-def missing_blocks(
-    step: int, worst: float, last_step: int, last_worst: float, tol: float
-) -> float:
+def kept_pairs(
+    gram: Gram, basis: KrylovBasis, rule: Rule, tol: float, step: int
+) -> KeptPairs:
+    """Solve the projected problem, and look at the pairs that the rule keeps."""
+    basis.solve()
+    kept = kept_by(gram, rule, basis.values)
+    # Values within the rounding of the products need not converge.
+    clear = kept[np.abs(basis.values[kept]) > basis.noise]
+    limits = allowed_residuals(gram, basis.values, kept, tol)
+    shares = basis.residuals[clear] / limits[clear]
+    return KeptPairs(
+        step,
+        kept,
+        basis.values[clear],
+        2 * (basis.residuals[clear] + basis.noise),
+        split_of(clear),
+        tol * float(np.max(shares, initial=np.finfo(float).tiny)),
+    )
+
+
+def missing_blocks(check: KeptPairs, last: KeptPairs, tol: float) -> float:
     """Predict how many blocks are missing, by the mean rate or by that since the last check."""
-    level = math.log(worst)
-    mean_rate = -level / step
-    last_rate = (math.log(last_worst) - level) / (step - last_step)
+    level = math.log(check.worst)
+    mean_rate = -level / check.step
+    last_rate = (math.log(last.worst) - level) / (check.step - last.step)
     return (level - math.log(tol)) / max(mean_rate, last_rate)
 
 
@@ -120,48 +145,52 @@ def blocks_to_wait(gram: Gram, basis: KrylovBasis, missing: float) -> int:
     """Choose the blocks before the next check."""
     n = gram.n
     m = basis.size
-    # On a GPU, or in a large basis, a check costs more than an expansion or two.
-    costly = 5 * m**3 > basis.width * n * (n + 4 * m)
-    if costly or not on_cpu(gram.row_means):
+    # Multiplications of a check, the eigenpairs of an m × m matrix, and of an expansion.
+    check_cost = 5 * m**3
+    expansion_cost = basis.width * n * (n + 4 * m)
+    if check_cost > expansion_cost or not on_cpu(gram.row_means):
         return max(1, min(12, math.ceil(missing)))
-    # Convergence accelerates: the last rate predicts too many blocks.
+    # Checks are cheap. Convergence accelerates, so that the rate predicts too many blocks.
     return max(1, min(4, round(0.6 * missing)))
 
 
-def has_moved(values: Floats, earlier: Floats, reach: Floats) -> bool:
+def has_moved(check: KeptPairs, earlier: KeptPairs) -> bool:
     """Tell whether a kept value moved further than its residual allowed: a copy was missing."""
-    return values.size != earlier.size or bool(
-        np.any(np.abs(values - earlier) > reach)
-    )
+    if check.values.size != earlier.values.size:
+        return True
+    moves = np.abs(check.values - earlier.values)
+    return bool(np.any(moves > earlier.reach))
 
 
 def is_settled(
-    gram: Gram,
-    basis: KrylovBasis,
-    rule: Rule,
-    kept: Indices,
-    split: tuple[int, int],
+    gram: Gram, basis: KrylovBasis, rule: Rule, check: KeptPairs
 ) -> bool:
     """Tell whether as many are kept if the other values are as far out as residuals allow."""
     values = basis.values
     residuals = basis.residuals
-    # |λ − θ| ≤ ρ always, and about ρ²/gap; a tenth of |θ| stands for the gap.
+    # With θ the Ritz value, ρ its residual and λ the eigenvalue: |λ − θ| ≤ ρ, and |λ − θ| ≈ ρ²/gap.
+    # A tenth of |θ| stands for the gap to the other eigenvalues.
     size = np.maximum(np.abs(values), np.finfo(float).tiny)
-    error = np.minimum(residuals, 10 * residuals**2 / size)
-    # Outwards: the upper half goes up, the lower half down.
-    error[values.size - values.size // 2 :] *= -1
-    error[kept] = 0.0
-    pushed = np.sort(values + error)[::-1]
-    again = kept_by(gram, rule, pushed)
-    return split_of(again[np.abs(pushed[again]) > basis.noise]) == split
+    outwards = np.minimum(residuals, 10 * residuals**2 / size)
+    # The upper half goes up, the lower half down.
+    outwards[values.size - values.size // 2 :] *= -1
+    outwards[check.kept] = 0.0
+    pushed = np.sort(values + outwards)[::-1]
+    kept = kept_by(gram, rule, pushed)
+    return split_of(kept[np.abs(pushed[kept]) > basis.noise]) == check.split
 
 
 def kept_by(gram: Gram, rule: Rule, values: Floats) -> Indices:
     """Apply the rule to eigenvalues that stand for both ends of the spectrum."""
-    m = values.size
-    precision = eps(gram.dtype, gram.xp)
-    ends = Spectrum(values, gram.trace, gram.frobenius_sq, m, m, precision)
-    return np.sort(rule(ends).kept)
+    both_ends = Spectrum(
+        values,
+        gram.trace,
+        gram.frobenius_sq,
+        n_top=values.size,
+        n_bottom=values.size,
+        precision=eps(gram.dtype, gram.xp),
+    )
+    return np.sort(rule(both_ends).kept)
 
 
 def worth_keeping(
@@ -192,12 +221,11 @@ def allowed_residuals(
     size = np.abs(values)
     dropped = float(np.linalg.norm(np.delete(values, kept)))
     scale = float(np.max(size[kept], initial=0.0)) or float(np.max(size))
-    # The share matters only if a pair and the dropped part are below 1e-5 of the scale.
+    # The share decides only where a pair and the dropped part are below 1e-5 of the scale.
     share = min(1.0, max(1e-2, 1e3 * tol))
     by_size = share * np.maximum(size, dropped)
-    return np.minimum(
-        tol * scale, np.maximum(by_size, null_level(gram, values))
-    )
+    by_size = np.maximum(by_size, null_level(gram, values))
+    return np.minimum(tol * scale, by_size)
 
 
 def null_level(gram: Gram, values: Floats) -> float:

@@ -11,14 +11,17 @@ import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
+    Indices,
     eps,
+    in_double,
     index_like,
     is_numpy,
     namespace,
     to_numpy,
 )
 from neucmds.backend.memory import require_memory
-from neucmds.spectrum.operators.gram import Floats, Gram, Indices
+from neucmds.spectrum.operators.gram import Gram
 
 EPS = float(np.finfo(np.float64).eps)
 # Matrices n × n in float64 of LAPACK: B, the eigenvectors and its work space.
@@ -158,13 +161,7 @@ def _reflected_block(gram: Gram, v: Array, beta: float) -> Array:
     """Φ(B) = −½Φ(D): the leading (n−1)×(n−1) block of −½QDQ, float64."""
     xp = gram.xp
     n = gram.n
-    d = xp.concat(
-        [
-            xp.astype(gram.rows(rows), xp.float64, copy=False)
-            for rows in gram.row_slices()
-        ],
-        axis=0,
-    )
+    d = xp.concat([in_double(part) for _, part in gram.walk()], axis=0)
     dv = d @ v
     # QDQ = D − vwᵀ − wvᵀ with w = β(Dv − ½β(vᵀDv)v)
     w = beta * (dv - (0.5 * beta * float(xp.vecdot(v, dv))) * v)

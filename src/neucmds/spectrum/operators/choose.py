@@ -10,38 +10,15 @@ from typing import Any
 import numpy as np
 
 from neucmds.backend import memory
-from neucmds.backend.arrays import Array, free_memory, is_dask
+from neucmds.backend.arrays import Array, free_memory
 from neucmds.backend.dask_arrays import from_store
 from neucmds.backend.progress import Callback
 from neucmds.errors import InputError
-from neucmds.problem.chunks import lazy_dissimilarity
 from neucmds.problem.components import NComponents, checked_size, total_of
 from neucmds.problem.files import read_table
-from neucmds.spectrum.operators.chunked import DaskGram
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.features import FeatureGram
 from neucmds.spectrum.operators.gram import Gram
-
-
-def lazy_operator(
-    D: Any,
-    n_components: NComponents,
-    *,
-    squared: bool = False,
-    labels: Any = None,
-    callback: Callback | None = None,
-) -> Gram | None:
-    """Return D behind its operator if it is no matrix in memory, else None.
-
-    Parameters are those of `neuc_mds`. A dask array is checked in a pass over it.
-    """
-    if isinstance(D, Gram):
-        return D
-    if not is_dask(D):
-        return None
-    chunks = lazy_dissimilarity(D, squared=squared, labels=labels)
-    checked_size(n_components, len(chunks))
-    return DaskGram(chunks, callback)
 
 
 def feature_operator(
@@ -62,7 +39,7 @@ def feature_operator(
 
 def dense_operator(sq_dissimilarity: Array, n_components: Any) -> DenseGram:
     """Return a D that is in memory behind its operator, with a float32 copy if there is room."""
-    n = int(sq_dissimilarity.shape[0])
+    n = sq_dissimilarity.shape[0]
     room = _room_beside_vectors(n, n_components, sq_dissimilarity)
     return DenseGram(sq_dissimilarity, working_copy=4 * n**2 <= room)
 
@@ -113,7 +90,7 @@ def lazy_if_large(D: Any) -> Any:
         np.float32 if store.dtype in (np.float16, np.float32) else np.float64
     )
     free = memory.available_memory() or math.inf
-    if _dense_bytes(int(store.shape[0]), wide, np) <= free:
+    if _dense_bytes(store.shape[0], wide, np) <= free:
         return D
     return from_store(store)
 

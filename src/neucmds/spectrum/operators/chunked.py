@@ -12,17 +12,11 @@ import array_api_compat.numpy as xp
 import numpy as np
 
 from neucmds.backend import memory
-from neucmds.backend.arrays import Array
+from neucmds.backend.arrays import Array, Floats, Indices
 from neucmds.backend.dask_arrays import compute, require_dask
 from neucmds.backend.progress import Callback
 from neucmds.errors import InputError
-from neucmds.spectrum.operators.gram import (
-    MOST_GATHERED,
-    Floats,
-    Gram,
-    Indices,
-    Result,
-)
+from neucmds.spectrum.operators.gram import MOST_GATHERED, Gram, Result
 
 
 class DaskGram(Gram):
@@ -44,7 +38,7 @@ class DaskGram(Gram):
         self.callback = callback
         self.n_passes = 0
         self.xp = xp
-        self.n = int(sq_dissimilarity.shape[0])
+        self.n = sq_dissimilarity.shape[0]
         self.dtype = sq_dissimilarity.dtype
 
     def rows(self, rows: slice) -> Array:
@@ -59,8 +53,8 @@ class DaskGram(Gram):
                 f"this would gather D of {self.n} objects ({8e-9 * self.n**2:.1f} GB) from the "
                 "workers; ask for fewer than n/8 coordinates, or pass D.compute()."
             )
-        ends = np.cumsum([0, *self.sq_dissimilarity.chunks[0]]).tolist()
-        return [slice(start, stop) for start, stop in pairwise(ends)]
+        bounds = np.cumsum([0, *self.sq_dissimilarity.chunks[0]]).tolist()
+        return [slice(start, stop) for start, stop in pairwise(bounds)]
 
     def on_each(self, work: Callable[[slice, Array], Result]) -> list[Result]:
         """Do a piece of work on every row slice and its rows, in the threads that read them."""
@@ -81,7 +75,7 @@ class DaskGram(Gram):
             product = self._product_on_cluster(block)
         else:
             d = self.sq_dissimilarity
-            chunks = (d.chunks[1], (int(block.shape[1]),))
+            chunks = (d.chunks[1], (block.shape[1],))
             pieces = require_dask().array.from_array(
                 np.ascontiguousarray(block), chunks, name=False
             )
@@ -115,11 +109,11 @@ class DaskGram(Gram):
         before anything leaves a worker, so what moves does not depend on how D is cut.
         """
         client = next(iter(self._futures.values())).client
-        ends = np.cumsum(self.sq_dissimilarity.chunks[1])[:-1]
+        bounds = np.cumsum(self.sq_dissimilarity.chunks[1])[:-1]
         # The scheduler keeps a task's arguments: unlike scattered data they outlive a worker.
         pieces = [
             client.submit(np.asarray, piece, pure=False)
-            for piece in np.split(block, ends)
+            for piece in np.split(block, bounds)
         ]
         workers_of = client.who_has(list(self._futures.values()))
         sums = []

@@ -10,6 +10,8 @@ import numpy as np
 from neucmds.backend import arrays
 from neucmds.backend.arrays import (
     Array,
+    Floats,
+    Indices,
     is_numpy,
     namespace,
     on_cpu,
@@ -18,7 +20,7 @@ from neucmds.backend.arrays import (
 )
 from neucmds.backend.blas import symmetric_times
 from neucmds.backend.threads import parallel_map
-from neucmds.spectrum.operators.gram import Floats, Gram, Indices, Result
+from neucmds.spectrum.operators.gram import Gram, Result
 
 
 class DenseGram(Gram):
@@ -36,7 +38,7 @@ class DenseGram(Gram):
         self.sq_dissimilarity = sq_dissimilarity
         self.working_copy = working_copy
         self.xp = namespace(sq_dissimilarity)
-        self.n = int(sq_dissimilarity.shape[0])
+        self.n = sq_dissimilarity.shape[0]
         self.dtype = sq_dissimilarity.dtype
         self.device = sq_dissimilarity.device
 

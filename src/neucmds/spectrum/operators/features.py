@@ -70,7 +70,7 @@ class FeatureGram(Gram):
     ) -> None:
         features = _checked(features)
         self.xp = namespace(features)
-        self.n = int(features.shape[0])
+        self.n = features.shape[0]
         self.dtype = features.dtype
         self.device = features.device
         self.squared = squared
@@ -178,7 +178,7 @@ def _hollow(square: Array, xp: Any) -> Array:
 def _checked(features: Array) -> Array:
     features = as_real(features, "features")
     xp = namespace(features)
-    if len(features.shape) != 2 or int(features.shape[0]) < 2:
+    if len(features.shape) != 2 or features.shape[0] < 2:
         raise InputError(
             f"features have shape {tuple(features.shape)}; two dimensions and at least 2 rows are "
             "needed."

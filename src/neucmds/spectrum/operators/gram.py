@@ -10,9 +10,15 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from neucmds.backend.arrays import Array, centered, row_blocks, to_numpy
+from neucmds.backend.arrays import (
+    Array,
+    Floats,
+    Indices,
+    centered,
+    row_blocks,
+    to_numpy,
+)
 from neucmds.backend.cuda_kernels import row_moments
 from neucmds.problem.validation import refuse_range
 from neucmds.spectrum.operators.single_precision import (
@@ -23,8 +29,6 @@ from neucmds.spectrum.operators.single_precision import (
 )
 
 Result = TypeVar("Result")
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 
 # Objects up to which all of D, 200 MB, may be brought to one place for LAPACK.
 MOST_GATHERED = 5000

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neucmds.backend.arrays import Array, to_numpy
-from neucmds.spectrum.operators.gram import Floats, Gram
+from neucmds.backend.arrays import Array, Floats, to_numpy
+from neucmds.spectrum.operators.gram import Gram
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from neucmds.backend.arrays import (
     Array,
     centered,
     empty_like,
+    in_double,
     is_numpy,
     on_cpu,
     row_blocks,
@@ -34,35 +35,42 @@ def rounded(gram: Gram) -> Products:
     D is centered row block by row block: no n × n float64 temporary exists.
     """
     xp = gram.xp
+    # B_ij/σ = (D_ij − row_means_i − column_shift_j) · factor
     means = gram.row_means
-    column_shift = means - gram.mean  # B = −½(D − row mean − column_shift)
-    # The root mean square entry of B; D·1e-75 would underflow in float32 without it.
+    column_shift = means - gram.mean
+    # σ is about the root mean square entry of B: tiny entries would underflow in float32.
     rms = math.sqrt(gram.frobenius_sq) / gram.n
     scale = 2.0 ** round(math.log2(rms))
     factor = -0.5 / scale
     matrix = xp.empty((gram.n, gram.n), dtype=xp.float32, device=gram.device)
-    numpy = is_numpy(matrix)
+    in_numpy = is_numpy(matrix)
     # On a GPU a block must fill the chip, not a cache.
-    elements = CACHED_ELEMENTS if on_cpu(means) else gram.n**2
+    elements = gram.n**2
+    if on_cpu(means):
+        elements = CACHED_ELEMENTS
 
     def fill(strip: slice, part: Array) -> None:
+        """Center and round a strip of rows, of which D is `part`."""
         out = matrix[strip, :]
         row_means = means[strip]
-        if not numpy and centered_single(
+        by_kernel = not in_numpy and centered_single(
             part, row_means, column_shift, factor, out
-        ):
+        )
+        if by_kernel:
             return
-        blocks = list(row_blocks(int(part.shape[0]), gram.n, elements))
+        blocks = list(row_blocks(part.shape[0], gram.n, elements))
         # Memory that is used again stays in the cache.
         buffer = empty_like(means, (blocks[0].stop, gram.n))
         for rows in blocks:
             block = buffer[: rows.stop - rows.start, :]
-            block[...] = xp.astype(part[rows, :], xp.float64, copy=False)
+            block[...] = in_double(part[rows, :])
             block -= row_means[rows, None]
             block -= column_shift
             block *= factor
             # NumPy rounds as it writes; others may refuse to.
-            out[rows, :] = block if numpy else xp.astype(block, xp.float32)
+            if not in_numpy:
+                block = xp.astype(block, xp.float32)
+            out[rows, :] = block
 
     gram.on_each(fill)
     return partial(single_products, matrix, scale)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +14,7 @@ from neucmds.backend.files import atomic_file
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.problem.files import read_new_objects
+from neucmds.problem.names import row_numbers
 from neucmds.tools.cli.console import progress, say
 from neucmds.tools.cli.options import PICTURES, Force
 from neucmds.tools.cli.outputs import as_csv, named_rows
@@ -68,24 +68,23 @@ def project(
             f"--plot {plot} must end in one of .{', .'.join(PICTURES)}."
         )
     with progress("placing new objects"):
-        embedding = Embedding.load(
-            model / "embedding.npz" if model.is_dir() else model
-        )
-        landmarks = embedding.landmarks
-        fitted = embedding if landmarks is None else embedding.take(landmarks)
-        rows, names = read_new_objects(new, fitted.n, fitted.labels)
+        if model.is_dir():
+            model = model / "embedding.npz"
+        embedding = Embedding.load(model)
+        compared = embedding
+        if embedding.landmarks is not None:
+            compared = embedding.take(embedding.landmarks)
+        rows, names = read_new_objects(new, compared.n, compared.labels)
         coordinates = to_numpy(embedding.transform(rows))
-        fits = _fits(fitted, rows, coordinates)
-    names = names or tuple(str(i) for i in range(len(coordinates)))
-    columns = (
-        dict(zip(embedding.axis_names, coordinates.T, strict=True)) | fits
-    )
-    text = as_csv(named_rows(columns, names))
+        quality = _quality(compared, rows, coordinates)
+    names = names or row_numbers(len(coordinates))
+    columns = dict(zip(embedding.axis_names, coordinates.T, strict=True))
+    text = as_csv(named_rows(columns | quality, names))
     if output is not None:
         with atomic_file(output, overwrite=force) as file:
             file.write(text.encode())
     if plot is not None:
-        both = replace(embedding, labels=None).append(coordinates)
+        both = embedding.unnamed.append(coordinates)
         groups = ["fitted"] * embedding.n + ["new"] * len(names)
         texts = [""] * embedding.n + list(names)
         ax: Any = plot_coordinates(both, groups, names=texts)
@@ -93,23 +92,30 @@ def project(
             ax.figure.savefig(file, format=plot.suffix[1:])
     if output is None:
         sys.stdout.write(text)
-    else:
-        stress = percent(float(np.mean(fits["normalized_stress"])))
-        placed = f"{len(names):,} objects placed; their mean STRESS / ‖D‖² is {stress}"
-        say(f"{placed}. Written to {output}")
-
-
-def _fits(fitted: Embedding, new: Any, coordinates: Any) -> dict[str, Any]:
-    """Return STRESS / ‖d²‖² and R² of each new object, over its known dissimilarities."""
-    sq_new = np.asarray(new, dtype=np.float64)
-    if not fitted.squared:
-        sq_new = sq_new**2
-    residuals = fitted.form.residuals(
-        coordinates, to_numpy(fitted.coordinates), sq_new
+        return
+    stress = percent(float(np.mean(quality["normalized_stress"])))
+    say(
+        f"{len(names):,} objects placed; their mean STRESS / ‖D‖² is {stress}. Written to {output}"
     )
-    missed = np.nansum(residuals**2, axis=1)
+
+
+def _quality(
+    compared: Embedding, new: Any, coordinates: Any
+) -> dict[str, Any]:
+    """Return STRESS / ‖D‖² and R² of each new object, over its known dissimilarities."""
+    sq_new = np.asarray(new, dtype=np.float64)
+    if not compared.squared:
+        sq_new = sq_new**2
+    sq_residuals = (
+        compared.form.residuals(
+            coordinates, to_numpy(compared.coordinates), sq_new
+        )
+        ** 2
+    )
+    stress = np.nansum(sq_residuals, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
+        variance = np.nanvar(sq_new, axis=1)
         return {
-            "normalized_stress": missed / np.nansum(sq_new**2, axis=1),
-            "r2": 1 - np.nanmean(residuals**2, axis=1) / np.nanvar(sq_new, 1),
+            "normalized_stress": stress / np.nansum(sq_new**2, axis=1),
+            "r2": 1 - np.nanmean(sq_residuals, axis=1) / variance,
         }

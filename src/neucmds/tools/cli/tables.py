@@ -13,12 +13,12 @@ from rich.text import Text
 
 from neucmds.explore import ComparedMethod, StressCurves
 from neucmds.problem.components import NComponents
+from neucmds.problem.names import EXAMPLES
 from neucmds.tools.cli.console import visible
 from neucmds.tools.cli.results import Result
 from neucmds.tools.plots.figures import with_minus
 from neucmds.tools.report.words import (
     COUNTED,
-    LISTED,
     count,
     curvature_words,
     marked,
@@ -137,8 +137,8 @@ def _axes(result: Result) -> str:
 
 
 def _listed(values: Any, write: Callable[[float], str]) -> str:
-    texts = [with_minus(write(value)) for value in values[:LISTED]]
-    if len(values) > LISTED:
+    texts = [with_minus(write(value)) for value in values[:EXAMPLES]]
+    if len(values) > EXAMPLES:
         texts.append("…")
     return ", ".join(texts)
 

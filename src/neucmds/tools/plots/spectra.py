@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -62,16 +62,16 @@ def plot_spectrum(
     lam = by_magnitude(spectrum.values)
     ax = figures.axes_or_new(ax)
     rank = ranks(lam)
-    for part, colour, label, is_kept in _parts(lam, kept):
+    for part in _parts(lam, kept):
         style: dict[str, Any] = {"s": 14, "facecolors": "none"}
-        if is_kept:
-            style = {"s": 44, "facecolors": colour}
-        count = int(part.sum())
+        if part.is_kept:
+            style = {"s": 44, "facecolors": part.colour}
+        count = int(part.members.sum())
         ax.scatter(
-            rank[part],
-            lam[part],
-            edgecolors=colour,
-            label=f"{label} ({count:,})",
+            rank[part.members],
+            lam[part.members],
+            edgecolors=part.colour,
+            label=f"{part.label} ({count:,})",
             **style,
         )
     _signed_log_scale(ax, lam)
@@ -130,16 +130,22 @@ def plot_scree(
     lam = by_magnitude(spectrum.values)
     share = 100 * lam / trace
     rank = np.arange(1, lam.size + 1)
-    for part, colour, label, is_kept in _parts(lam, kept):
-        shown = part & (rank <= first)
-        bars = ax.bar(rank[shown], share[shown], color=colour, label=label)
+    for part in _parts(lam, kept):
+        shown = part.members & (rank <= first)
+        alpha = 1.0
+        if kept is not None and not part.is_kept:
+            alpha = 0.35
+        bars = ax.bar(
+            rank[shown],
+            share[shown],
+            color=part.colour,
+            label=part.label,
+            alpha=alpha,
+        )
         texts = [
             figures.with_minus(f"{value:.1f} %") for value in share[shown]
         ]
         ax.bar_label(bars, texts, fontsize=8, padding=2)
-        if kept is not None and not is_kept:
-            for bar in bars:
-                bar.set_alpha(0.35)
     ax.axhline(0.0, color=GUIDE, linewidth=0.8)
     ax.margins(y=0.1)
     ax.set_xlabel("eigenvalue, by magnitude")
@@ -178,7 +184,7 @@ def plot_stress_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
     for method in curves.stress:
         colour, marker = METHOD_STYLES.get(method, (GUIDE, "."))
         values = np.array(curves.normalized(method))
-        # A perfect fit up to rounding has no place on a log scale.
+        # A fit that is perfect up to rounding has no place on a log scale.
         values[values < 1e-28] = np.nan
         ax.plot(
             curves.ks,
@@ -241,26 +247,31 @@ def _spectrum(D: Any, squared: bool, symmetrize: bool) -> Spectrum:
     return outer_spectrum(problem.gram)
 
 
-def _parts(
-    values: Floats, embedding: Embedding | None
-) -> Iterator[tuple[Marks, str, str, bool]]:
-    """Split eigenvalues by sign, and into those kept and the others, without empty parts.
+class _Part(NamedTuple):
+    """Eigenvalues that are drawn alike: those of a sign that are kept, or that are not."""
 
-    Yields a mask, a colour, a label, and whether these eigenvalues are kept.
-    """
+    members: Marks
+    colour: str
+    label: str
+    is_kept: bool
+
+
+def _parts(values: Floats, embedding: Embedding | None) -> Iterator[_Part]:
+    """Split eigenvalues by sign, and into those kept and the others, without empty parts."""
     kept = np.zeros(values.size, dtype=bool)
-    words = ("", "eigenvalues")
+    kept_word = ""
+    other_word = "eigenvalues"
     if embedding is not None:
         kept = mark_kept(values, embedding)
-        words = kept_words(embedding)
-    for sign, colour, name in (
-        (1, POSITIVE, "positive"),
-        (-1, NEGATIVE, "negative"),
-    ):
-        for is_kept, word in zip((True, False), words, strict=True):
-            part = (np.sign(values) == sign) & (kept == is_kept)
-            if part.any():
-                yield part, colour, f"{name}, {word}", is_kept
+        kept_word, other_word = kept_words(embedding)
+    positive = values > 0
+    parts = (
+        _Part(positive & kept, POSITIVE, f"positive, {kept_word}", True),
+        _Part(positive & ~kept, POSITIVE, f"positive, {other_word}", False),
+        _Part(~positive & kept, NEGATIVE, f"negative, {kept_word}", True),
+        _Part(~positive & ~kept, NEGATIVE, f"negative, {other_word}", False),
+    )
+    return (part for part in parts if part.members.any())
 
 
 def _signed_log_scale(ax: Axes, values: Floats) -> None:

@@ -12,13 +12,12 @@ from neucmds.backend.arrays import to_numpy
 from neucmds.embedding import Embedding
 from neucmds.explore import Diagnosis, StressCurves, Triangles
 from neucmds.problem.files import require_pandas
+from neucmds.problem.names import EXAMPLES
 from neucmds.tools.plots.figures import printable, with_minus
 from neucmds.tools.plots.shepard import on_scale
 
 COUNTED = "objects are counted from 0"
 UNKNOWN = "–"
-# A sentence names this many outlying entries.
-LISTED = 4
 
 
 def significant(value: float | None, digits: int = 4) -> str:
@@ -159,15 +158,15 @@ def outlying(diagnosis: Diagnosis, squared: bool) -> str:
     labels = diagnosis.labels
     entries = diagnosis.outliers.entries
     pairs = []
-    for i, j, sq_value in entries[:LISTED]:
+    for i, j, sq_value in entries[:EXAMPLES]:
         value = significant(on_scale(sq_value, squared))
         pairs.append(
             f"{value} between {object_name(labels, i)} and {object_name(labels, j)}"
         )
     typical = significant(on_scale(diagnosis.outliers.typical, squared))
     text = f"Outlying entries, where {typical} is typical: {'; '.join(pairs)}"
-    if len(entries) > LISTED:
-        text += f" and {len(entries) - LISTED} more"
+    if len(entries) > EXAMPLES:
+        text += f" and {len(entries) - EXAMPLES} more"
     if labels is None:
         text += f" ({COUNTED})"
     return text
