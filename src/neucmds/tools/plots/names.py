@@ -64,7 +64,8 @@ def write_names(
     # A box is (left, bottom, right, top), in pixels.
     taken = [_boxes(to_pixels(marks), REACH / 2 * pixels)]
     for start, end in lines:
-        taken.append(_line(*to_pixels([start, end]), pixels))
+        first, last = to_pixels([start, end])
+        taken.append(_line(first, last, pixels))
     texts = [text for text in ax.texts if text.get_text()]
     boxes: list[Any] = [text.get_window_extent().extents for text in texts]
     taken += [box[None] for box in boxes]

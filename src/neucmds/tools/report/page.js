@@ -88,9 +88,9 @@
     return draw("plot-scan", [{
       x: ks, y: errors, error_y: { array: spread, thickness: 1, width: 2 },
       mode: "lines+markers", marker: { size: 5 }, line: { color: shade(data.colours.positive) },
-      hovertemplate: "k = %{x}<br>error %{y:.4g}<extra></extra>",
+      hovertemplate: "k = %{x}<br>1 − R² = %{y:.4g}<extra></extra>",
     }], {
-      xaxis: ofK(), yaxis: axis("error on pairs held out", { rangemode: "tozero" }),
+      xaxis: ofK(), yaxis: axis("1 − R² of d² on held-out pairs", { rangemode: "tozero" }),
       shapes: [marker(k)], showlegend: false,
       annotations: [{
         x: Math.log10(k), y: 1, yref: "paper", text: `suggested: ${k}`, showarrow: false,
@@ -185,7 +185,7 @@
     })());
     return Promise.all([
       drawCurve("plot-stress", "normalized_stress", "STRESS, % of ‖D‖²", logAxis),
-      drawCurve("plot-r2", "r2", "R²", r2Range),
+      drawCurve("plot-r2", "r2", "R² of d²", r2Range),
       drawCurve("plot-neighbours", "neighbors_kept", "recall@10, %", () => ({ range: [0, 103] })),
     ]);
   }
@@ -194,6 +194,7 @@
 
   // --- the embedding ------------------------------------------------------------------------
   const coordinates = data.axes.values.map(unpack);
+  const arrivals = data.axes.arrivals && data.axes.arrivals.map(unpack);
   const columns = data.columns.map((column) => ({
     ...column,
     values: unpack(column.numbers || column.groups),
@@ -216,6 +217,10 @@
   function explanation(x, y) {
     const signs = data.axes.signs;
     if (y === null) return "There is only one coordinate: the objects lie on a line.";
+    if (signs[x] === 0 || signs[y] === 0) {
+      return "A height is how far out an object hangs: the heights of two objects are added to their " +
+        "squared dissimilarity, wherever they are on the other axis.";
+    }
     const a = `axis ${x + 1}`;
     const b = `axis ${y + 1}`;
     if (signs[x] > 0 && signs[y] > 0) {
@@ -294,6 +299,99 @@
       },
     }));
     return traces;
+  }
+
+  // Arrows from departures to arrivals, or the arrivals of other objects.
+  function arrivalTraces() {
+    if (!arrivals) return [];
+    const xs = arrivals[state.x];
+    const ys = state.y === null ? xs.map(() => 0) : arrivals[state.y];
+    const ids = [...xs.keys()];
+    if (data.axes.twoSets) {
+      return [{
+        type: "scatter", mode: "markers", name: "columns of D", x: xs, y: ys, showlegend: false,
+        marker: { symbol: "diamond", size: 9, color: shade(data.colours.negative) },
+        text: ids.map((j) => `<b>${plain(short(nameOf(data.n + j)))}</b>`),
+        hovertemplate: "%{text}<br>(%{x:.4g}, %{y:.4g})<extra></extra>",
+      }];
+    }
+    const from = (values) => (i) => (values ? values[i] : 0);
+    const [fx, fy] = [from(coordinates[state.x]), from(state.y === null ? null : coordinates[state.y])];
+    return [{
+      type: "scatter", mode: "lines+markers", name: "to the arrival", hoverinfo: "skip", showlegend: false,
+      x: ids.flatMap((i) => [fx(i), xs[i], null]), y: ids.flatMap((i) => [fy(i), ys[i], null]),
+      line: { color: css("--soft"), width: 1.1 },
+      marker: {
+        symbol: "arrow", angleref: "previous", color: css("--soft"), size: ids.flatMap(() => [0, 8, 0]),
+      },
+    }];
+  }
+
+  // Names beside points where there is space; they are placed anew when the axes move.
+  function nameNotes() {
+    const plot = by("plot-objects");
+    const { x, y } = state;
+    if (!checked("names") || y === null || !plot._fullLayout) return [];
+    const { xaxis, yaxis } = plot._fullLayout;
+    const sets = [[coordinates, 0]];
+    if (data.axes.twoSets) sets.push([arrivals, data.n]);
+    const marks = sets.flatMap(([values, start]) => [...values[x].keys()].map((i) => ({
+      x: values[x][i], y: values[y][i], name: short(nameOf(start + i)),
+      px: xaxis.d2p(values[x][i]), py: yaxis.d2p(values[y][i]),
+    })));
+    const taken = marks.map(({ px, py }) => [px - 4, py - 4, px + 4, py + 4]);
+    const [width, height] = [xaxis._length, yaxis._length];
+    const canvas = document.createElement("canvas").getContext("2d");
+    canvas.font = "11px system-ui, DejaVu Sans, sans-serif";
+    const notes = [];
+    for (const mark of marks) {
+      const [half, high] = [canvas.measureText(mark.name).width / 2 + 2, 7];
+      const places = [[1, 0], [1, 1], [1, -1], [0, 1], [0, -1], [-1, 0], [-1, 1], [-1, -1]].map(
+        ([h, v]) => [h * (half + 6), v * (high + 5)]
+      );
+      const free = places.find(([dx, dy]) => {
+        const box = [mark.px + dx - half, mark.py + dy - high, mark.px + dx + half, mark.py + dy + high];
+        const clear = box[0] >= 0 && box[1] >= 0 && box[2] <= width && box[3] <= height && taken.every(
+          (other) => box[0] >= other[2] || box[2] <= other[0] || box[1] >= other[3] || box[3] <= other[1]
+        );
+        if (clear) taken.push(box);
+        return clear;
+      });
+      if (free) {
+        notes.push({
+          x: mark.x, y: mark.y, xref: "x", yref: "y", text: plain(mark.name), showarrow: false,
+          xshift: free[0], yshift: -free[1], xanchor: "center", yanchor: "middle", name: "of an object",
+          font: { size: 11, color: css("--text") }, captureevents: false,
+        });
+      }
+    }
+    return notes;
+  }
+
+  let renaming = false;
+  function rename() {
+    const plot = by("plot-objects");
+    if (renaming) return Promise.resolve();
+    renaming = true;
+    const others = plot.layout.annotations.filter((note) => note.name !== "of an object");
+    return Plotly.relayout(plot, { annotations: [...others, ...nameNotes()] })
+      .then(() => { renaming = false; });
+  }
+
+  // A cross and the name at the mean of each group.
+  function centroidTraces() {
+    const column = columns[state.colour];
+    if (!checked("centroids") || state.y === null || !column || !column.order) return [];
+    const middles = column.order.map((name, g) => {
+      const ids = [...Array(data.n).keys()].filter((i) => column.values[i] === g);
+      return moments(coordinates[state.x], coordinates[state.y], ids)[0];
+    });
+    return [{
+      type: "scatter", mode: "markers+text", name: "centroids", showlegend: false, hoverinfo: "skip",
+      x: middles.map((m) => m[0]), y: middles.map((m) => m[1]), text: column.order.map((n) => `<b>${plain(short(n))}</b>`),
+      textposition: "top center", textfont: { color: css("--text"), size: 13 },
+      marker: { symbol: "cross-thin", size: 13, line: { width: 2.4, color: css("--text") } },
+    }];
   }
 
   function chosenTraces() {
@@ -431,7 +529,8 @@
       const gap = 0.06 * (high - low);
       return [low - gap, high + gap];
     };
-    const ranges = [padded(coordinates[x], "x"), y === null ? [-1, 1] : padded(coordinates[y], "y")];
+    const all = (a) => (arrivals ? [...coordinates[a], ...arrivals[a]] : coordinates[a]);
+    const ranges = [padded(all(x), "x"), y === null ? [-1, 1] : padded(all(y), "y")];
     const [width, height] = ranges.map(([low, high]) => high - low);
     // Beyond 5 : 1 the short axis, often a negative one, would be a line.
     const same = y !== null && height / width > 0.2 && height / width < 5;
@@ -444,7 +543,10 @@
     };
     by("explanation").textContent = explanation(x, y) +
       (same || y === null ? "" : " The two axes have different scales.");
-    return draw("plot-objects", [...objectTraces(), ...outlined, ...chosenTraces()], {
+    const traces = [
+      ...objectTraces(), ...arrivalTraces(), ...outlined, ...centroidTraces(), ...chosenTraces(),
+    ];
+    return draw("plot-objects", traces, {
       annotations: arrowNotes(),
       xaxis: titled(x, { range: ranges[0] }),
       yaxis: y === null
@@ -454,7 +556,7 @@
         }),
       shapes: mixedLines(ranges), uirevision: `${x},${y},${outlined.length}`, hovermode: "closest", dragmode: "pan",
       legend: { y: -0.12, font: { size: 12 } }, showlegend: true,
-    });
+    }).then(rename);
   }
 
   function nearestIds(table, i) {
@@ -507,7 +609,7 @@
         ...nearTable("Nearest by D", given, fitted)
       );
     } else {
-      parts.push(cell("p", "Its neighbours are unknown: the report was made without D."));
+      parts.push(cell("p", "Its nearest objects by D are not listed on this page."));
     }
     panel.replaceChildren(...parts);
     return drawObjects();
@@ -530,8 +632,7 @@
     const fill = (select, texts, chosen) => {
       select.replaceChildren(...texts.map((text, i) => new Option(text, i, false, i === chosen)));
     };
-    state.x = data.axes.first[0];
-    state.y = data.axes.shown > 1 ? data.axes.first[1] : null;
+    state.y = data.axes.shown > 1 ? 1 : null;
     const labels = data.axes.labels;
     fill(by("axis-x"), labels, state.x);
     fill(by("axis-y"), labels, state.y === null ? 0 : state.y);
@@ -547,7 +648,7 @@
       state.colour = Number(event.target.value);
       drawObjects();
     });
-    ["ellipses", "arrows", "stability"].forEach((id) => {
+    ["names", "ellipses", "centroids", "arrows", "stability"].forEach((id) => {
       if (by(id)) by(id).addEventListener("change", drawObjects);
     });
     const find = by("find");
@@ -580,7 +681,10 @@
   }
 
   function listen() {
-    by("plot-objects").on("plotly_click", (event) => choose(event.points[0].customdata));
+    by("plot-objects").on("plotly_click", (event) => {
+      if (event.points[0].customdata !== undefined) choose(event.points[0].customdata);
+    });
+    by("plot-objects").on("plotly_relayout", rename);
   }
 
   // --- coordinates as a table, in pages -----------------------------------------------------
@@ -643,13 +747,16 @@
 
   function drawShepard() {
     const [low, high] = extent(pairs.given);
-    const from = Math.min(0, low);
+    const ends = [Math.min(0, low), high];
+    const line = data.steps
+      ? { x: data.steps.given, y: data.steps.fitted, name: "disparities", shape: "hv" }
+      : { x: ends, y: ends, name: "agreement", shape: "linear" };
     return draw("plot-shepard", [
       ...pairTraces((i) => pairs.fitted[i], "embedding %{y:.4g}"),
       {
-        x: [from, high], y: [from, high], mode: "lines", name: "agreement", hoverinfo: "skip",
+        x: line.x, y: line.y, mode: "lines", name: line.name, hoverinfo: "skip",
         type: scatter(pairs.given.length),
-        line: { color: css("--text"), width: 1.5 },
+        line: { color: css("--text"), width: 1.5, shape: line.shape },
       },
     ], {
       xaxis: axis(`dissimilarity given${scale}`), hovermode: "closest",
@@ -721,8 +828,8 @@
 
   // --- all of it ----------------------------------------------------------------------------
   const drawings = [
-    ["plot-scan", drawScan], ["plot-spectrum", drawSpectrum], ["plot-stress", drawCurves],
-    ["plot-objects", drawObjects], ["plot-shepard", drawShepard], ["plot-errors", drawErrors],
+    ["plot-objects", drawObjects], ["plot-scan", drawScan], ["plot-spectrum", drawSpectrum],
+    ["plot-stress", drawCurves], ["plot-shepard", drawShepard], ["plot-errors", drawErrors],
     ["plot-worst", drawWorst],
   ].filter(([id]) => by(id));
 
