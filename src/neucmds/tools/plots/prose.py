@@ -132,6 +132,9 @@ def _results(embedding: Embedding) -> list[str]:
         )
     if math.isfinite(embedding.stress1):
         results.append(f"Stress-1 was {embedding.stress1:.4f}.")
+    elif embedding.loss == "squared" and embedding.method == "refined":
+        share = f"{100 * embedding.normalized_stress:.2g} %"
+        results.append(f"S-STRESS was {share} of Σd⁴.")
     if embedding.loss == "ordinal":
         results.append(
             f"The best configuration was found by {info.times_found} of {info.n_starts} starts."

@@ -327,71 +327,85 @@
     }];
   }
 
-  // Names beside points where there is space; they are placed anew when the axes move.
-  function nameNotes() {
+  // Texts beside their marks: those of arrows and centroids, then the names for which there is space.
+  // They are placed anew when the axes move.
+  function textNotes() {
     const plot = by("plot-objects");
     const { x, y } = state;
-    if (!checked("names") || y === null || !plot._fullLayout) return [];
+    if (y === null || !plot._fullLayout) return [];
     const { xaxis, yaxis } = plot._fullLayout;
+    const [width, height] = [xaxis._length, yaxis._length];
     const sets = [[coordinates, 0]];
     if (data.axes.twoSets) sets.push([arrivals, data.n]);
-    const marks = sets.flatMap(([values, start]) => [...values[x].keys()].map((i) => ({
-      x: values[x][i], y: values[y][i], name: short(nameOf(start + i)),
-      px: xaxis.d2p(values[x][i]), py: yaxis.d2p(values[y][i]),
-    })));
-    const taken = marks.map(({ px, py }) => [px - 4, py - 4, px + 4, py + 4]);
-    const [width, height] = [xaxis._length, yaxis._length];
+    const objects = sets.flatMap(([values, start]) => [...values[x].keys()].map(
+      (i) => ({ at: [values[x][i], values[y][i]], text: short(nameOf(start + i)) })
+    ));
+    const arrowTexts = variableArrows().map(({ tip, text }) => ({ at: tip, text, needed: true }));
+    const groupTexts = groupCentroids().map(({ at, name }) => ({ at, text: name, needed: true }));
+    const wanted = [...groupTexts, ...arrowTexts, ...(checked("names") ? objects : [])];
+    const pixel = ([u, v]) => [xaxis.d2p(u), yaxis.d2p(v)];
+    const along = variableArrows().flatMap(
+      ({ tip }) => [...Array(41).keys()].map((i) => tip.map((v) => v * i / 40))
+    );
+    const taken = [...objects.map(({ at }) => at), ...groupTexts.map(({ at }) => at), ...along]
+      .map(pixel).map(([px, py]) => [px - 4, py - 4, px + 4, py + 4]);
     const canvas = document.createElement("canvas").getContext("2d");
-    canvas.font = "11px system-ui, DejaVu Sans, sans-serif";
     const notes = [];
-    for (const mark of marks) {
-      const [half, high] = [canvas.measureText(mark.name).width / 2 + 2, 7];
-      const places = [[1, 0], [1, 1], [1, -1], [0, 1], [0, -1], [-1, 0], [-1, 1], [-1, -1]].map(
-        ([h, v]) => [h * (half + 6), v * (high + 5)]
-      );
-      const free = places.find(([dx, dy]) => {
-        const box = [mark.px + dx - half, mark.py + dy - high, mark.px + dx + half, mark.py + dy + high];
-        const clear = box[0] >= 0 && box[1] >= 0 && box[2] <= width && box[3] <= height && taken.every(
+    for (const { at, text, needed } of wanted) {
+      const size = needed ? 13 : 11;
+      canvas.font = `${needed ? "bold " : ""}${size}px system-ui, DejaVu Sans, sans-serif`;
+      const [half, high] = [canvas.measureText(text).width / 2 + 2, size / 2 + 2];
+      const [px, py] = pixel(at);
+      const boxAt = ([dx, dy]) => [px + dx - half, py + dy - high, px + dx + half, py + dy + high];
+      const shifts = [6, 16, 28].flatMap((gap) => [
+        [1, 0], [1, 1], [1, -1], [0, 1], [0, -1], [-1, 0], [-1, 1], [-1, -1],
+      ].map(([h, v]) => [h * (half + gap), v * (high + gap - 1)]));
+      const isFree = (shift) => {
+        const box = boxAt(shift);
+        return box[0] >= 0 && box[1] >= 0 && box[2] <= width && box[3] <= height && taken.every(
           (other) => box[0] >= other[2] || box[2] <= other[0] || box[1] >= other[3] || box[3] <= other[1]
         );
-        if (clear) taken.push(box);
-        return clear;
+      };
+      // Names of objects stay beside their point: there are no lines that would lead to it.
+      const shift = (needed ? shifts : shifts.slice(0, 8)).find(isFree) || (needed && shifts[0]);
+      if (!shift) continue;
+      taken.push(boxAt(shift));
+      notes.push({
+        x: at[0], y: at[1], xref: "x", yref: "y", showarrow: false, name: "beside a mark",
+        text: needed ? `<b>${plain(text)}</b>` : plain(text),
+        xshift: shift[0], yshift: -shift[1], xanchor: "center", yanchor: "middle",
+        font: { size, color: css("--text") }, captureevents: false,
       });
-      if (free) {
-        notes.push({
-          x: mark.x, y: mark.y, xref: "x", yref: "y", text: plain(mark.name), showarrow: false,
-          xshift: free[0], yshift: -free[1], xanchor: "center", yanchor: "middle", name: "of an object",
-          font: { size: 11, color: css("--text") }, captureevents: false,
-        });
-      }
     }
     return notes;
   }
 
-  let renaming = false;
-  function rename() {
+  let writing = false;
+  function writeTexts() {
     const plot = by("plot-objects");
-    if (renaming) return Promise.resolve();
-    renaming = true;
-    const others = plot.layout.annotations.filter((note) => note.name !== "of an object");
-    return Plotly.relayout(plot, { annotations: [...others, ...nameNotes()] })
-      .then(() => { renaming = false; });
+    if (writing) return Promise.resolve();
+    writing = true;
+    const others = plot.layout.annotations.filter((note) => note.name !== "beside a mark");
+    return Plotly.relayout(plot, { annotations: [...others, ...textNotes()] })
+      .then(() => { writing = false; });
   }
 
-  // A cross and the name at the mean of each group.
-  function centroidTraces() {
+  function groupCentroids() {
     const column = columns[state.colour];
     if (!checked("centroids") || state.y === null || !column || !column.order) return [];
-    const middles = column.order.map((name, g) => {
+    return column.order.map((name, g) => {
       const ids = [...Array(data.n).keys()].filter((i) => column.values[i] === g);
-      return moments(coordinates[state.x], coordinates[state.y], ids)[0];
+      return { name: short(name), at: moments(coordinates[state.x], coordinates[state.y], ids)[0] };
     });
+  }
+
+  function centroidTraces() {
+    const middles = groupCentroids();
     return [{
-      type: "scatter", mode: "markers+text", name: "centroids", showlegend: false, hoverinfo: "skip",
-      x: middles.map((m) => m[0]), y: middles.map((m) => m[1]), text: column.order.map((n) => `<b>${plain(short(n))}</b>`),
-      textposition: "top center", textfont: { color: css("--text"), size: 13 },
+      type: "scatter", mode: "markers", name: "centroids", showlegend: false, hoverinfo: "skip",
+      x: middles.map(({ at }) => at[0]), y: middles.map(({ at }) => at[1]),
       marker: { symbol: "cross-thin", size: 13, line: { width: 2.4, color: css("--text") } },
-    }];
+    }].filter((trace) => trace.x.length);
   }
 
   function chosenTraces() {
@@ -474,7 +488,7 @@
   }
 
   // Variables as arrows of length √r², fitted to these two axes as vegan's envfit does.
-  function arrowNotes() {
+  function variableArrows() {
     const { x, y } = state;
     if (y === null || !checked("arrows")) return [];
     const [xs, ys] = [coordinates[x], coordinates[y]];
@@ -492,21 +506,16 @@
     const reach = [xs, ys].map((v) => extent(v).reduce((most, end) => Math.max(most, Math.abs(end)), 0));
     const room = [0, 1].map((a) => reach[a] / Math.max(1e-12, ...found.map((f) => Math.abs(f.tip[a]))));
     const stretch = 0.75 * Math.min(...room);
-    return found.flatMap(({ title, r2, tip }) => {
-      const [tx, ty] = tip.map((v) => v * stretch);
-      const common = { x: tx, y: ty, xref: "x", yref: "y" };
-      return [
-        {
-          ...common, ax: 0, ay: 0, axref: "x", ayref: "y", showarrow: true, text: "",
-          arrowhead: 2, arrowwidth: 1.6, arrowcolor: css("--text"),
-        },
-        {
-          ...common, showarrow: false, text: `${plain(short(title))} (r² ${number(r2, 2)})`,
-          xanchor: tx < 0 ? "right" : "left", yanchor: ty < 0 ? "top" : "bottom",
-          font: { color: css("--text"), size: 12 },
-        },
-      ];
-    });
+    return found.map(({ title, r2, tip }) => ({
+      tip: tip.map((v) => v * stretch), text: `${short(title)} (r² ${number(r2, 2)})`,
+    }));
+  }
+
+  function arrowNotes() {
+    return variableArrows().map(({ tip }) => ({
+      x: tip[0], y: tip[1], xref: "x", yref: "y", ax: 0, ay: 0, axref: "x", ayref: "y", text: "",
+      showarrow: true, arrowhead: 2, arrowwidth: 1.6, arrowcolor: css("--text"),
+    }));
   }
 
   function mixedLines(ranges) {
@@ -556,7 +565,7 @@
         }),
       shapes: mixedLines(ranges), uirevision: `${x},${y},${outlined.length}`, hovermode: "closest", dragmode: "pan",
       legend: { y: -0.12, font: { size: 12 } }, showlegend: true,
-    }).then(rename);
+    }).then(writeTexts);
   }
 
   function nearestIds(table, i) {
@@ -684,7 +693,7 @@
     by("plot-objects").on("plotly_click", (event) => {
       if (event.points[0].customdata !== undefined) choose(event.points[0].customdata);
     });
-    by("plot-objects").on("plotly_relayout", rename);
+    by("plot-objects").on("plotly_relayout", writeTexts);
   }
 
   // --- coordinates as a table, in pages -----------------------------------------------------

@@ -6,9 +6,10 @@ The data are one JSON document, with long columns as base64.
 from __future__ import annotations
 
 import base64
+import math
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import import_module
 from typing import Any
 
@@ -114,7 +115,7 @@ def _methods(findings: Findings) -> Data:
     shown = findings.embedding
     names = [_fit_name(shown)]
     embeddings = [shown]
-    qualities = [findings.quality]
+    qualities = [_comparable(findings)]
     for row in findings.comparison.methods:
         same_fit = (row.embedding.signature, row.method) == (
             shown.signature,
@@ -129,6 +130,21 @@ def _methods(findings: Findings) -> Data:
         "signs": [words.signature(each.signature) for each in embeddings],
         "columns": words.measured_columns(qualities),
     }
+
+
+def _comparable(findings: Findings) -> Any:
+    """Return the quality of the fit; distances of an ordinal one have no unit to compare."""
+    if findings.embedding.loss != "ordinal":
+        return findings.quality
+    with_unit = (
+        "stress",
+        "normalized_stress",
+        "r2",
+        "relative_error_mean",
+        "distortion",
+    )
+    quality: Any = findings.quality
+    return replace(quality, **dict.fromkeys(with_unit, math.nan))
 
 
 def _fit_name(embedding: Embedding) -> str:
@@ -331,7 +347,7 @@ def _curves(findings: Findings) -> Data | None:
         return None
     comparisons = findings.comparisons
     methods = [row.method for row in comparisons[0].methods]
-    here = findings.quality.as_dict()
+    here = _comparable(findings).as_dict()
     here["k"] = findings.embedding.k
     here["method"] = findings.embedding.method
     document: Data = {
