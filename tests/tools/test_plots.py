@@ -12,9 +12,9 @@ from scipy.spatial.distance import cdist
 
 pytest.importorskip("matplotlib")
 
-from neucmds import neuc_mds, stress_curve
+from neucmds import __version__, neuc_mds, stress_curve
 from neucmds.ecology import envfit
-from neucmds.errors import InputError
+from neucmds.errors import InputError, NeucmdsWarning
 from neucmds.tools import plots
 
 VEGAN = json.loads(
@@ -87,7 +87,7 @@ class TestSpectrum:
     def test_of_many_objects_only_the_ends_are_computed(self):
         x = np.random.default_rng(2).normal(size=(2100, 4))
         ax = plots.plot_spectrum(cdist(x, x, "cityblock"))
-        assert "the largest of all" in ax.get_title(loc="left")
+        assert "the largest of all" in ax.get_ylabel()
 
     def test_scree_bars_are_shares_of_the_trace_and_carry_their_percentages(
         self, data, tmp_path
@@ -179,19 +179,31 @@ class TestCoordinates:
             points, embedding.coordinates[:, [0, negative - 1]]
         )
 
-    def test_axis_labels_name_the_share_or_else_the_r2_that_is_lost(
-        self, data
-    ):
-        projected = neuc_mds(data, 4, "neuc")
+    def test_axes_have_plain_names_and_shares_of_projections(self, data):
+        projected = neuc_mds(data, 4, "classical")
         share = f"{100 * projected.shares['trace'][0]:.1f} %"
         ax = plots.plot_coordinates(projected)
-        assert ax.get_xlabel() == f"axis 1 ({share} of the trace)"
-        fitted = neuc_mds(data, 4)
-        ax = plots.plot_coordinates(fitted)
+        assert ax.get_xlabel() == f"PCoA1 ({share})"
         assert (
-            ax.get_xlabel()
-            == f"axis 1 (R² lost without it: {fitted.explained[0]:.3g})"
+            plots.plot_coordinates(neuc_mds(data, (4, 0))).get_ylabel()
+            == "axis 2"
         )
+        ranked = neuc_mds(data[:12, :12], 2, loss="ordinal", n_init=2)
+        ax = plots.plot_coordinates(ranked)
+        assert ax.get_xlabel() == "NMDS1"
+        assert f"stress {ranked.stress1:.3f}" in written(ax)
+        ax = plots.plot_coordinates(ranked, stress=False)
+        assert not written(ax)
+
+    def test_no_plot_has_a_title(self, data, embedding):
+        for ax in (
+            plots.plot_coordinates(embedding),
+            plots.plot_shepard(data, embedding),
+            plots.plot_spectrum(data),
+            plots.plot_scree(data),
+            plots.plot_stress_curve(stress_curve(data, [1, 2])),
+        ):
+            assert not ax.get_title(loc="left") + ax.get_title()
 
     @pytest.mark.parametrize("flat", [0.1, 0.15, 0.23, 0.31])
     def test_labels_of_a_flat_picture_are_in_the_first_file(
@@ -255,7 +267,7 @@ class TestEllipsesAndArrows:
         embedding = replace(
             neuc_mds(data[:20, :20], (2, 0)), coordinates=points
         )
-        ax = plots.plot_coordinates(embedding, management, ellipses=True)
+        ax = plots.plot_coordinates(embedding, management, ellipses="sd")
         for patch, level in zip(
             ax.patches, sorted(VEGAN["ellipses"]), strict=True
         ):
@@ -276,7 +288,7 @@ class TestEllipsesAndArrows:
     def test_every_large_enough_group_has_one(self, embedding, tmp_path):
         groups = ["a"] * 20 + ["b"] * 18 + ["c"] * 2
         ax = drawn(
-            plots.plot_coordinates(embedding, groups, ellipses=True), tmp_path
+            plots.plot_coordinates(embedding, groups, ellipses="sd"), tmp_path
         )
         assert len(ax.patches) == 2
 
@@ -296,15 +308,244 @@ class TestEllipsesAndArrows:
         np.testing.assert_allclose(diagonal[0], diagonal[1])
         assert {"up", "diagonal"} <= set(written(ax))
 
+    def test_ellipses_of_the_mean_shrink_by_the_root_of_the_number(
+        self, embedding
+    ):
+        groups = ["a"] * 25 + ["b"] * 15
+        shapes = {
+            kind: plots.plot_coordinates(
+                embedding, groups, ellipses=kind, filled=True
+            ).patches[0]
+            for kind in ("sd", "se")
+        }
+        assert shapes["sd"].width == pytest.approx(5 * shapes["se"].width)
+        one = plots.plot_coordinates(
+            embedding, groups, ellipses="sd", conf=1 - np.exp(-0.5)
+        ).patches[0]
+        lam = np.linalg.eigvalsh(np.cov(embedding.coordinates[:25, :2].T))
+        assert one.width == pytest.approx(2 * np.sqrt(lam[0]))
+        assert one.get_facecolor()[3] == 0
+        assert shapes["sd"].get_facecolor()[3] > 0
+
+    def test_hulls_hold_their_group_and_spiders_meet_in_its_mean(
+        self, embedding, tmp_path
+    ):
+        groups = np.array(["a"] * 20 + ["b"] * 18 + ["c"] * 2)
+        ax = drawn(
+            plots.plot_coordinates(
+                embedding, groups, hulls=True, spiders=True
+            ),
+            tmp_path,
+        )
+        assert len(ax.patches) == 2
+        points = embedding.coordinates[:, :2]
+        corners = ax.patches[0].get_xy()
+        np.testing.assert_allclose(
+            corners.max(axis=0), points[groups == "a"].max(axis=0)
+        )
+        spiders = [c for c in ax.collections if hasattr(c, "get_segments")]
+        assert [len(c.get_segments()) for c in spiders] == [20, 18, 2]
+        for line in spiders[1].get_segments():
+            np.testing.assert_allclose(
+                line[0], points[groups == "b"].mean(axis=0)
+            )
+
+    def test_variables_are_drawn_by_name_and_by_p_and_centroids_on_request(
+        self, embedding
+    ):
+        x = embedding.coordinates
+        table = {
+            "up": x[:, 1],
+            "noise": np.random.default_rng(0).normal(size=40),
+            "side": np.where(x[:, 0] > 0, "right", "left"),
+        }
+        fit = envfit(embedding, table, random_state=0)
+        assert fit["noise"].p > 0.05 > fit["up"].p
+        for options, shown in (
+            ({}, {"up", "noise"}),
+            ({"p_max": 0.05}, {"up"}),
+            ({"variables": ["noise"]}, {"noise"}),
+            (
+                {"p_max": 0.05, "centroids": True},
+                {"up", "side left", "side right"},
+            ),
+        ):
+            ax = plots.plot_coordinates(embedding, arrows=fit, **options)
+            assert set(written(ax)) == shown
+
+
+class TestFigures:
+    def test_a_width_is_kept_and_the_legend_is_below(
+        self, embedding, tmp_path
+    ):
+        groups = [f"habitat {i % 7}" for i in range(40)]
+        for size, inches in (("89mm", 89 / 25.4), ("18 cm", 18 / 2.54)):
+            ax = plots.plot_coordinates(embedding, groups, size=size)
+            drawn(ax, tmp_path)
+            figure = ax.figure
+            assert figure.get_figwidth() == pytest.approx(inches)
+            assert figure.dpi == 300
+            legend = figure.legends[0].get_window_extent()
+            assert legend.x0 >= 0
+            assert legend.x1 <= figure.bbox.x1
+            assert legend.y1 < ax.bbox.y0
+
+    @pytest.mark.parametrize("size", ["89mm", "180mm"])
+    def test_names_overlap_neither_names_nor_points_nor_arrows(self, size):
+        rng = np.random.default_rng(3)
+        x = rng.normal(size=(30, 2))
+        names = [f"site {i}" for i in range(30)]
+        D = pd.DataFrame(cdist(x, x), names, names)
+        embedding = neuc_mds(D, (2, 0), loss="distance")
+        points = embedding.coordinates
+        table = pd.DataFrame(
+            points @ rng.normal(size=(2, 5)), names, list("abcde")
+        )
+        fit = envfit(embedding, table, random_state=0)
+        ax = plots.plot_coordinates(embedding, arrows=fit, size=size)
+        boxes = written(ax)
+        assert set("abcde") < set(boxes)
+        assert len(boxes) > 25
+        for a, box in boxes.items():
+            assert not any(box.overlaps(boxes[b]) for b in boxes if b != a)
+        tips = [
+            np.array(t.xy)
+            for t in ax.texts
+            if t.arrow_patch is not None and t.arrowprops["color"] == "black"
+        ]
+        assert len(tips) == 5
+        along = np.linspace(0, 1, 200)[:, None]
+        lines = ax.transData.transform(np.vstack([along * t for t in tips]))
+        marks = ax.transData.transform(points)
+        for box in boxes.values():
+            for x, y in (*marks, *lines):
+                assert not (box.x0 < x < box.x1 and box.y0 < y < box.y1)
+
+    def test_names_without_space_are_counted_if_they_were_asked_for(
+        self, embedding
+    ):
+        long = tuple(f"a rather long name {i}" for i in range(40))
+        named = replace(embedding, labels=long)
+        with pytest.warns(NeucmdsWarning, match="names have no space"):
+            ax = plots.plot_coordinates(named, names=True, size="60mm")
+        assert len(written(ax)) < 40
+
+
+class TestDirected:
+    def test_an_arrow_leads_from_each_departure_to_its_arrival(self, tmp_path):
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(12, 2))
+        y = x + 0.2 * rng.normal(size=(12, 2))
+        D = cdist(x, y)
+        np.fill_diagonal(D, 0)
+        embedding = neuc_mds(D, (2, 0), loss="distance", directed=True)
+        ax = drawn(plots.plot_coordinates(embedding, size="89mm"), tmp_path)
+        arrows = next(c for c in ax.collections if hasattr(c, "U"))
+        steps = embedding.arrivals - embedding.coordinates
+        np.testing.assert_allclose(
+            np.column_stack([arrows.U, arrows.V]), steps
+        )
+        ends = ax.transData.transform(embedding.arrivals)
+        assert (ends >= ax.bbox.min).all()
+        assert (ends <= ax.bbox.max).all()
+        assert "departures to arrivals" in plots.caption(embedding)
+        pairs = plots.plot_shepard(D, embedding)
+        assert pairs.texts[0].get_text().endswith("132 pairs")
+
+    def test_rows_and_columns_of_two_sets_have_their_names(self):
+        rng = np.random.default_rng(1)
+        people = [f"person {i}" for i in range(6)]
+        foods = ["toast", "bun", "roll", "cake"]
+        D = cdist(rng.normal(size=(6, 2)), rng.normal(size=(4, 2)))
+        embedding = neuc_mds(
+            pd.DataFrame(D, people, foods), (2, 0), directed=True
+        )
+        assert set(written(plots.plot_coordinates(embedding))) == {
+            *people,
+            *foods,
+        }
+
+
+class TestProse:
+    def test_methods_name_the_method_the_fit_and_its_source(self, data):
+        ranked = neuc_mds(data[:12, :12], 2, loss="ordinal", n_init=3)
+        text = plots.methods_text(
+            ranked, "Bray–Curtis dissimilarities", permutations=99
+        )
+        for part in (
+            "Bray–Curtis dissimilarities between 12 objects",
+            "non-metric multidimensional scaling",
+            f"Stress-1 was {ranked.stress1:.4f}",
+            f"{ranked.info.times_found} of {ranked.info.n_starts} starts",
+            "99 permutations",
+            "Kruskal JB (1964)",
+            f"neucmds {__version__}",
+        ):
+            assert part in text
+
+    def test_methods_name_negative_dimensions_and_shares(self, data):
+        mixed = neuc_mds(data, (2, 1))
+        text = plots.methods_text(mixed)
+        assert "2 positive and 1 negative dimensions" in text
+        assert "Deng C, Gao J, Lu K" in text
+        share = neuc_mds(data, 2, "classical").shares["trace"][0]
+        text = plots.methods_text(neuc_mds(data, 2, "classical"))
+        assert f"{100 * share:.1f} %" in text
+
+    def test_the_caption_takes_the_options_of_the_figure(self, embedding):
+        fit = envfit(
+            embedding,
+            {"up": embedding.coordinates[:, 1], "side": ["a", "b"] * 20},
+            random_state=0,
+        )
+        text = plots.caption(
+            embedding,
+            title="habitat",
+            ellipses="se",
+            spiders=True,
+            arrows=fit,
+            p_max=0.05,
+            centroids=True,
+            size="89mm",
+        )
+        for part in (
+            "Colours: habitat",
+            "95 % confidence ellipses of the means",
+            "mean of its group",
+            "p ≤ 0.05 grow",
+        ):
+            assert part in text
+        # `side` has no p below the limit.
+        assert "Crosses" not in text
+
 
 class TestPairs:
+    def test_the_corner_of_a_shepard_plot_has_the_r2_of_stressplot(self):
+        # vegan 2.6-4, stressplot(metaMDS(dune)): 0.9860007 and 0.926846.
+        path = Path(__file__).parents[1] / "fixtures" / "dune_braycurtis.csv"
+        D = pd.read_csv(path, index_col=0)
+        embedding = neuc_mds(D, 2, loss="ordinal")
+        ax = plots.plot_shepard(D, embedding)
+        assert ax.texts[0].get_text().splitlines() == [
+            "non-metric R² 0.986",
+            "linear R² 0.927",
+            "190 pairs",
+        ]
+        assert ax.lines[0].get_drawstyle() == "steps-post"
+        metric = neuc_mds(D, 2, loss="distance")
+        ax = plots.plot_shepard(D, metric)
+        i, j = np.triu_indices(20, 1)
+        d = D.to_numpy()[i, j]
+        cor = np.corrcoef(d, metric.dissimilarities()[i, j])[0, 1]
+        assert f"cor² {cor**2:.3f}" in ax.texts[0].get_text()
+
     def test_all_pairs_are_drawn_or_a_sample(self, data, embedding, tmp_path):
         ax = drawn(plots.plot_shepard(data, embedding), tmp_path)
-        assert "(780 pairs)" in ax.get_title(loc="left")
+        assert ax.texts[0].get_text().endswith("\n780 pairs")
         ax = drawn(
             plots.plot_shepard(data, embedding, max_pairs=100), tmp_path
         )
-        assert "(100 of 780 pairs)" in ax.get_title(loc="left")
+        assert ax.texts[0].get_text().endswith("\n100 of 780 pairs")
         assert sum(len(c.get_offsets()) for c in ax.collections) == 100
 
     def test_points_are_d_and_the_embedding_on_the_scale_of_the_input(
@@ -340,7 +581,7 @@ class TestPairs:
         holes = data.copy()
         holes[0, 1:4] = holes[1:4, 0] = np.nan
         ax = plots.plot_shepard(holes, neuc_mds(holes, 3, missing="ignore"))
-        assert "(777 of 780 pairs)" in ax.get_title(loc="left")
+        assert ax.texts[0].get_text().endswith("\n777 of 780 pairs")
 
     def test_negative_pairs_are_marked_and_counted(self, tmp_path):
         x = np.random.default_rng(1).normal(size=(30, 3))
@@ -369,9 +610,15 @@ def test_what_cannot_be_drawn_is_refused(data, embedding):
         ),
         ({"color": ["a"] * 39}, "39 entries for 40 objects"),
         (
-            {"color": np.linspace(0, 1, 40), "ellipses": True},
+            {"color": np.linspace(0, 1, 40), "ellipses": "sd"},
             "need categories",
         ),
+        ({"hulls": True}, "need categories"),
+        ({"color": ["a", "b"] * 20, "ellipses": "95"}, "'sd' or 'se'"),
+        ({"size": "89"}, "no width"),
+        ({"size": "1..5in"}, "no width"),
+        ({"size": "3mm"}, "no width"),
+        ({"arrows": fit, "variables": ["b"]}, "'b' was not fitted"),
         ({"names": ["a", "b", "c"]}, "names has 3 entries for 40"),
         ({"arrows": fit}, r"fitted to axes \(1, 3\), but axes \(1, 2\)"),
     ):
@@ -379,7 +626,9 @@ def test_what_cannot_be_drawn_is_refused(data, embedding):
             plots.plot_coordinates(embedding, **options)
     with pytest.raises(InputError, match="positive trace"):
         plots.plot_scree([[0, -1.0], [-1.0, 0]], squared=True)
-    with pytest.raises(InputError, match="39 objects, but the embedding 40"):
+    with pytest.raises(
+        InputError, match="39 objects, but the embedding has 40"
+    ):
         plots.plot_shepard(data[:39, :39], embedding)
 
 

@@ -800,7 +800,8 @@ class Embedding:
         color : sequence of length n, optional
             A category or a number for each object.
         **options
-            ``axes=(1, 2)``, ``names``, ``ellipses``, ``arrows``, ``title``, ``ax``.
+            ``axes=(1, 2)``, ``names``, ``ellipses``, ``hulls``, ``spiders``, ``arrows``, ``title``,
+            ``size="89mm"``, ``ax``, and more.
 
         Returns
         -------
@@ -825,7 +826,7 @@ class Embedding:
         D : as for `neuc_mds`
             What was embedded.
         **options
-            ``squared``, ``symmetrize``, ``max_pairs``, ``random_state``, ``ax``.
+            ``squared``, ``symmetrize``, ``max_pairs``, ``random_state``, ``size``, ``ax``.
 
         Returns
         -------

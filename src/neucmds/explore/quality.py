@@ -190,7 +190,7 @@ def evaluate(
         missing = "error"
     elif metric_params:
         refuse_params(metric)
-    problem = _problem_of(
+    problem = problem_of(
         embedding,
         D,
         squared,
@@ -280,7 +280,7 @@ def pair_errors(
     >>> errors.pairs_off, errors.worst(1)
     (2, [2])
     """
-    problem = _problem_of(embedding, D, **reading)
+    problem = problem_of(embedding, D, **reading)
     x = to_numpy(embedding.coordinates).astype(np.float64)
     y = to_numpy(embedding._targets.coordinates).astype(np.float64)
     center = _center(problem)
@@ -319,7 +319,7 @@ def pair_errors(
         )
 
 
-def _problem_of(
+def problem_of(
     embedding: Embedding,
     D: Any,
     squared: bool | None = None,

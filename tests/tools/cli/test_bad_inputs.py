@@ -97,7 +97,7 @@ def test_bad_matrix_ends_in_one_line(run, here, words, content, expected):
             "--color-by habitat needs --metadata",
         ),
         (["embed", "gaps.npy", "--arrows"], "--arrows needs a table"),
-        (["embed", "gaps.npy", "--ellipses"], "--ellipses need categories"),
+        (["embed", "gaps.npy", "--ellipses", "sd"], "--ellipses need categ"),
         (
             ["diagnose", "gaps.npy", "--metric", "precomputed,p=3"],
             "arguments of a metric",
@@ -136,7 +136,9 @@ def test_bad_arguments_end_in_one_line(run, here, matrix, args, expected):
     _assert_refused(run, here, args, expected)
 
 
-@pytest.mark.parametrize("words", ["--axes 1,9", "--axes 2,2", "--ellipses"])
+@pytest.mark.parametrize(
+    "words", ["--axes 1,9", "--axes 2,2", "--hulls", "--size 89"]
+)
 def test_what_cannot_be_drawn_is_refused_before_the_fit(
     run, here, matrix, monkeypatch, words
 ):
@@ -159,7 +161,7 @@ BAD_TABLES = [
     (META, "sites.csv --metadata t.csv --color-by soil", "no column 'soil'"),
     (
         META,
-        "sites.csv --metadata t.csv --color-by depth --ellipses",
+        "sites.csv --metadata t.csv --color-by depth --ellipses se",
         "ellipses need categories",
     ),
     (

@@ -92,6 +92,7 @@ class TestEmbed:
             "objects.csv",
             "embedding.npz",
             "quality.json",
+            "methods.txt",
         }
         assert names == files | {"mine.txt"} | {
             f"{picture}.svg" for picture in PICTURES

@@ -52,6 +52,9 @@ class TestMetadata:
             "--color-by",
             "habitat",
             "--ellipses",
+            "sd",
+            "--size",
+            "89mm",
             "--plots",
             "svg",
             "--force",
@@ -68,6 +71,10 @@ class TestMetadata:
         assert all(
             f"<!-- {text} -->" in drawn for text in ("habitat", "bog", "fen")
         )
+        written = (here / "gaps-neucmds" / "methods.txt").read_text()
+        assert "Takane Y" in written
+        assert "coordinates: Multidimensional scaling" in written
+        assert "Colours: habitat. Lines: ellipses that hold 95 %" in written
 
     def test_numbers_can_be_categories(self, run, here, named_csv, sites):
         words = "--arrows --categories year --plots none"

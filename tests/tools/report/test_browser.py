@@ -164,6 +164,11 @@ def test_a_name_that_looks_like_html_is_text(page, case):
 def test_pointing_names_an_object_and_clicking_lists_the_nearest_by_both(
     fresh, page, case
 ):
+    for axis, sign in (("x", 1), ("y", -1)):
+        drawn = np.argmax(case.embedding.signs == sign)
+        Select(page.find_element(By.ID, f"axis-{axis}")).select_by_value(
+            str(drawn)
+        )
     i, labels = lonely(case.embedding, drawn_axes(page)), case.embedding.labels
     point_at(page, i)
     shown = wait(
@@ -214,12 +219,14 @@ def test_any_two_coordinates_can_be_chosen_and_explain_themselves(
             f"return [{layout}.xaxis.title.text, {layout}.yaxis.title.text]"
         )
 
-    assert sorted(drawn_axes(page)) == sorted((positive[0], negative))
+    assert drawn_axes(page) == (0, 1)
+    across.select_by_value(str(positive[0]))
+    up.select_by_value(str(negative))
     assert text.text.startswith("This is not a map")
     across.select_by_value(str(positive[1]))
     up.select_by_value(str(positive[2]))
     assert text.text.startswith("Both axes are positive")
-    assert titles()[0].startswith(f"axis {positive[1] + 1} (")
+    assert titles()[0].startswith(f"axis {positive[1] + 1}")
     # The same axis twice: they change places.
     up.select_by_value(str(positive[1]))
     assert drawn_axes(page) == (positive[2], positive[1])
@@ -344,11 +351,14 @@ def test_ellipses_arrows_and_replicates_are_drawn_on_request(fresh, case):
             """
         )
 
-    assert drawn() == [[], []]
-    for name in ("ellipses", "arrows", "stability"):
+    def click(name):
         fresh.execute_script(
             "document.getElementById(arguments[0]).click()", name
         )
+
+    assert drawn()[0] == []
+    for name in ("names", "ellipses", "arrows", "stability"):
+        click(name)
     x, y = (a + 1 for a in drawn_axes(fresh))
     r2 = envfit(
         case.embedding,
@@ -356,11 +366,29 @@ def test_ellipses_arrows_and_replicates_are_drawn_on_request(fresh, case):
         axes=(x, y),
         permutations=0,
     )["v"].r2
+    label = f"<b>depth (r² {float(f'{r2:.2g}'):g})</b>"
     # One outline for each of three groups, one for each object, and one arrow with its name.
-    wait(
+    wait(fresh, lambda: drawn() == [[1, 1, 1, N], ["", label]])
+    click("centroids")
+    wait(fresh, lambda: len(drawn()[1]) == 5)
+    assert {"<b>a</b>", "<b>b</b>"} < set(drawn()[1])
+
+
+def test_names_of_objects_are_labels_that_do_not_overlap(fresh, case):
+    boxes = wait(
         fresh,
-        lambda: (
-            drawn()
-            == [[1, 1, 1, N], ["", f"depth (r² {float(f'{r2:.2g}'):g})"]]
+        lambda: fresh.execute_script(
+            """
+            return [...document.querySelectorAll("#plot-objects .annotation-text")].map((g) => {
+              const box = g.getBoundingClientRect();
+              return [g.textContent, box.left, box.top, box.right, box.bottom];
+            })
+            """
         ),
     )
+    names = {name for name, *_ in boxes}
+    assert len(names & set(case.embedding.labels)) > N / 2
+    for name, left, top, right, bottom in boxes:
+        for other, x0, y0, x1, y1 in boxes:
+            apart = left >= x1 or right <= x0 or top >= y1 or bottom <= y0
+            assert name == other or apart

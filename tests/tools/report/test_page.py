@@ -10,7 +10,9 @@ import sys
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.spatial.distance import cdist
 
 from neucmds import (
     FewerComponentsWarning,
@@ -18,13 +20,14 @@ from neucmds import (
     __version__,
     neuc_mds,
 )
+from neucmds.ecology import envfit
 from neucmds.explore import COMPARED, bootstrap, evaluate
 from neucmds.prepared import prepare
 from neucmds.tools.report.findings import nearest_of
 
 from .conftest import IMAGE, SCRIPT, K, N, squared_gaps
 
-SECTIONS = ("data", "spectrum", "curves", "objects")
+SECTIONS = ("objects", "quality", "data", "spectrum", "curves")
 SECTIONS += ("shepard", "errors", "worst", "methods", "made")
 
 pytestmark = pytest.mark.usefixtures("few_starts")
@@ -70,7 +73,7 @@ def test_it_has_every_section_and_names_nothing_outside_itself(page):
     bare = re.sub(r"(<script)\b.*?</script>", r"\1>", page, flags=re.DOTALL)
     assert tuple(re.findall(r'<section id="(\w+)"', bare)) == SECTIONS
     assert re.findall(r'href="([^"]*)"', bare) == [
-        "#data",
+        "#objects",
         *(f"#{name}" for name in SECTIONS),
     ]
     assert not re.search(
@@ -109,7 +112,7 @@ def test_the_numbers_are_the_library_s(case, page):
         embedding.normalized_stress, rel=1e-5
     )
     quality = evaluate(embedding, case.D)
-    for part in (*COMPARED, f"{quality.r2:.4g}"):
+    for part in (*COMPARED, f"{100 * quality.normalized_stress:.3g} %"):
         assert part in text_of(page)
 
 
@@ -152,7 +155,7 @@ def test_it_speaks_of_no_negative_axis_and_of_nothing_kept_where_there_is_none(
     for part in (
         "no negative coordinate either",
         "tenth of the objects was held out",
-        "R² lost",
+        "1 − R² of squared dissimilarities",
     ):
         assert part in text
     assert document["spectrum"]["words"] == ["start of the fit", "other"]
@@ -173,8 +176,8 @@ def test_without_d_it_shows_what_the_embedding_knows(case, written):
         assert part in text
     assert "made without the dissimilarities" in text
     assert re.findall(r'<div class="plot[^>]*id="([\w-]+)"', page) == [
-        "plot-spectrum",
         "plot-objects",
+        "plot-spectrum",
     ]
 
 
@@ -257,3 +260,98 @@ def test_replicates_say_how_stable_the_embedding_is(case, page):
         atol=1e-9,
     )
     assert "4 bootstrap samples of the objects were embedded" in text_of(page)
+
+
+def test_the_fit_of_the_page_is_listed_once(case, written):
+    D = case.D[:12, :12]
+    for loss, name in (
+        ("squared", "refined"),
+        ("distance", "refined/distance"),
+    ):
+        page = written(neuc_mds(D, 2, loss=loss), D)
+        table = page[page.index('<section id="methods"') :]
+        cells = re.findall(r"<tr><td[^>]*>([^<]*)</td>", table)
+        assert cells[0] == name
+        assert cells.count(name) == 1
+
+
+def test_variables_have_r2_and_p_and_classes_their_centroids(case, page):
+    fit = envfit(case.embedding, case.metadata, axes=(1, 2), random_state=0)
+    text = text_of(page)
+    depth = fit["depth"]
+    assert f"{depth.r2:.3g}{depth.p:.3g}{N}" in text
+    centroid = fit["habitat"].centroids[1][0]
+    assert f"a{centroid:.3g}".replace("-", "−") in text
+
+
+def test_numbers_of_few_values_are_numbers_and_types_are_obeyed(
+    case, written, tmp_path
+):
+    rows = [f"site {i}\t{i % 3}\t{i % 2}" for i in range(12)]
+    head = ["id\tyear\tplot", "#q2:types\tnumeric\tcategorical"]
+    table = tmp_path / "sites.tsv"
+    table.write_text("\n".join([*head, *rows]) + "\n")
+    names = [f"site {i}" for i in range(12)]
+    D = pd.DataFrame(case.D[:12, :12], names, names)
+    page = written(neuc_mds(D, 2), D, metadata=table)
+    year, plot, _ = document_of(page)["columns"]
+    assert unpacked(year["numbers"]).tolist() == [i % 3 for i in range(12)]
+    assert plot["order"] == ["0", "1"]
+    text = text_of(page)
+    assert "no column of numbers" not in text
+    page = written(neuc_mds(D, 2), D, metadata={"habitat": ["a", "b"] * 6})
+    assert "no column of numbers" in text_of(page)
+
+
+def test_of_an_ordinal_fit_it_shows_stress1_the_steps_and_no_errors(written):
+    x = np.random.default_rng(2).normal(size=(14, 5))
+    D = cdist(x, x)
+    embedding = neuc_mds(D, 2, loss="ordinal")
+    page = written(embedding, D)
+    text = text_of(page)
+    assert f"{embedding.stress1:.4g}stress-1" in text
+    assert "non-metric R²" in text
+    assert 'id="plot-errors"' not in page
+    document = document_of(page)
+    assert document["axes"]["labels"] == ["NMDS1", "NMDS2"]
+    assert len(document["steps"]["given"]) > 10
+    assert document["curves"]["here"]["r2"] is None
+
+
+def test_of_directed_fits_it_has_departures_and_arrivals(written):
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(10, 2))
+    D = cdist(x, x + 0.1)
+    np.fill_diagonal(D, 0)
+    both_ways = neuc_mds(D, (2, 0), directed=True)
+    page = written(both_ways, D)
+    axes = document_of(page)["axes"]
+    assert not axes["twoSets"]
+    for a in range(2):
+        np.testing.assert_allclose(
+            unpacked(axes["arrivals"][a]), both_ways.arrivals[:, a], rtol=1e-6
+        )
+    assert "an arrival (the tip of its arrow)" in text_of(page)
+    assert "need dissimilarities without direction" in text_of(page)
+    people = [f"person {i}" for i in range(6)]
+    foods = ["toast", "bun", "roll", "cake"]
+    D = pd.DataFrame(cdist(x[:6], x[6:]), people, foods)
+    page = written(neuc_mds(D, (2, 0), directed=True), D)
+    document = document_of(page)
+    assert document["axes"]["twoSets"]
+    assert document["names"] == [*people, *foods]
+    assert unpacked(document["pairs"]["right"]).min() == 6
+
+
+def test_a_paradox_too_small_to_see_is_not_announced(written):
+    x = np.random.default_rng(4).normal(size=(15, 3))
+    noise = np.random.default_rng(5).normal(size=(15, 15))
+    D = cdist(x, x)
+    slight = np.abs(D + 1e-4 * (noise + noise.T) * (D > 0))
+    assert "Dimensionality paradox:" not in text_of(
+        written(neuc_mds(slight, 2), slight)
+    )
+    strong = np.abs(D + 0.4 * (noise + noise.T) * (D > 0))
+    assert "Dimensionality paradox:" in text_of(
+        written(neuc_mds(strong, 2), strong)
+    )

@@ -35,9 +35,10 @@ from neucmds.tools.cli.results import (
 )
 from neucmds.tools.cli.tables import facts, facts_table, suggestion
 from neucmds.tools.files import objects_table
-from neucmds.tools.plots import plot_coordinates
+from neucmds.tools.plots import caption, methods_text, plot_coordinates
 from neucmds.tools.plots.colours import Colours, as_colours
 from neucmds.tools.plots.coordinates import default_axes, two_axes
+from neucmds.tools.plots.figures import inches
 
 
 def embed(
@@ -73,29 +74,17 @@ def embed(
     metadata_missing: opt.MetadataMissing = "error",
     color_by: opt.ColorBy = None,
     categories: opt.Categories = None,
-    axes: Annotated[
-        str | None,
-        typer.Option(
-            "--axes",
-            metavar="A,B",
-            help="Axes to draw; 1,2 by default, and in a second plot the first positive and the "
-            "first negative axis.",
-        ),
-    ] = None,
-    ellipses: Annotated[
-        bool,
-        typer.Option(
-            "--ellipses", help="A 95 % ellipse per group of --color-by."
-        ),
-    ] = False,
-    arrows: Annotated[
-        bool,
-        typer.Option(
-            "--arrows",
-            help="The columns of --metadata fitted to the axes drawn, as vegan's envfit: arrows "
-            "for numbers, centroids for categories; envfit.csv has r² and p.",
-        ),
-    ] = False,
+    axes: opt.Axes = None,
+    ellipses: opt.Ellipses = "none",
+    conf: opt.Conf = 0.95,
+    hulls: opt.Hulls = False,
+    spiders: opt.Spiders = False,
+    filled: opt.Filled = False,
+    arrows: opt.Arrows = False,
+    centroids: opt.Centroids = False,
+    variables: opt.Variables = None,
+    p_max: opt.PMax = 1.0,
+    size: opt.Size = None,
     seed: opt.Seed = 0,
     output: opt.Folder = None,
     as_json: opt.Json = False,
@@ -110,6 +99,8 @@ def embed(
         raise InputError(
             "--arrows needs a table of the objects; pass --metadata FILE."
         )
+    if size is not None:
+        inches(size)
     wanted = parse_value(components)
     with progress(f"reading {file}") as callback:
         features, names, measure = read_data(
@@ -164,7 +155,7 @@ def embed(
         if color_by is not None:
             color = column_values(table, color_by)
             colours = as_colours(color, n)
-        if ellipses:
+        if ellipses != "none" or hulls or spiders:
             colours.check_groups()
         if problem is None:
             embedding = neuc_mds(
@@ -209,20 +200,62 @@ def embed(
             outputs.add_csv("species.csv", scores.reset_index(names="species"))
         pairs = pairs or default_axes(embedding)
         fits: list[Any] = [None] * len(pairs)
+        permutations = 0
         if arrows:
+            permutations = 999
             fits = [
-                envfit(embedding, table, axes=pair, random_state=seed)
+                envfit(
+                    embedding,
+                    table,
+                    axes=pair,
+                    permutations=permutations,
+                    random_state=seed,
+                )
                 for pair in pairs
             ]
             add_envfit(outputs, embedding, fits)
+        texts = [
+            methods_text(
+                embedding,
+                _embedded(measure, correction),
+                permutations=permutations,
+            )
+        ]
+        style: Any = {
+            "title": color_by or "",
+            "ellipses": ellipses,
+            "conf": conf,
+            "hulls": hulls,
+            "spiders": spiders,
+            "filled": filled,
+            "centroids": centroids,
+            "variables": variables and variables.split(","),
+            "p_max": p_max,
+            "size": size,
+        }
         if plots != "none":
-            style: Any = {"ellipses": ellipses, "title": color_by or ""}
             for name, pair, fit in zip(COORDINATES, pairs, fits, strict=False):
-                ax = plot_coordinates(
-                    embedding, color, axes=pair, arrows=fit, **style
-                )
+                drawn = style | {"axes": pair, "arrows": fit}
+                ax = plot_coordinates(embedding, color, **drawn)
                 outputs.add_plot(f"{name}.{plots}", ax)
-            result.add_pictures_of_d(outputs, plots)
+                texts.append(f"{name}: {caption(embedding, **drawn)}")
+            result.add_pictures_of_d(outputs, plots, size)
+        methods = "\n\n".join(texts) + "\n"
+        outputs.files["methods.txt"] = lambda file: file.write(
+            methods.encode()
+        )
         files = outputs.commit()
     shown = facts_table(f"{file}: {embedding.n:,} objects", facts(result))
     tell(files, record, as_json, shown, suggestion(result, wanted))
+
+
+def _embedded(measure: Any, correction: str) -> str:
+    """Say what was embedded, at the start of a sentence."""
+    words = "Dissimilarities"
+    if isinstance(measure, Metric):
+        words = f"Dissimilarities ({measure.metric})"
+    if measure == SHORTEST_PATH:
+        words = "Lengths of shortest paths"
+    if correction != "none":
+        words += f", with the correction of {correction.capitalize()},"
+    return words

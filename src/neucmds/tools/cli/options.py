@@ -159,6 +159,81 @@ Categories = Annotated[
         help="Numeric columns of --metadata to treat as categories, separated by commas.",
     ),
 ]
+Axes = Annotated[
+    str | None,
+    typer.Option(
+        "--axes",
+        metavar="A,B",
+        help="Axes to draw; 1,2 by default, and in a second plot the first positive and the "
+        "first negative axis.",
+    ),
+]
+Ellipses = Annotated[
+    Literal["none", "sd", "se"],
+    typer.Option(
+        "--ellipses",
+        help="An ellipse per group of --color-by: sd holds the share --conf of its objects, se is "
+        "the confidence region of its mean.",
+    ),
+]
+Conf = Annotated[
+    float,
+    typer.Option(
+        "--conf",
+        min=0.01,
+        max=0.999,
+        help="Share of --ellipses; 0.393 is one standard deviation or error.",
+    ),
+]
+Hulls = Annotated[
+    bool,
+    typer.Option("--hulls", help="The convex hull per group of --color-by."),
+]
+Spiders = Annotated[
+    bool,
+    typer.Option(
+        "--spiders", help="Lines from each object to the mean of its group."
+    ),
+]
+Filled = Annotated[
+    bool, typer.Option("--filled", help="Fill ellipses and hulls.")
+]
+Arrows = Annotated[
+    bool,
+    typer.Option(
+        "--arrows",
+        help="The columns of --metadata fitted to the axes drawn, as vegan's envfit: arrows "
+        "for numbers; envfit.csv has r² and p.",
+    ),
+]
+Centroids = Annotated[
+    bool,
+    typer.Option(
+        "--centroids", help="Of --arrows: crosses at the means of categories."
+    ),
+]
+Variables = Annotated[
+    str | None,
+    typer.Option(
+        "--variables",
+        metavar="COLUMNS",
+        help="Columns that --arrows draws, separated by commas; all by default.",
+    ),
+]
+PMax = Annotated[
+    float,
+    typer.Option(
+        "--p-max", help="--arrows draws variables up to this p.", min=0, max=1
+    ),
+]
+Size = Annotated[
+    str | None,
+    typer.Option(
+        "--size",
+        metavar="WIDTH",
+        help="Width of the plots of objects and of pairs, as in 89mm, 18cm or 7in.",
+    ),
+]
 Seed = Annotated[
     int,
     typer.Option(

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from neucmds.errors import InputError
 from neucmds.fit import neuc_mds
+from neucmds.options import Options
+from neucmds.prepared import read_directed
 from neucmds.tools.cli import options as opt
 from neucmds.tools.cli.console import progress, say
 from neucmds.tools.cli.inputs import (
     parse_value,
+    read_data,
     read_objects,
     read_problem,
     read_weights,
@@ -28,12 +32,14 @@ def report(
     components: opt.Number = opt.N_COMPONENTS,
     method: opt.Method = opt.DEFAULTS["method"],
     loss: opt.Loss = opt.DEFAULTS["loss"],
+    ties: opt.Ties = opt.DEFAULTS["ties"],
     curvature: opt.Curvature = "0",
     heights: opt.Heights = "no",
     missing: opt.MissingPairs = "error",
     weights: opt.Weights = None,
     squared: opt.Squared = False,
     symmetrize: opt.Symmetrize = False,
+    directed: opt.Directed = False,
     metric: opt.Metric = opt.DEFAULTS["metric"],
     metadata: opt.Metadata = None,
     metadata_missing: opt.MetadataMissing = "error",
@@ -67,21 +73,35 @@ def report(
     table = read_objects(metadata, categories)
     wanted = parse_value(components)
     with progress(f"reading {file}") as callback:
-        problem = read_problem(
-            file,
-            metric,
-            wanted,
-            squared=squared,
-            symmetrize=symmetrize,
-            weights=read_weights(weights),
-            missing=missing,
-            callback=callback,
-        )
+        problem: Any
+        if directed:
+            if weights is not None or symmetrize:
+                raise InputError(
+                    "--directed goes without --weights and --symmetrize; leave one out."
+                )
+            data, names, measure = read_data(file, metric, directed=True)
+            given = Options(
+                metric=measure, squared=squared, missing=missing, directed=True
+            )
+            problem = read_directed(data, given, names)
+        else:
+            problem = read_problem(
+                file,
+                metric,
+                wanted,
+                squared=squared,
+                symmetrize=symmetrize,
+                weights=read_weights(weights),
+                missing=missing,
+                callback=callback,
+            )
         embedding = neuc_mds(
             problem,
             wanted,
             method,  # type: ignore[arg-type]
             loss=loss,  # type: ignore[arg-type]
+            ties=ties,  # type: ignore[arg-type]
+            directed=directed,
             curvature=parse_value(curvature),
             heights=opt.HEIGHTS[heights],
             random_state=seed,

@@ -31,6 +31,7 @@ PLOTTED = ("spectrum", "scree", *COORDINATES, "shepard")
 RESULT_FILES = (
     "embedding.npz",
     "quality.json",
+    "methods.txt",
     *(f"{table}.csv" for table in TABLES),
     *(f"{plot}.{kind}" for plot in PLOTTED for kind in PICTURES),
 )
@@ -116,16 +117,14 @@ class Result:
         outputs.add_csv("axes.csv", axis_table(self.embedding))
         outputs.files["embedding.npz"] = self.embedding.save
 
-    def add_pictures_of_d(self, outputs: Outputs, kind: str) -> None:
-        """Plan plots of the pairs and, where all pairs count alike, of the spectrum.
-
-        A directed D has neither.
-        """
+    def add_pictures_of_d(
+        self, outputs: Outputs, kind: str, size: str | None
+    ) -> None:
+        """Plan plots of the pairs and, where all pairs count alike, of the spectrum."""
+        ax = plot_shepard(self.problem, self.measured, size=size)
+        outputs.add_plot(f"shepard.{kind}", ax)
         if isinstance(self.problem, Directed):
             return
-        outputs.add_plot(
-            f"shepard.{kind}", plot_shepard(self.problem, self.measured)
-        )
         partial = (
             self.embedding.landmarks is not None
             or self.measured.n < self.embedding.n

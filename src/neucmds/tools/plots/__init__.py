@@ -5,6 +5,7 @@ pdf.
 """
 
 from neucmds.tools.plots.coordinates import plot_bootstrap, plot_coordinates
+from neucmds.tools.plots.prose import caption, methods_text
 from neucmds.tools.plots.shepard import plot_shepard
 from neucmds.tools.plots.spectra import (
     plot_scree,
@@ -19,4 +20,6 @@ __all__ = [
     "plot_spectrum",
     "plot_scree",
     "plot_stress_curve",
+    "caption",
+    "methods_text",
 ]

@@ -19,7 +19,7 @@ GROUP_COLOURS = (
     "#CC79A7", "#000000", "#882255", "#999933", "#332288",
 )  # fmt: skip
 GROUP_MARKERS = "os^Dv<>PX*"
-# With more groups the smallest share one name; more whole numbers than this are a scale.
+# With more groups the smallest share one name; more different integers than this are a scale.
 MAX_GROUPS = 30
 
 
@@ -39,10 +39,11 @@ class Colours:
         return np.asarray(self.codes >= 0)
 
     def check_groups(self) -> None:
-        """Refuse ellipses of objects without groups."""
+        """Refuse shapes of groups where there are none."""
         if not self.groups:
+            shapes = f"{option('hulls')}, {option('spiders')} and {option('ellipses')}"
             raise InputError(
-                f"{option('ellipses')} need categories; pass them as {option('color')}."
+                f"{shapes} need categories; pass them as {option('color')}."
             )
 
 
@@ -66,11 +67,9 @@ def as_colours(color: Any, n: int) -> Colours:
             f"{option('color')} has {len(values)} entries for {n} objects."
         )
     if values.dtype.kind in "iuf":
-        different = values.dropna().unique()
-        whole = (different % 1 == 0).all()
-        if different.size > MAX_GROUPS or not whole:
+        is_scale = values.dtype.kind == "f" or values.nunique() > MAX_GROUPS
+        if is_scale:
             return Colours(numbers=values.to_numpy(np.float64))
-        values = values.astype("Int64")
     names = values.astype("string")
     sizes = names.value_counts()
     if sizes.size > MAX_GROUPS:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from neucmds.backend.arrays import to_numpy
-from neucmds.ecology import EnvFit
+from neucmds.ecology import EnvFit, VariableFit
 from neucmds.ecology.variables import checked_axes
 from neucmds.embedding import Embedding
-from neucmds.errors import InputError, option
+from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.explore import Bootstrap
-from neucmds.problem.names import ordered_by_name
+from neucmds.problem.names import examples, ordered_by_name
 from neucmds.tools.plots import figures
 from neucmds.tools.plots.colours import (
     Colours,
@@ -26,18 +27,17 @@ from neucmds.tools.plots.figures import (
     GUIDE,
     NEGATIVE,
     POSITIVE,
+    TEXT,
     Floats,
     printable,
 )
-from neucmds.tools.plots.names import write_name, write_names
+from neucmds.tools.plots.names import write_corner, write_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Up to this many objects are named by default.
 MOST_NAMED = 60
-# Largest p of a variable that is drawn in full, and share of points outside an ellipse.
-SIGNIFICANT = 0.05
 
 
 def plot_coordinates(
@@ -46,38 +46,65 @@ def plot_coordinates(
     *,
     axes: tuple[int, int] = (1, 2),
     names: bool | Sequence[str] | None = None,
-    ellipses: bool = False,
+    ellipses: Literal["none", "sd", "se"] = "none",
+    conf: float = 0.95,
+    hulls: bool = False,
+    spiders: bool = False,
+    filled: bool = False,
     arrows: EnvFit | None = None,
+    variables: Sequence[str] | None = None,
+    p_max: float = 1.0,
+    centroids: bool = False,
+    stress: bool = True,
     title: str = "",
+    size: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the objects on two of their axes.
 
-    Of a directed embedding, each departure has an arrow to the arrival of the same object, short
-    where the directions agree; arrivals of another set of objects are diamonds.
+    A figure of its own has 300 dpi, text of 7 and 8 points, and no title; `caption` writes what to
+    say below it. Of a directed embedding, each departure has an arrow to the arrival of the same
+    object, short where the directions agree; arrivals of another set of objects are diamonds.
 
     Parameters
     ----------
     embedding : Embedding
     color : sequence of length n, optional
         A category or a number for each object. Numbers get a colour bar, categories a legend;
-        whole numbers with at most 30 different values count as categories. Objects without a value
+        integers with at most 30 different values count as categories. Objects without a value
         (None, NaN) are grey.
     axes : (int, int), default=(1, 2)
         Which axes, counted from 1. `default_axes` names the pairs worth a picture.
     names : bool or sequence of str, optional
-        True writes as many labels as fit, False none; by default labels of up to 60 objects are
-        written. Or other names, one per object.
-    ellipses : bool, default=False
-        Draw the ellipse that holds 95 % of a normal distribution with the mean and the covariance
-        of each category of at least three objects, as vegan's
-        ``ordiellipse(kind="sd", conf=0.95)``.
+        True writes the name of each object, False none; by default names of up to 60 objects are
+        written. Or other names, one per object. No two overlap: those without space are left out,
+        and a warning counts them if names were asked for.
+    ellipses : {"none", "sd", "se"}, default="none"
+        An ellipse for each category of at least three objects, as vegan's ``ordiellipse``: "sd"
+        holds the share `conf` of a normal distribution with the mean and covariance of the
+        objects, "se" is the confidence region of their mean.
+    conf : float, default=0.95
+        Of the ellipses; 0.393 is one standard deviation, or one standard error.
+    hulls : bool, default=False
+        Draw the convex hull of each category, as ``ordihull``.
+    spiders : bool, default=False
+        Draw a line from each object to the mean of its category, as ``ordispider``.
+    filled : bool, default=False
+        Whether ellipses and hulls are filled with a pale colour.
     arrows : EnvFit, optional
-        The result of `envfit` for these two axes. Continuous variables are arrows of length √r²,
-        pale for p > 0.05; categorical variables with p ≤ 0.05 have a cross at the centroid of each
-        class.
+        The result of `envfit` for these two axes. Continuous variables are arrows of length √r².
+    variables : sequence of str, optional
+        Which variables of `arrows` to draw; all by default.
+    p_max : float, default=1.0
+        Variables of `arrows` with a larger p are not drawn.
+    centroids : bool, default=False
+        Mark the centroid of each class of the categorical variables of `arrows` by a cross.
+    stress : bool, default=True
+        Write stress-1 in a corner, of fits by ``loss="ordinal"`` and ``"distance"``.
     title : str, optional
         Title of the colours.
+    size : str, optional
+        Width of the figure, as in "89mm"; its legend is then below, and adds to its height.
     ax : Axes, optional
         Where to draw; a new figure by default.
 
@@ -92,21 +119,21 @@ def plot_coordinates(
     >>> from neucmds.tools.plots import plot_coordinates
     >>> x = np.random.default_rng(0).uniform(size=(12, 3))
     >>> D = ((x[:, None] - x[None, :]) ** 2).sum(-1)
-    >>> ax = plot_coordinates(neuc_mds(D, 4), color=["a", "b"] * 6, title="side", ellipses=True)
+    >>> ax = plot_coordinates(neuc_mds(D, 4), color=["a", "b"] * 6, title="side", hulls=True)
     >>> [text.get_text() for text in ax.figure.legends[0].get_texts()]
     ['a', 'b']
     """
     pair = two_axes(axes, embedding.k)
-    ax = figures.axes_or_new(ax)
-    # An embedding of fewer than two coordinates is drawn at zero on the others.
-    padded = np.pad(to_numpy(embedding.coordinates), ((0, 0), (0, 2)))
-    points = padded[:, np.array(pair) - 1]
+    ax = figures.axes_or_new(ax, size)
+    points = _on_axes(embedding.coordinates, pair)
     for axis, drawn_axis in zip(pair, (ax.xaxis, ax.yaxis), strict=True):
         if axis > embedding.k:
             drawn_axis.set_ticks([])
         else:
             drawn_axis.set_label_text(axis_label(embedding, axis))
     notes = []
+    if stress and math.isfinite(embedding.stress1):
+        notes.append(f"stress {embedding.stress1:.3f}")
     colours = Colours()
     if color is None:
         ax.scatter(*points.T, color=POSITIVE, **_point_style(len(points)))
@@ -119,60 +146,90 @@ def plot_coordinates(
         if missing:
             notes.append(f"{missing:,} objects without a value in grey")
         _draw_colours(ax, points, colours, title)
-    if ellipses:
+    if ellipses != "none" or hulls or spiders:
         colours.check_groups()
+        of_mean = checked_ellipses(ellipses) == "se"
         for group in range(len(colours.groups)):
             colour, _ = colour_and_marker(group)
-            _draw_ellipse(ax, points[colours.codes == group], colour)
+            style = _shape_style(colour, filled)
+            members = points[colours.codes == group]
+            if ellipses != "none":
+                draw_ellipse(ax, members, style, conf, of_mean=of_mean)
+            if hulls:
+                _draw_hull(ax, members, style)
+            if spiders:
+                _draw_spider(ax, members, colour)
+    marks = points
+    lines: list[Any] = []
+    targets: Any = None
     if embedding.arrivals is not None:
-        _draw_arrivals(ax, embedding, points, pair)
-    centroids: dict[str, Any] = {}
+        targets = _on_axes(embedding.arrivals, pair)
+        marks = np.vstack([points, targets])
+        if embedding.arrival_labels is None:
+            _draw_steps(ax, points, targets)
+            lines = list(zip(points, targets, strict=True))
+        else:
+            style = _point_style(len(targets)) | {"color": NEGATIVE}
+            ax.scatter(*targets.T, marker="D", **style)
+    vectors: dict[str, Any] = {}
+    crosses: dict[str, Any] = {}
     if arrows is not None:
-        _draw_arrows(ax, arrows, pair, points)
-        centroids = _centroids(arrows)
-    figures.set_title(ax, _title(embedding))
+        fits = drawn_fits(arrows, variables, p_max)
+        vectors = _draw_arrows(ax, arrows.axes, fits, pair, points)
+        lines += [((0.0, 0.0), end) for end in vectors.values()]
+        if centroids:
+            crosses = _centroids(fits)
     if not _set_aspect(ax):
         notes.append("axes on different scales")
-    for point in centroids.values():
-        ax.scatter(*point, marker="+", color="black", zorder=5)
-    texts = [*centroids, *_names(names, embedding)]
-    write_names(ax, np.array([*centroids.values(), *points]), texts)
-    ax.annotate(
-        "; ".join(notes),
-        (0.995, 0.005),
-        xycoords="axes fraction",
-        ha="right",
-        fontsize=8,
-        color=GUIDE,
-        zorder=6,
+    for cross in crosses.values():
+        ax.scatter(*cross, marker="+", color="black", zorder=5, linewidths=0.8)
+    marks = np.vstack([marks, *crosses.values()])
+    write_corner(ax, marks, "\n".join(notes))
+    beside: Any = {"marks": marks, "lines": lines}
+    fitted = vectors | crosses
+    missed = write_names(
+        ax, np.array([*fitted.values()]), [*fitted], **beside, weight="bold"
     )
+    left_out = write_names(ax, points, _names(names, embedding), **beside)
+    if targets is not None and embedding.arrival_labels is not None:
+        texts = _names(names, embedding._targets)
+        left_out += write_names(ax, targets, texts, **beside)
+    if names is not None:
+        missed += left_out
+    if missed:
+        message = (
+            f"{missed} names have no space in the figure; pass a larger {option('size')}, or fewer "
+            "names."
+        )
+        warnings.warn(NeucmdsWarning(message), stacklevel=2)
     return ax
 
 
-def _draw_arrivals(
-    ax: Axes, embedding: Embedding, points: Any, pair: tuple[int, int]
-) -> None:
-    """Draw arrows from departures to arrivals, or the arrivals of other objects."""
-    padded = np.pad(to_numpy(embedding.arrivals), ((0, 0), (0, 2)))
-    arrivals = padded[:, np.array(pair) - 1]
-    if embedding.arrival_labels is not None:
-        ax.scatter(*arrivals.T, color=NEGATIVE, marker="D")
-        texts = _names(None, embedding._targets)
-        write_names(ax, arrivals, texts)
-        return
-    steps = arrivals - points
+def _on_axes(coordinates: Any, pair: tuple[int, int]) -> Floats:
+    """Return two columns; an embedding of one coordinate is drawn at zero on the other."""
+    padded = np.pad(to_numpy(coordinates), ((0, 0), (0, 2)))
+    on_axes: Floats = padded[:, np.array(pair) - 1]
+    return on_axes
+
+
+def _draw_steps(ax: Axes, points: Floats, targets: Floats) -> None:
+    """Draw arrows from departures to arrivals."""
+    steps = targets - points
     ax.quiver(
         *points.T,
         *steps.T,
         angles="xy",
         scale_units="xy",
         scale=1.0,
-        width=0.002,
+        width=0.003,
+        # A step shorter than its head stays as short as it is.
+        minshaft=1,
+        minlength=0,
         color=GUIDE,
-        zorder=1,
+        zorder=4,
     )
     # Arrows do not widen the axes by themselves.
-    ax.update_datalim(arrivals)
+    ax.update_datalim(targets)
     ax.autoscale_view()
 
 
@@ -201,8 +258,9 @@ def plot_bootstrap(
     embedding = bootstrap.embedding
     pair = np.array(two_axes(axes, embedding.k)) - 1
     ax = figures.axes_or_new(ax)
+    style = _shape_style(POSITIVE, filled=True)
     for cloud in np.moveaxis(bootstrap.clouds[:, :, pair], 1, 0):
-        _draw_ellipse(ax, cloud, POSITIVE)
+        draw_ellipse(ax, cloud, style)
     return plot_coordinates(embedding, axes=axes, names=names, ax=ax)
 
 
@@ -218,22 +276,47 @@ def default_axes(embedding: Embedding) -> list[tuple[int, int]]:
 
 
 def axis_label(embedding: Embedding, axis: int) -> str:
-    """Label an axis with its number, its sign if negative, and its share or the R² lost without it.
-
-    Shares are those of the trace in `Embedding.shares`; `Embedding.explained` is the R² lost.
-    """
-    label = f"axis {axis}"
+    """Name an axis as its method does, with its sign if negative, and its share of the trace."""
+    kind = "axis "
+    if embedding.method == "classical":
+        kind = "PCoA"
+    if embedding.loss == "ordinal":
+        kind = "NMDS"
+    label = f"{kind}{axis}"
     if to_numpy(embedding.signs)[axis - 1] < 0:
         label += ", negative"
     if axis == embedding.k and embedding.heights is not None:
         label = "height"
     if "trace" in embedding.shares:
         share = f"{100 * embedding.shares['trace'][axis - 1]:.1f} %"
-        return f"{label} ({figures.with_minus(share)} of the trace)"
-    lost = embedding.explained[axis - 1]
-    if math.isnan(lost):
-        return label
-    return f"{label} (R² lost without it: {figures.with_minus(f'{lost:.3g}')})"
+        label += f" ({figures.with_minus(share)})"
+    return label
+
+
+def drawn_fits(
+    fit: EnvFit, variables: Sequence[str] | None, p_max: float
+) -> list[VariableFit]:
+    """Return the variables to draw; parameters are those of `plot_coordinates`."""
+    names = [each.name for each in fit.fits]
+    chosen = list(variables or names)
+    unknown = [name for name in chosen if name not in names]
+    if unknown:
+        raise InputError(
+            f"{option('variables')}: {unknown[0]!r} was not fitted; there are {examples(names)}."
+        )
+    # Without permutations p is NaN.
+    return [
+        each for each in fit.fits if each.name in chosen and not each.p > p_max
+    ]
+
+
+def checked_ellipses(ellipses: str) -> str:
+    """Refuse an unknown kind of ellipses."""
+    if ellipses not in ("none", "sd", "se"):
+        raise InputError(
+            f"{option('ellipses', ellipses)} must be 'none', 'sd' or 'se'."
+        )
+    return ellipses
 
 
 def two_axes(axes: Sequence[int], k: int) -> tuple[int, int]:
@@ -244,18 +327,6 @@ def two_axes(axes: Sequence[int], k: int) -> tuple[int, int]:
             f"{option('axes', pair)} must be two different axes, as in (1, 2)."
         )
     return pair[0], pair[1]
-
-
-def _title(embedding: Embedding) -> str:
-    positive, negative = embedding.signature
-    method = embedding.method
-    if method == "refined":
-        method += f" ({embedding.loss})"
-    title = f"{method}, k = {embedding.k}: {positive} positive, {negative} negative"
-    title += figures.curvature_note(embedding)
-    if math.isnan(embedding.r2):
-        return title
-    return f"{title}, R² of all {figures.with_minus(f'{embedding.r2:.3g}')}"
 
 
 def _set_aspect(ax: Axes) -> bool:
@@ -271,7 +342,7 @@ def _set_aspect(ax: Axes) -> bool:
 
 def _point_style(n: int) -> dict[str, Any]:
     return {
-        "s": float(np.clip(9_000 / n, 7, 42)),
+        "s": float(np.clip(2_000 / n, 3, 20)),
         "alpha": 0.8,
         "linewidths": 0.0,
         "zorder": 3,
@@ -294,6 +365,9 @@ def _draw_colours(
         bar: Any = ax.figure.colorbar(dots, ax=ax, pad=0.02, aspect=30)
         bar.set_label(printable(title), parse_math=False)
         bar.solids.set_alpha(1.0)
+        if figures.is_ours(ax):
+            bar.ax.tick_params(labelsize=TEXT)
+            bar.ax.yaxis.label.set_fontsize(TEXT)
         return
     handles = []
     for group in range(len(colours.groups)):
@@ -302,23 +376,25 @@ def _draw_colours(
         handles.append(
             ax.scatter(*members.T, color=colour, marker=marker, **style)
         )
-    legend = figures.place_legend(
-        ax,
-        "outside right upper",
-        handles,
-        colours.groups,
-        title=printable(title),
-        ncols=math.ceil(len(handles) / 18),
-    )
-    if figures.is_ours(ax):
-        figure: Any = ax.figure
-        width = legend.get_window_extent().width / figure.dpi
-        figure.set_figwidth(figure.get_figwidth() + width)
+    figures.legend_of_groups(ax, handles, colours.groups, title)
 
 
-def _draw_ellipse(ax: Axes, points: Floats, colour: str) -> None:
-    """Draw the ellipse of a normal distribution fitted to points, unless they are on a line."""
+def _shape_style(colour: str, filled: bool) -> dict[str, Any]:
     from matplotlib.colors import to_rgba
+
+    inside = to_rgba(colour, 0.12) if filled else "none"
+    return {"edgecolor": colour, "facecolor": inside, "linewidth": 0.8}
+
+
+def draw_ellipse(
+    ax: Axes,
+    points: Floats,
+    style: dict[str, Any],
+    conf: float = 0.95,
+    *,
+    of_mean: bool = False,
+) -> None:
+    """Draw the ellipse of a normal distribution fitted to points, unless they are on a line."""
     from matplotlib.patches import Ellipse
 
     if len(points) < 3:
@@ -326,37 +402,62 @@ def _draw_ellipse(ax: Axes, points: Floats, colour: str) -> None:
     values, vectors = np.linalg.eigh(np.cov(points.T))
     if values[0] <= 1e-12 * values[1]:
         return
+    if of_mean:
+        values = values / len(points)
     # The χ² distribution of two degrees of freedom has its quantiles in closed form.
-    radius = math.sqrt(-2 * math.log(SIGNIFICANT))
+    radius = math.sqrt(-2 * math.log(1 - conf))
     width, height = 2 * radius * np.sqrt(values)
     angle = math.degrees(math.atan2(vectors[1, 0], vectors[0, 0]))
     centre = points.mean(axis=0)
-    style = {"edgecolor": colour, "facecolor": to_rgba(colour, 0.1)}
     ax.add_patch(Ellipse(centre, width, height, angle=angle, **style))
 
 
-def _centroids(fit: EnvFit) -> dict[str, Floats]:
-    """Return the centroid of each class of the significant variables, by name."""
+def _draw_hull(ax: Axes, points: Floats, style: dict[str, Any]) -> None:
+    """Draw the convex hull of points, unless they are on a line."""
+    from matplotlib.patches import Polygon
+    from scipy.spatial import ConvexHull
+
+    if np.linalg.matrix_rank(points - points.mean(axis=0)) == 2:
+        corners = points[ConvexHull(points).vertices]
+        ax.add_patch(Polygon(corners, **style))
+
+
+def _draw_spider(ax: Axes, points: Floats, colour: str) -> None:
+    """Draw a line from the mean of points to each of them."""
+    from matplotlib.collections import LineCollection
+
+    middle = points.mean(axis=0)
+    lines = [(middle, point) for point in points]
+    ax.add_collection(
+        LineCollection(lines, colors=colour, linewidths=0.6, zorder=2)
+    )
+
+
+def _centroids(fits: Sequence[VariableFit]) -> dict[str, Floats]:
+    """Return the centroid of each class of the categorical variables, by name."""
     centroids: dict[str, Floats] = {}
-    for factor in fit.factors:
-        if factor.p <= SIGNIFICANT:
-            names = [f"{factor.name} {level}" for level in factor.levels]
-            centroids |= dict(zip(names, factor.centroids, strict=True))
+    for factor in fits:
+        names = [f"{factor.name} {level}" for level in factor.levels]
+        centroids |= dict(zip(names, factor.centroids, strict=True))
     return centroids
 
 
 def _draw_arrows(
-    ax: Axes, fit: EnvFit, pair: tuple[int, int], points: Floats
-) -> None:
-    """Draw an arrow per continuous variable."""
-    if fit.axes != pair:
+    ax: Axes,
+    fitted_axes: tuple[int, ...],
+    fits: Sequence[VariableFit],
+    pair: tuple[int, int],
+    points: Floats,
+) -> dict[str, Floats]:
+    """Draw an arrow per continuous variable, and return where they end."""
+    if fitted_axes != pair:
         raise InputError(
-            f"{option('arrows')} were fitted to axes {fit.axes}, but axes {pair} are drawn; "
+            f"{option('arrows')} were fitted to axes {fitted_axes}, but axes {pair} are drawn; "
             "pass axes to envfit."
         )
-    vectors = [vector for vector in fit.vectors if vector.r2 > 0]
+    vectors = [fit for fit in fits if fit.kind == "vector" and fit.r2 > 0]
     if not vectors:
-        return
+        return {}
     ends = np.array(
         [vector.direction * math.sqrt(vector.r2) for vector in vectors]
     )
@@ -364,15 +465,21 @@ def _draw_arrows(
     border = np.abs(points).max(axis=0)
     longest = np.abs(ends).max(axis=0).clip(1e-12)
     ends *= 0.75 * float(np.min(border / longest))
-    for vector, end in zip(vectors, ends, strict=True):
-        alpha = 1.0
-        if vector.p > SIGNIFICANT:
-            alpha = 0.4
-        style = {"arrowstyle": "-|>", "color": "black", "alpha": alpha}
+    style = {
+        "arrowstyle": "-|>",
+        "color": "black",
+        "linewidth": 0.8,
+        "mutation_scale": TEXT,
+        "shrinkA": 0,
+        "shrinkB": 0,
+    }
+    for end in ends:
         ax.annotate("", end, (0.0, 0.0), arrowprops=style, zorder=5)
-        write_name(ax, 1.15 * end, vector.name, weight="bold", alpha=alpha)
     ax.update_datalim(1.2 * ends)
     ax.autoscale_view()
+    return {
+        vector.name: end for vector, end in zip(vectors, ends, strict=True)
+    }
 
 
 def _names(names: Any, embedding: Embedding) -> Sequence[str]:

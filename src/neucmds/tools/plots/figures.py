@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.embedding import Embedding
-from neucmds.errors import InputError
+from neucmds.errors import InputError, option
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,14 +29,23 @@ METHOD_STYLES: dict[str, tuple[str, str]] = {
     "exact": ("#009E73", "D"),
     "refined": ("#CC79A7", "P"),
 }
-# Label of the figures made here, which may be laid out and widened; those of a caller may not.
+# Points of print: journals ask for 5 to 8.
+TEXT = 8
+# Labels of the figures made here, which may be laid out; those of a caller may not.
 _OURS = "neucmds"
+_OF_GIVEN_WIDTH = "neucmds, of a given width"
 
 
-def axes_or_new(ax: Axes | None) -> Axes:
+def axes_or_new(ax: Axes | None, size: str | None = None) -> Axes:
     """Return the caller's Axes, or those of a new figure that needs no pyplot."""
     if ax is not None:
         return ax
+    label = _OURS
+    figure_size = (7.2, 5.0)
+    if size is not None:
+        label = _OF_GIVEN_WIDTH
+        width = inches(size)
+        figure_size = (width, 0.75 * width)
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -45,22 +54,40 @@ def axes_or_new(ax: Axes | None) -> Axes:
             'plots need matplotlib, which is not installed: pip install "neucmds[cli]".'
         ) from error
     figure = Figure(
-        figsize=(7.2, 5.0),
-        dpi=120,
+        figsize=figure_size,
+        dpi=300,
         layout="constrained",
-        label=_OURS,
+        label=label,
     )
     FigureCanvasAgg(figure)
     ax = figure.add_subplot()
     ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(True, color="#e6e6e6", linewidth=0.6)
-    ax.set_axisbelow(True)
+    ax.tick_params(labelsize=TEXT)
+    ax.xaxis.label.set_fontsize(TEXT)
+    ax.yaxis.label.set_fontsize(TEXT)
     return ax
 
 
+def inches(size: str) -> float:
+    """Read a width: 89mm, 18cm or 7in."""
+    units = {"mm": 25.4, "cm": 2.54, "in": 1.0}
+    parts = re.fullmatch(r"([0-9.]+) *(mm|cm|in)", str(size).strip())
+    try:
+        width = float(parts[1]) / units[parts[2]] if parts else 0.0
+    except ValueError:
+        width = 0.0
+    # Narrower figures have no space for their own labels.
+    if not 1 <= width <= 100:
+        raise InputError(
+            f"{option('size', size)} is no width of a figure; pass one from 26mm to 2540mm, as in "
+            "89mm."
+        )
+    return width
+
+
 def is_ours(ax: Axes) -> bool:
-    """Tell a figure that may be laid out and widened from a caller's own."""
-    return ax.figure.get_label() == _OURS
+    """Tell a figure that may be laid out from a caller's own."""
+    return ax.figure.get_label() in (_OURS, _OF_GIVEN_WIDTH)
 
 
 def settle(ax: Axes) -> None:
@@ -72,18 +99,52 @@ def settle(ax: Axes) -> None:
     figure.draw_without_rendering()
 
 
+def legend_of_groups(
+    ax: Axes, handles: Sequence[Any], names: Sequence[str], title: str
+) -> None:
+    """Put a legend to the right, or below a figure of a given width, and make room for it."""
+    figure: Any = ax.figure
+    if figure.get_label() != _OF_GIVEN_WIDTH:
+        columns = -(-len(handles) // 18)
+        legend = place_legend(
+            ax, "outside right upper", handles, names, columns, title
+        )
+        if is_ours(ax):
+            width = legend.get_window_extent().width / figure.dpi
+            figure.set_figwidth(figure.get_figwidth() + width)
+        return
+    # A letter is about half as wide as high, and a mark takes four letters.
+    longest = 4 + max(map(len, names))
+    letters = 72 * figure.get_figwidth() / (0.6 * TEXT)
+    columns = max(1, int(letters / longest))
+    legend = place_legend(
+        ax, "outside lower center", handles, names, columns, title
+    )
+    height = legend.get_window_extent().height / figure.dpi
+    figure.set_figheight(figure.get_figheight() + height)
+
+
 def place_legend(
     ax: Axes,
     location: str,
     handles: Sequence[Any],
     names: Sequence[str],
-    **options: Any,
+    columns: int,
+    title: str = "",
 ) -> Any:
     """Put the legend outside the data; in a caller's own figure inside."""
     # Numbers stand in for names: Matplotlib drops names that begin with "_", and reads "$" as math.
     stand_ins = [str(i) for i in range(len(names))]
+    options: dict[str, Any] = {"ncols": columns, "title": printable(title)}
     if is_ours(ax):
-        options |= {"loc": location, "frameon": False}
+        options |= {
+            "loc": location,
+            "frameon": False,
+            "fontsize": TEXT,
+            "title_fontsize": TEXT,
+            "handletextpad": 0.2,
+            "columnspacing": 1.0,
+        }
         legend = ax.figure.legend(handles, stand_ins, **options)
     else:
         legend = ax.legend(handles, stand_ins, **options)
@@ -102,19 +163,7 @@ def place_legend(
 def legend_below(ax: Axes, columns: int) -> None:
     """Put the legend of all labelled artists below the data."""
     handles, names = ax.get_legend_handles_labels()
-    place_legend(ax, "outside lower center", handles, names, ncols=columns)
-
-
-def set_title(ax: Axes, title: str) -> None:
-    """Put a title above the data, on the left."""
-    ax.set_title(title, loc="left", fontsize=11).set_parse_math(False)
-
-
-def curvature_note(embedding: Embedding) -> str:
-    """Say how an embedding is curved, for a title; nothing where it is flat."""
-    if not embedding.curvature:
-        return ""
-    return f", curvature {with_minus(f'{embedding.curvature:.3g}')}"
+    place_legend(ax, "outside lower center", handles, names, columns)
 
 
 def with_minus(text: str) -> str:

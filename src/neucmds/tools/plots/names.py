@@ -2,27 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from neucmds.tools.plots.figures import Floats, printable, settle
+from neucmds.tools.plots.figures import GUIDE, TEXT, Floats, printable, settle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Pixels between the middle of a point and a name beside it.
-REACH = 6
+# Points of print between the middle of a mark and a name beside it.
+REACH = 3.5
 
 
-def write_name(ax: Axes, point: Any, name: str, **style: Any) -> Any:
+def write_corner(ax: Axes, points: Floats, text: str) -> None:
+    """Write a text in the corner that covers the fewest points."""
+    if not text:
+        return
+    settle(ax)
+    note: Any = ax.annotate(
+        text,
+        (0, 0),
+        xycoords="axes fraction",
+        fontsize=TEXT - 1,
+        color=GUIDE,
+        zorder=6,
+    )
+    note.set_in_layout(False)
+    size = note.get_window_extent().size
+    middles = ax.transData.transform(points)
+    covered = {}
+    for y in (0.99, 0.01):
+        for x in (0.99, 0.01):
+            low = ax.bbox.min + (x, y) * (ax.bbox.size - size)
+            inside = np.all((middles > low) & (middles < low + size), axis=1)
+            covered[x, y] = int(inside.sum())
+    x, y = min(covered, key=lambda corner: covered[corner])
+    note.set_position((x, y))
+    note.set_horizontalalignment("right" if x > 0.5 else "left")
+    note.set_verticalalignment("top" if y > 0.5 else "bottom")
+
+
+def write_names(
+    ax: Axes,
+    anchors: Floats,
+    names: Sequence[str],
+    *,
+    marks: Floats,
+    lines: Iterable[tuple[Any, Any]] = (),
+    **style: Any,
+) -> int:
+    """Write a name beside each anchor where there is space, and count those left out.
+
+    Names overlap neither each other, nor other texts, nor the `marks` of points, nor `lines`, each
+    from a point to another. A name farther away has a thin line to its anchor.
+    """
+    settle(ax)
+    pixels = ax.figure.dpi / 72
+    to_pixels = ax.transData.transform
+    # A box is (left, bottom, right, top), in pixels.
+    taken = [_boxes(to_pixels(marks), REACH / 2 * pixels)]
+    for start, end in lines:
+        first, last = to_pixels([start, end])
+        taken.append(_line(first, last, pixels))
+    texts = [text for text in ax.texts if text.get_text()]
+    boxes: list[Any] = [text.get_window_extent().extents for text in texts]
+    taken += [box[None] for box in boxes]
+    left_out = 0
+    for anchor, name in zip(anchors, names, strict=True):
+        if not name:
+            continue
+        text = _write(ax, anchor, name, style)
+        half_size = text.get_window_extent().size / 2
+        middle = to_pixels(anchor)
+        added = _free_box(ax, middle, half_size, np.vstack(taken), pixels)
+        if added is None:
+            text.remove()
+            left_out += 1
+            continue
+        taken.append(added)
+        offset = (added[0, :2] + added[0, 2:]) / 2 - middle
+        text.set_position(offset / pixels)
+        if len(added) > 1:
+            edge = np.clip(0, offset - half_size, offset + half_size)
+            _lead(ax, anchor, edge / pixels)
+    return left_out
+
+
+def _write(ax: Axes, anchor: Any, name: str, style: dict[str, Any]) -> Any:
     """Write a name at a point."""
     from matplotlib.patheffects import withStroke
 
     text: Any = ax.annotate(
         printable(name),
-        (point[0], point[1]),
+        (anchor[0], anchor[1]),
         (0, 0),
         textcoords="offset points",
         ha="center",
@@ -30,47 +104,73 @@ def write_name(ax: Axes, point: Any, name: str, **style: Any) -> Any:
         zorder=6,
         parse_math=False,
         annotation_clip=False,
-        path_effects=[withStroke(linewidth=2, foreground="white")],
+        fontsize=TEXT - 1,
+        path_effects=[withStroke(linewidth=1.5, foreground="white")],
         **style,
     )
     text.set_in_layout(False)
     return text
 
 
-def write_names(ax: Axes, points: Floats, names: Sequence[str]) -> None:
-    """Write names beside points where there is space."""
-    settle(ax)
-    middles = ax.transData.transform(points)
-    # A box is (left, bottom, right, top), in pixels.
-    taken = np.hstack([middles - REACH / 2, middles + REACH / 2])
-    for text in ax.texts:
-        taken = np.vstack([taken, text.get_window_extent().extents])
-    # The eight directions from a point, the right first.
-    directions = np.array(
-        [(x, y) for x in (1, 0, -1) for y in (0, 1, -1) if x or y]
+def _lead(ax: Axes, anchor: Any, edge: Any) -> None:
+    """Draw a thin line from a point to the edge of its name, in points of print from there."""
+    line = {
+        "arrowstyle": "-",
+        "color": GUIDE,
+        "linewidth": 0.4,
+        "shrinkA": 0,
+        "shrinkB": REACH / 2,
+    }
+    leader: Any = ax.annotate(
+        "",
+        (anchor[0], anchor[1]),
+        tuple(edge),
+        textcoords="offset points",
+        arrowprops=line,
+        zorder=5,
     )
-    for point, middle, name in zip(points, middles, names, strict=True):
-        if not name:
-            continue
-        text = write_name(ax, point, name, fontsize=7.5)
-        half_size = text.get_window_extent().size / 2
-        offsets = directions * (half_size + REACH)
-        boxes = np.hstack([offsets - half_size, offsets + half_size])
-        boxes += np.tile(middle, 2)
-        free = np.flatnonzero(_is_free(ax, boxes, taken))
-        if not free.size:
-            text.remove()
-            continue
-        best = free[0]
-        # Offsets are in pixels, positions in points of 1/72 inch.
-        text.set_position(offsets[best] * 72 / ax.figure.dpi)
-        taken = np.vstack([taken, boxes[best]])
+    leader.set_in_layout(False)
 
 
-def _is_free(ax: Axes, boxes: Floats, taken: Floats) -> Any:
-    """Tell which boxes lie inside the Axes and overlap none that is taken."""
+def _free_box(
+    ax: Axes, middle: Any, half_size: Any, taken: Floats, pixels: float
+) -> Any:
+    """Return the nearest free box for a name, then those of its leader, or None."""
+    reach = REACH * pixels
+    for ring in (1, 2, 4, 6, 9, 12):
+        # The eight directions from a point, the right first.
+        for x in (1, 0, -1):
+            for y in (0, 1, -1):
+                if not (x or y):
+                    continue
+                offset = np.array([x, y]) * (half_size + reach * ring)
+                box = np.concatenate([offset - half_size, offset + half_size])
+                added = (np.tile(middle, 2) + box)[None]
+                if ring > 1:
+                    edge = np.clip(0, box[:2], box[2:])
+                    own_mark = reach * edge / np.linalg.norm(edge)
+                    ends = (middle + own_mark, middle + edge)
+                    added = np.vstack([added, _line(*ends, pixels)])
+                if _is_free(ax, added, taken):
+                    return added
+    return None
+
+
+def _boxes(middles: Floats, half_size: float) -> Any:
+    return np.hstack([middles - half_size, middles + half_size])
+
+
+def _line(start: Any, end: Any, pixels: float) -> Any:
+    """Cover a line with small boxes."""
+    steps = 2 + int(np.linalg.norm(end - start) / (REACH * pixels / 2))
+    points = np.linspace(start, end, steps)
+    return _boxes(points, pixels / 2)
+
+
+def _is_free(ax: Axes, boxes: Floats, taken: Floats) -> bool:
+    """Tell whether boxes lie inside the Axes and overlap none that is taken."""
     inside = (boxes[:, :2] >= ax.bbox.min) & (boxes[:, 2:] <= ax.bbox.max)
     apart = (boxes[:, None, :2] >= taken[:, 2:]) | (
         boxes[:, None, 2:] <= taken[:, :2]
     )
-    return np.all(inside, axis=1) & np.all(np.any(apart, axis=2), axis=1)
+    return bool(inside.all() and apart.any(axis=2).all())

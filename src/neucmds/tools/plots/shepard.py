@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import isotonic_regression
 
 from neucmds.backend.arrays import to_numpy
 from neucmds.embedding import Embedding
-from neucmds.errors import InputError
+from neucmds.explore.quality import problem_of
 from neucmds.place.rules import OrdinalPlacement
-from neucmds.prepared import prepare
 from neucmds.problem.dense import Dense
+from neucmds.problem.directed import Directed
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.tools.plots import figures
 from neucmds.tools.plots.figures import GUIDE, NEGATIVE, POSITIVE, Floats
+from neucmds.tools.plots.names import write_corner
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,11 +39,14 @@ def plot_shepard(
     symmetrize: bool = False,
     max_pairs: int = MAX_PAIRS,
     random_state: Any = 0,
+    size: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the dissimilarities of the embedding against those given, and the line of agreement.
 
-    Of a fit by ``loss="ordinal"`` the line is that of the disparities, which rise in steps.
+    A corner has the squared correlation of both. Of a fit by ``loss="ordinal"`` the line is that of
+    the disparities, which rise in steps, and the corner has the two R² of vegan's ``stressplot``:
+    non-metric, 1 − stress-1², and linear, the squared correlation with the disparities.
 
     Parameters
     ----------
@@ -57,7 +63,8 @@ def plot_shepard(
         If there are more pairs, this many are drawn at random.
     random_state : int, Generator or None, default=0
         Seed of the pairs that are drawn.
-    ax : Axes, optional
+    size, ax
+        As for `plot_coordinates`.
 
     Returns
     -------
@@ -70,22 +77,26 @@ def plot_shepard(
     >>> from neucmds.tools.plots import plot_shepard
     >>> x = np.random.default_rng(0).uniform(size=(12, 3))
     >>> D = ((x[:, None] - x[None, :]) ** 2).sum(-1)
-    >>> plot_shepard(D, neuc_mds(D, 4)).get_title(loc="left")
-    'Shepard plot, refined, k = 4 (66 pairs)'
+    >>> plot_shepard(D, neuc_mds(D, 4)).texts[0].get_text().splitlines()
+    ['cor² 0.996', '66 pairs']
     """
-    squared = embedding.squared if squared is None else squared
-    missing: Any = embedding.missing
-    problem = prepare(
-        D, squared=squared, symmetrize=symmetrize, missing=missing
+    problem = problem_of(
+        embedding,
+        D,
+        squared,
+        symmetrize=symmetrize,
+        missing=embedding.missing,
     )
     pairs = sampled_pairs(problem, embedding, max_pairs, random_state)
-    ax = figures.axes_or_new(ax)
+    ax = figures.axes_or_new(ax, size)
     negative = pairs.fitted < 0
     for subset, colour, name in (
         (~negative, POSITIVE, "D̂ ≥ 0"),
         (negative, NEGATIVE, "D̂ < 0"),
     ):
         count = int(subset.sum())
+        if not count:
+            continue
         ax.scatter(
             pairs.given[subset],
             pairs.fitted[subset],
@@ -93,7 +104,7 @@ def plot_shepard(
             s=10,
             linewidths=0,
             # Few pairs are drawn strongly, so that they stay visible among many.
-            alpha=float(np.clip(1500 / max(count, 1), 0.12, 0.7)),
+            alpha=float(np.clip(1500 / count, 0.12, 0.7)),
             label=f"{name} ({count:,})",
             rasterized=True,
         )
@@ -115,9 +126,15 @@ def plot_shepard(
     unit = " (squared)" if pairs.squared else ""
     ax.set_xlabel(f"dissimilarity given{unit}")
     ax.set_ylabel(f"dissimilarity of the embedding{unit}")
-    fit = f"{embedding.method}, k = {embedding.k}{figures.curvature_note(embedding)}"
-    figures.set_title(ax, f"Shepard plot, {fit} ({pairs.counted})")
     figures.legend_below(ax, 3)
+    fit = f"cor² {pairs.cor2:.3f}"
+    if embedding.loss == "ordinal":
+        non_metric = 1 - embedding.stress1**2
+        fit = (
+            f"non-metric R² {non_metric:.3f}\nlinear R² {pairs.linear_r2:.3f}"
+        )
+    drawn = np.column_stack([pairs.given, pairs.fitted])
+    write_corner(ax, drawn, f"{fit}\n{pairs.counted}")
     return ax
 
 
@@ -145,6 +162,18 @@ class SampledPairs:
     total: int
 
     @property
+    def cor2(self) -> float:
+        """cor(d, d̂)²: how well a straight line fits the points; NaN where one is constant."""
+        return _sq_correlation(self.given, self.fitted)
+
+    @property
+    def linear_r2(self) -> float:
+        """cor(δ, d̂)² with disparities δ, the linear fit of vegan's ``stressplot``."""
+        order = np.lexsort((self.fitted, self.given))
+        fitted = self.fitted[order]
+        return _sq_correlation(isotonic_regression(fitted).x, fitted)
+
+    @property
     def counted(self) -> str:
         """The number of pairs, in words; of a sample also the number of all pairs."""
         count = f"{self.given.size:,}"
@@ -154,33 +183,31 @@ class SampledPairs:
 
 
 def sampled_pairs(
-    problem: Dense,
+    problem: Dense | Directed,
     embedding: Embedding,
     max_pairs: int = MAX_PAIRS,
     random_state: Any = 0,
 ) -> SampledPairs:
     """Return pairs of D and of the embedding; parameters are those of `plot_shepard`."""
-    n = embedding.n
-    if problem.n != n:
-        raise InputError(
-            f"D has {problem.n} objects, but the embedding {n}; pass the D it was made of."
-        )
-    rows_read = np.arange(n)
     rng = np.random.default_rng(random_state)
-    if n > MAX_ROWS_READ and not isinstance(problem.gram, DenseGram):
-        rows_read = np.sort(rng.choice(n, MAX_ROWS_READ, replace=False))
-    total = n * (n - 1) // 2
-    if total <= max_pairs and rows_read.size == n:
-        i, j = np.triu_indices(n, 1)
+    if isinstance(problem, Directed):
+        i, j = np.nonzero(to_numpy(problem.weights))
+        total = i.size
+        if total > max_pairs:
+            drawn = rng.choice(total, max_pairs, replace=False)
+            i = i[drawn]
+            j = j[drawn]
+        sq_given = to_numpy(problem.sq_dissimilarity)[i, j]
     else:
-        i = rng.choice(rows_read, size=min(max_pairs, total))
-        j = rng.integers(0, n - 1, size=i.size)
-        j += j >= i  # any object but i
-    sq_given = problem.gram.entries(i, j)
-    if problem.weights is not None:
-        sq_given[to_numpy(problem.weights)[i, j] == 0] = np.nan
-    d_hat = to_numpy(embedding.unnamed.distance(i, j, squared=True))
-    sq_fitted = embedding.form.to_sq_distance(d_hat.astype(np.float64))
+        total = problem.n * (problem.n - 1) // 2
+        i, j = _undirected_pairs(problem, max_pairs, rng)
+        sq_given = problem.gram.entries(i, j)
+        if problem.weights is not None:
+            sq_given[to_numpy(problem.weights)[i, j] == 0] = np.nan
+    x = to_numpy(embedding.coordinates).astype(np.float64)
+    y = to_numpy(embedding._targets.coordinates).astype(np.float64)
+    d_hat = embedding.form.paired_sq(x[i], y[j])
+    sq_fitted = embedding.form.to_sq_distance(d_hat)
     known = np.isfinite(sq_given) & np.isfinite(sq_fitted)
     return SampledPairs(
         i[known],
@@ -190,6 +217,32 @@ def sampled_pairs(
         problem.squared,
         total,
     )
+
+
+def _undirected_pairs(
+    problem: Dense, max_pairs: int, rng: np.random.Generator
+) -> tuple[Numbers, Numbers]:
+    """Return all pairs, or some, of the rows that may be read."""
+    n = problem.n
+    rows_read = np.arange(n)
+    if n > MAX_ROWS_READ and not isinstance(problem.gram, DenseGram):
+        rows_read = np.sort(rng.choice(n, MAX_ROWS_READ, replace=False))
+    total = n * (n - 1) // 2
+    if total <= max_pairs and rows_read.size == n:
+        i, j = np.triu_indices(n, 1)
+        return i, j
+    i = rng.choice(rows_read, size=min(max_pairs, total))
+    j = rng.integers(0, n - 1, size=i.size)
+    j += j >= i  # any object but i
+    return i, j
+
+
+def _sq_correlation(x: Floats, y: Floats) -> float:
+    deviations = np.array([x, y]) - np.mean([x, y], axis=1, keepdims=True)
+    (sq_x, product), (_, sq_y) = deviations @ deviations.T
+    if sq_x * sq_y == 0:
+        return math.nan
+    return float(product**2 / (sq_x * sq_y))
 
 
 def on_scale(sq_values: Any, squared: bool) -> Any:

@@ -55,8 +55,8 @@ def plot_spectrum(
     Examples
     --------
     >>> from neucmds.tools.plots import plot_spectrum
-    >>> plot_spectrum([[0, 1, 1], [1, 0, 4], [1, 4, 0]]).get_title(loc="left")
-    'Spectrum: 1 positive, 1 negative eigenvalues'
+    >>> plot_spectrum([[0, 1, 1], [1, 0, 4], [1, 4, 0]]).get_ylabel()
+    'eigenvalue of B'
     """
     spectrum = _spectrum(D, squared, symmetrize)
     lam = by_magnitude(spectrum.values)
@@ -78,15 +78,10 @@ def plot_spectrum(
     if lam.size > 60:
         _log_scale(ax)
     ax.set_xlabel("rank among the eigenvalues of the same sign")
-    ax.set_ylabel("eigenvalue of B")
-    positive = int((lam > 0).sum())
-    negative = int((lam < 0).sum())
-    title = (
-        f"Spectrum: {positive:,} positive, {negative:,} negative eigenvalues"
-    )
+    label = "eigenvalue of B"
     if not spectrum.complete:
-        title += ", the largest of all"
-    figures.set_title(ax, title)
+        label += ", the largest of all"
+    ax.set_ylabel(label)
     figures.legend_below(ax, 2)
     return ax
 
@@ -116,8 +111,8 @@ def plot_scree(
     Examples
     --------
     >>> from neucmds.tools.plots import plot_scree
-    >>> plot_scree([[0, 1, 1], [1, 0, 4], [1, 4, 0]]).get_title(loc="left")
-    'Scree plot'
+    >>> plot_scree([[0, 1, 1], [1, 0, 4], [1, 4, 0]]).get_ylabel()
+    'share of the trace of B in %'
     """
     spectrum = _spectrum(D, squared, symmetrize)
     trace = spectrum.trace
@@ -150,7 +145,6 @@ def plot_scree(
     ax.margins(y=0.1)
     ax.set_xlabel("eigenvalue, by magnitude")
     ax.set_ylabel("share of the trace of B in %")
-    figures.set_title(ax, "Scree plot")
     figures.legend_below(ax, 4)
     return ax
 
@@ -201,7 +195,6 @@ def plot_stress_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
         _log_scale(ax)
     ax.set_xlabel("number of coordinates k")
     ax.set_ylabel("STRESS / ‖D‖²")
-    figures.set_title(ax, "STRESS against k")
     figures.legend_below(ax, 6)
     return ax
 

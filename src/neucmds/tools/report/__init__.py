@@ -9,8 +9,8 @@ from typing import Any, Literal
 import neucmds
 from neucmds.backend.files import atomic_file
 from neucmds.embedding import Embedding
+from neucmds.explore.quality import problem_of
 from neucmds.options import Callback
-from neucmds.prepared import prepare
 from neucmds.tools.files import check_new, objects_table
 
 __all__ = ["write_report"]
@@ -45,7 +45,8 @@ def write_report(
     D : as for `neuc_mds`, Dense or None
         The embedded D. Without it the report is limited to the embedding itself.
     metadata : path, DataFrame or mapping, optional
-        A table of the objects, matched by name; each column can colour the points.
+        A table of the objects, matched by name; each column can colour the points, and is fitted
+        to the axes by `envfit`. Numbers are a scale: make text of those that are classes.
     metadata_missing : {"error", "grey"}, default="error"
         Whether objects without a row are refused, or drawn in grey.
     color_by : str, optional
@@ -85,7 +86,7 @@ def write_report(
     ...     page.stat().st_size < 8e6
     True
     """
-    from neucmds.tools.report.findings import Findings, gather
+    from neucmds.tools.report.findings import gather
     from neucmds.tools.report.page import check_packages, render
 
     target = Path(path)
@@ -94,19 +95,19 @@ def write_report(
     table = objects_table(
         metadata, embedding.labels, embedding.n, metadata_missing, color_by
     )
-    findings = Findings(embedding)
+    problem = None
     if D is not None:
-        problem = prepare(
+        problem = problem_of(
+            embedding,
             D,
-            max(1, embedding.k),
-            squared=embedding.squared if squared is None else squared,
+            squared,
+            weights,
             symmetrize=symmetrize,
-            weights=weights,
             missing=missing,
         )
-        findings = gather(
-            embedding, problem, replicates, random_state, callback
-        )
+    findings = gather(
+        embedding, problem, table, replicates, random_state, callback
+    )
     made = [
         ("command", command),
         ("seed", str(random_state)),

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.backend.arrays import to_numpy
-from neucmds.ecology import PermutationTest
+from neucmds.ecology import EnvFit, PermutationTest, envfit
 from neucmds.embedding import Embedding
 from neucmds.explore import (
     Bootstrap,
@@ -32,7 +32,9 @@ from neucmds.options import ALL_METHODS, Callback, notify
 from neucmds.place.dimension import among
 from neucmds.problem.components import MOST_CHOSEN
 from neucmds.problem.dense import Dense
+from neucmds.problem.directed import Directed
 from neucmds.spectrum.operators.dense import DenseGram
+from neucmds.tools.plots.coordinates import default_axes
 from neucmds.tools.plots.shepard import SampledPairs, sampled_pairs
 
 
@@ -55,25 +57,38 @@ class Findings:
     nearest: dict[str, npt.NDArray[Any]] | None = None
     stability: Bootstrap | None = None
     stress_test: PermutationTest | None = None
+    variables: EnvFit | None = None
     lacking: str = "the report was made without the dissimilarities"
 
 
 def gather(
     embedding: Embedding,
-    problem: Dense,
+    problem: Dense | Directed | None,
+    metadata: Any,
     replicates: int,
     random_state: int,
     callback: Callback | None,
 ) -> Findings:
     """Compute the parts of the page; the parameters are those of `write_report`."""
+    parts: dict[str, Any] = {}
+    if metadata is not None and embedding.k > 1:
+        parts["variables"] = envfit(
+            embedding,
+            metadata,
+            axes=default_axes(embedding)[0],
+            random_state=random_state,
+        )
+    if problem is None:
+        return Findings(embedding, **parts)
     notify(callback, "measuring the embedding")
-    parts: dict[str, Any] = {
+    parts |= {
         "quality": evaluate(embedding, problem),
         "errors": pair_errors(embedding, problem),
         "pairs": sampled_pairs(problem, embedding, random_state=random_state),
-        "lacking": "pairs are missing or weighted, and these parts need all pairs with equal "
-        "weight",
     }
+    if isinstance(problem, Directed):
+        parts["lacking"] = "these parts need dissimilarities without direction"
+        return Findings(embedding, **parts)
     seeded: Any = {"random_state": random_state, "callback": callback}
     if embedding.k:
         parts["nearest"] = nearest_of(embedding, problem)
@@ -84,6 +99,9 @@ def gather(
             problem, permutations=replicates, **of_fit
         )
     if problem.weights is not None:
+        parts["lacking"] = (
+            "pairs are missing or weighted, and these parts need all pairs with equal weight"
+        )
         return Findings(embedding, **parts)
     sample = problem
     if problem.n > FULL_UP_TO:

@@ -88,9 +88,9 @@
     return draw("plot-scan", [{
       x: ks, y: errors, error_y: { array: spread, thickness: 1, width: 2 },
       mode: "lines+markers", marker: { size: 5 }, line: { color: shade(data.colours.positive) },
-      hovertemplate: "k = %{x}<br>error %{y:.4g}<extra></extra>",
+      hovertemplate: "k = %{x}<br>1 − R² = %{y:.4g}<extra></extra>",
     }], {
-      xaxis: ofK(), yaxis: axis("error on pairs held out", { rangemode: "tozero" }),
+      xaxis: ofK(), yaxis: axis("1 − R² of d² on held-out pairs", { rangemode: "tozero" }),
       shapes: [marker(k)], showlegend: false,
       annotations: [{
         x: Math.log10(k), y: 1, yref: "paper", text: `suggested: ${k}`, showarrow: false,
@@ -185,7 +185,7 @@
     })());
     return Promise.all([
       drawCurve("plot-stress", "normalized_stress", "STRESS, % of ‖D‖²", logAxis),
-      drawCurve("plot-r2", "r2", "R²", r2Range),
+      drawCurve("plot-r2", "r2", "R² of d²", r2Range),
       drawCurve("plot-neighbours", "neighbors_kept", "recall@10, %", () => ({ range: [0, 103] })),
     ]);
   }
@@ -194,6 +194,7 @@
 
   // --- the embedding ------------------------------------------------------------------------
   const coordinates = data.axes.values.map(unpack);
+  const arrivals = data.axes.arrivals && data.axes.arrivals.map(unpack);
   const columns = data.columns.map((column) => ({
     ...column,
     values: unpack(column.numbers || column.groups),
@@ -216,6 +217,10 @@
   function explanation(x, y) {
     const signs = data.axes.signs;
     if (y === null) return "There is only one coordinate: the objects lie on a line.";
+    if (signs[x] === 0 || signs[y] === 0) {
+      return "A height is how far out an object hangs: the heights of two objects are added to their " +
+        "squared dissimilarity, wherever they are on the other axis.";
+    }
     const a = `axis ${x + 1}`;
     const b = `axis ${y + 1}`;
     if (signs[x] > 0 && signs[y] > 0) {
@@ -294,6 +299,113 @@
       },
     }));
     return traces;
+  }
+
+  // Arrows from departures to arrivals, or the arrivals of other objects.
+  function arrivalTraces() {
+    if (!arrivals) return [];
+    const xs = arrivals[state.x];
+    const ys = state.y === null ? xs.map(() => 0) : arrivals[state.y];
+    const ids = [...xs.keys()];
+    if (data.axes.twoSets) {
+      return [{
+        type: "scatter", mode: "markers", name: "columns of D", x: xs, y: ys, showlegend: false,
+        marker: { symbol: "diamond", size: 9, color: shade(data.colours.negative) },
+        text: ids.map((j) => `<b>${plain(short(nameOf(data.n + j)))}</b>`),
+        hovertemplate: "%{text}<br>(%{x:.4g}, %{y:.4g})<extra></extra>",
+      }];
+    }
+    const from = (values) => (i) => (values ? values[i] : 0);
+    const [fx, fy] = [from(coordinates[state.x]), from(state.y === null ? null : coordinates[state.y])];
+    return [{
+      type: "scatter", mode: "lines+markers", name: "to the arrival", hoverinfo: "skip", showlegend: false,
+      x: ids.flatMap((i) => [fx(i), xs[i], null]), y: ids.flatMap((i) => [fy(i), ys[i], null]),
+      line: { color: css("--soft"), width: 1.1 },
+      marker: {
+        symbol: "arrow", angleref: "previous", color: css("--soft"), size: ids.flatMap(() => [0, 8, 0]),
+      },
+    }];
+  }
+
+  // Texts beside their marks: those of arrows and centroids, then the names for which there is space.
+  // They are placed anew when the axes move.
+  function textNotes() {
+    const plot = by("plot-objects");
+    const { x, y } = state;
+    if (y === null || !plot._fullLayout) return [];
+    const { xaxis, yaxis } = plot._fullLayout;
+    const [width, height] = [xaxis._length, yaxis._length];
+    const sets = [[coordinates, 0]];
+    if (data.axes.twoSets) sets.push([arrivals, data.n]);
+    const objects = sets.flatMap(([values, start]) => [...values[x].keys()].map(
+      (i) => ({ at: [values[x][i], values[y][i]], text: short(nameOf(start + i)) })
+    ));
+    const arrowTexts = variableArrows().map(({ tip, text }) => ({ at: tip, text, needed: true }));
+    const groupTexts = groupCentroids().map(({ at, name }) => ({ at, text: name, needed: true }));
+    const wanted = [...groupTexts, ...arrowTexts, ...(checked("names") ? objects : [])];
+    const pixel = ([u, v]) => [xaxis.d2p(u), yaxis.d2p(v)];
+    const along = variableArrows().flatMap(
+      ({ tip }) => [...Array(41).keys()].map((i) => tip.map((v) => v * i / 40))
+    );
+    const taken = [...objects.map(({ at }) => at), ...groupTexts.map(({ at }) => at), ...along]
+      .map(pixel).map(([px, py]) => [px - 4, py - 4, px + 4, py + 4]);
+    const canvas = document.createElement("canvas").getContext("2d");
+    const notes = [];
+    for (const { at, text, needed } of wanted) {
+      const size = needed ? 13 : 11;
+      canvas.font = `${needed ? "bold " : ""}${size}px system-ui, DejaVu Sans, sans-serif`;
+      const [half, high] = [canvas.measureText(text).width / 2 + 2, size / 2 + 2];
+      const [px, py] = pixel(at);
+      const boxAt = ([dx, dy]) => [px + dx - half, py + dy - high, px + dx + half, py + dy + high];
+      const shifts = [6, 16, 28].flatMap((gap) => [
+        [1, 0], [1, 1], [1, -1], [0, 1], [0, -1], [-1, 0], [-1, 1], [-1, -1],
+      ].map(([h, v]) => [h * (half + gap), v * (high + gap - 1)]));
+      const isFree = (shift) => {
+        const box = boxAt(shift);
+        return box[0] >= 0 && box[1] >= 0 && box[2] <= width && box[3] <= height && taken.every(
+          (other) => box[0] >= other[2] || box[2] <= other[0] || box[1] >= other[3] || box[3] <= other[1]
+        );
+      };
+      // Names of objects stay beside their point: there are no lines that would lead to it.
+      const shift = (needed ? shifts : shifts.slice(0, 8)).find(isFree) || (needed && shifts[0]);
+      if (!shift) continue;
+      taken.push(boxAt(shift));
+      notes.push({
+        x: at[0], y: at[1], xref: "x", yref: "y", showarrow: false, name: "beside a mark",
+        text: needed ? `<b>${plain(text)}</b>` : plain(text),
+        xshift: shift[0], yshift: -shift[1], xanchor: "center", yanchor: "middle",
+        font: { size, color: css("--text") }, captureevents: false,
+      });
+    }
+    return notes;
+  }
+
+  let writing = false;
+  function writeTexts() {
+    const plot = by("plot-objects");
+    if (writing) return Promise.resolve();
+    writing = true;
+    const others = plot.layout.annotations.filter((note) => note.name !== "beside a mark");
+    return Plotly.relayout(plot, { annotations: [...others, ...textNotes()] })
+      .then(() => { writing = false; });
+  }
+
+  function groupCentroids() {
+    const column = columns[state.colour];
+    if (!checked("centroids") || state.y === null || !column || !column.order) return [];
+    return column.order.map((name, g) => {
+      const ids = [...Array(data.n).keys()].filter((i) => column.values[i] === g);
+      return { name: short(name), at: moments(coordinates[state.x], coordinates[state.y], ids)[0] };
+    });
+  }
+
+  function centroidTraces() {
+    const middles = groupCentroids();
+    return [{
+      type: "scatter", mode: "markers", name: "centroids", showlegend: false, hoverinfo: "skip",
+      x: middles.map(({ at }) => at[0]), y: middles.map(({ at }) => at[1]),
+      marker: { symbol: "cross-thin", size: 13, line: { width: 2.4, color: css("--text") } },
+    }].filter((trace) => trace.x.length);
   }
 
   function chosenTraces() {
@@ -376,7 +488,7 @@
   }
 
   // Variables as arrows of length √r², fitted to these two axes as vegan's envfit does.
-  function arrowNotes() {
+  function variableArrows() {
     const { x, y } = state;
     if (y === null || !checked("arrows")) return [];
     const [xs, ys] = [coordinates[x], coordinates[y]];
@@ -394,21 +506,16 @@
     const reach = [xs, ys].map((v) => extent(v).reduce((most, end) => Math.max(most, Math.abs(end)), 0));
     const room = [0, 1].map((a) => reach[a] / Math.max(1e-12, ...found.map((f) => Math.abs(f.tip[a]))));
     const stretch = 0.75 * Math.min(...room);
-    return found.flatMap(({ title, r2, tip }) => {
-      const [tx, ty] = tip.map((v) => v * stretch);
-      const common = { x: tx, y: ty, xref: "x", yref: "y" };
-      return [
-        {
-          ...common, ax: 0, ay: 0, axref: "x", ayref: "y", showarrow: true, text: "",
-          arrowhead: 2, arrowwidth: 1.6, arrowcolor: css("--text"),
-        },
-        {
-          ...common, showarrow: false, text: `${plain(short(title))} (r² ${number(r2, 2)})`,
-          xanchor: tx < 0 ? "right" : "left", yanchor: ty < 0 ? "top" : "bottom",
-          font: { color: css("--text"), size: 12 },
-        },
-      ];
-    });
+    return found.map(({ title, r2, tip }) => ({
+      tip: tip.map((v) => v * stretch), text: `${short(title)} (r² ${number(r2, 2)})`,
+    }));
+  }
+
+  function arrowNotes() {
+    return variableArrows().map(({ tip }) => ({
+      x: tip[0], y: tip[1], xref: "x", yref: "y", ax: 0, ay: 0, axref: "x", ayref: "y", text: "",
+      showarrow: true, arrowhead: 2, arrowwidth: 1.6, arrowcolor: css("--text"),
+    }));
   }
 
   function mixedLines(ranges) {
@@ -431,7 +538,8 @@
       const gap = 0.06 * (high - low);
       return [low - gap, high + gap];
     };
-    const ranges = [padded(coordinates[x], "x"), y === null ? [-1, 1] : padded(coordinates[y], "y")];
+    const all = (a) => (arrivals ? [...coordinates[a], ...arrivals[a]] : coordinates[a]);
+    const ranges = [padded(all(x), "x"), y === null ? [-1, 1] : padded(all(y), "y")];
     const [width, height] = ranges.map(([low, high]) => high - low);
     // Beyond 5 : 1 the short axis, often a negative one, would be a line.
     const same = y !== null && height / width > 0.2 && height / width < 5;
@@ -444,7 +552,10 @@
     };
     by("explanation").textContent = explanation(x, y) +
       (same || y === null ? "" : " The two axes have different scales.");
-    return draw("plot-objects", [...objectTraces(), ...outlined, ...chosenTraces()], {
+    const traces = [
+      ...objectTraces(), ...arrivalTraces(), ...outlined, ...centroidTraces(), ...chosenTraces(),
+    ];
+    return draw("plot-objects", traces, {
       annotations: arrowNotes(),
       xaxis: titled(x, { range: ranges[0] }),
       yaxis: y === null
@@ -454,7 +565,7 @@
         }),
       shapes: mixedLines(ranges), uirevision: `${x},${y},${outlined.length}`, hovermode: "closest", dragmode: "pan",
       legend: { y: -0.12, font: { size: 12 } }, showlegend: true,
-    });
+    }).then(writeTexts);
   }
 
   function nearestIds(table, i) {
@@ -507,7 +618,7 @@
         ...nearTable("Nearest by D", given, fitted)
       );
     } else {
-      parts.push(cell("p", "Its neighbours are unknown: the report was made without D."));
+      parts.push(cell("p", "Its nearest objects by D are not listed on this page."));
     }
     panel.replaceChildren(...parts);
     return drawObjects();
@@ -530,8 +641,7 @@
     const fill = (select, texts, chosen) => {
       select.replaceChildren(...texts.map((text, i) => new Option(text, i, false, i === chosen)));
     };
-    state.x = data.axes.first[0];
-    state.y = data.axes.shown > 1 ? data.axes.first[1] : null;
+    state.y = data.axes.shown > 1 ? 1 : null;
     const labels = data.axes.labels;
     fill(by("axis-x"), labels, state.x);
     fill(by("axis-y"), labels, state.y === null ? 0 : state.y);
@@ -547,7 +657,7 @@
       state.colour = Number(event.target.value);
       drawObjects();
     });
-    ["ellipses", "arrows", "stability"].forEach((id) => {
+    ["names", "ellipses", "centroids", "arrows", "stability"].forEach((id) => {
       if (by(id)) by(id).addEventListener("change", drawObjects);
     });
     const find = by("find");
@@ -580,7 +690,10 @@
   }
 
   function listen() {
-    by("plot-objects").on("plotly_click", (event) => choose(event.points[0].customdata));
+    by("plot-objects").on("plotly_click", (event) => {
+      if (event.points[0].customdata !== undefined) choose(event.points[0].customdata);
+    });
+    by("plot-objects").on("plotly_relayout", writeTexts);
   }
 
   // --- coordinates as a table, in pages -----------------------------------------------------
@@ -643,13 +756,16 @@
 
   function drawShepard() {
     const [low, high] = extent(pairs.given);
-    const from = Math.min(0, low);
+    const ends = [Math.min(0, low), high];
+    const line = data.steps
+      ? { x: data.steps.given, y: data.steps.fitted, name: "disparities", shape: "hv" }
+      : { x: ends, y: ends, name: "agreement", shape: "linear" };
     return draw("plot-shepard", [
       ...pairTraces((i) => pairs.fitted[i], "embedding %{y:.4g}"),
       {
-        x: [from, high], y: [from, high], mode: "lines", name: "agreement", hoverinfo: "skip",
+        x: line.x, y: line.y, mode: "lines", name: line.name, hoverinfo: "skip",
         type: scatter(pairs.given.length),
-        line: { color: css("--text"), width: 1.5 },
+        line: { color: css("--text"), width: 1.5, shape: line.shape },
       },
     ], {
       xaxis: axis(`dissimilarity given${scale}`), hovermode: "closest",
@@ -721,8 +837,8 @@
 
   // --- all of it ----------------------------------------------------------------------------
   const drawings = [
-    ["plot-scan", drawScan], ["plot-spectrum", drawSpectrum], ["plot-stress", drawCurves],
-    ["plot-objects", drawObjects], ["plot-shepard", drawShepard], ["plot-errors", drawErrors],
+    ["plot-objects", drawObjects], ["plot-scan", drawScan], ["plot-spectrum", drawSpectrum],
+    ["plot-stress", drawCurves], ["plot-shepard", drawShepard], ["plot-errors", drawErrors],
     ["plot-worst", drawWorst],
   ].filter(([id]) => by(id));
 

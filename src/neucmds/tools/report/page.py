@@ -6,9 +6,10 @@ The data are one JSON document, with long columns as base64.
 from __future__ import annotations
 
 import base64
+import math
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import import_module
 from typing import Any
 
@@ -19,15 +20,17 @@ from neucmds.ecology.metadata import column_values
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.explore.quality import NEIGHBORS
+from neucmds.place.rules import OrdinalPlacement
 from neucmds.problem.components import MOST_CHOSEN
+from neucmds.tools.plots import methods_text
 from neucmds.tools.plots.colours import (
     GROUP_COLOURS,
     GROUP_MARKERS,
     as_colours,
 )
-from neucmds.tools.plots.coordinates import axis_label, default_axes
+from neucmds.tools.plots.coordinates import axis_label
 from neucmds.tools.plots.figures import METHOD_STYLES, NEGATIVE, POSITIVE
-from neucmds.tools.plots.shepard import SampledPairs
+from neucmds.tools.plots.shepard import SampledPairs, on_scale
 from neucmds.tools.plots.spectra import (
     by_magnitude,
     kept_words,
@@ -58,6 +61,7 @@ def render(
         color_by=color_by,
         methods=_methods(findings),
         axis_table=words.axis_table(findings.embedding),
+        methods_text=methods_text(findings.embedding),
         data=words.clean(_payload(findings, metadata, color_by)),
     )
     return page.lstrip()
@@ -87,10 +91,7 @@ def _template() -> Any:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    # Texts shared with the terminal have a hyphen for a minus.
-    environment.filters["minus"] = lambda text: re.sub(
-        r"(?<!\w)-(?=\d)", "−", str(text)
-    )
+    environment.filters["minus"] = _with_minus
     for name in ("count", "percent", "significant"):
         environment.filters[name] = getattr(words, name)
     environment.globals |= {
@@ -102,27 +103,64 @@ def _template() -> Any:
     return environment.get_template("page.html.j2")
 
 
+def _with_minus(text: Any) -> str:
+    """Write minus signs as print does: texts shared with the terminal have hyphens."""
+    return re.sub(r"(?<!\w)-(?=\d)", "−", str(text))
+
+
 def _methods(findings: Findings) -> Data:
     """Return the columns of the comparison, with the embedding of the page first."""
     if findings.comparison is None:
         return {}
-    rows = findings.comparison.methods
-    embeddings = [findings.embedding, *(row.embedding for row in rows)]
-    qualities = [findings.quality, *(row.quality for row in rows)]
+    shown = findings.embedding
+    names = [_fit_name(shown)]
+    embeddings = [shown]
+    qualities = [_comparable(findings)]
+    for row in findings.comparison.methods:
+        same_fit = (row.embedding.signature, row.method) == (
+            shown.signature,
+            names[0],
+        )
+        if not same_fit or shown.curvature:
+            names.append(row.method)
+            embeddings.append(row.embedding)
+            qualities.append(row.quality)
     return {
-        "names": ["this page", *(row.method for row in rows)],
+        "names": names,
         "signs": [words.signature(each.signature) for each in embeddings],
         "columns": words.measured_columns(qualities),
     }
 
 
+def _comparable(findings: Findings) -> Any:
+    """Return the quality of the fit; distances of an ordinal one have no unit to compare."""
+    if findings.embedding.loss != "ordinal":
+        return findings.quality
+    with_unit = (
+        "stress",
+        "normalized_stress",
+        "r2",
+        "relative_error_mean",
+        "distortion",
+    )
+    quality: Any = findings.quality
+    return replace(quality, **dict.fromkeys(with_unit, math.nan))
+
+
+def _fit_name(embedding: Embedding) -> str:
+    """Name a fit as `compare` does."""
+    if embedding.loss == "squared":
+        return embedding.method
+    return f"{embedding.method}/{embedding.loss}"
+
+
 def _payload(findings: Findings, metadata: Any, color_by: str | None) -> Data:
     """Return the data of every plot; `metadata` is in the order of the objects."""
     embedding = findings.embedding
-    document: Data = {
+    return {
         "n": embedding.n,
         "mostAxes": MOST_CHOSEN,
-        "names": embedding.labels,
+        "names": _all_names(embedding),
         "squared": embedding.squared,
         "colours": {"positive": POSITIVE, "negative": NEGATIVE},
         "groupColours": GROUP_COLOURS,
@@ -132,35 +170,75 @@ def _payload(findings: Findings, metadata: Any, color_by: str | None) -> Data:
         "columns": _columns(findings, metadata, color_by),
         "spectrum": _spectrum(findings),
         "curves": _curves(findings),
-        "nearest": None,
+        "nearest": _nearest(findings),
         "stability": _stability(findings),
-        "scan": None,
-        "pairs": None,
-        "tenths": [],
-        "worst": None,
+        "scan": _scan(findings),
+        "steps": _steps(embedding),
+        **_pairs(findings),
     }
-    if findings.nearest is not None:
-        document["nearest"] = {
-            name: _packed(values) for name, values in findings.nearest.items()
-        }
-    if findings.diagnosis is not None and findings.diagnosis.scan is not None:
-        scan = findings.diagnosis.scan
-        document["scan"] = asdict(scan) | {"best": scan.best, "k": scan.k}
-    if findings.pairs is not None and findings.errors is not None:
-        pairs = findings.pairs
-        document["pairs"] = {
-            name: _packed(getattr(pairs, name))
-            for name in ("left", "right", "given", "fitted")
-        }
-        document["tenths"] = _tenths(pairs)
-        ids = findings.errors.worst(NEIGHBORS)
-        document["worst"] = {
-            "ids": ids,
-            "errors": 100 * findings.errors.of_object[ids],
-            "shares": findings.errors.stress_share[ids],
-            "r2": findings.errors.r2_of_object[ids],
-        }
+
+
+def _all_names(embedding: Embedding) -> tuple[str, ...] | None:
+    """Return the names of the objects; those of the columns of a rectangle come last."""
+    if embedding.labels is None:
+        return None
+    return embedding.labels + (embedding.arrival_labels or ())
+
+
+def _nearest(findings: Findings) -> Data | None:
+    if findings.nearest is None:
+        return None
+    return {key: _packed(ids) for key, ids in findings.nearest.items()}
+
+
+def _scan(findings: Findings) -> Data | None:
+    """Return the errors on held-out pairs at every k, the least and the suggested k."""
+    if findings.diagnosis is None or findings.diagnosis.scan is None:
+        return None
+    scan = findings.diagnosis.scan
+    document = asdict(scan)
+    document["best"] = scan.best
+    document["k"] = scan.k
     return document
+
+
+def _steps(embedding: Embedding) -> Data | None:
+    """Return the line of the disparities of an ordinal fit, on the scale of the input."""
+    rule = embedding.placement
+    if not isinstance(rule, OrdinalPlacement):
+        return None
+    squared = embedding.squared
+    return {
+        "given": on_scale(rule.dissimilarity**2, squared),
+        "fitted": on_scale(rule.disparity**2, squared),
+    }
+
+
+def _pairs(findings: Findings) -> Data:
+    """Return the pairs that are drawn, their errors by distance, and the worst objects."""
+    pairs = findings.pairs
+    errors = findings.errors
+    if pairs is None or errors is None:
+        return {"pairs": None, "tenths": [], "worst": None}
+    right = pairs.right
+    if findings.embedding.arrival_labels is not None:
+        right = right + findings.embedding.n
+    worst = errors.worst(NEIGHBORS)
+    return {
+        "pairs": {
+            "left": _packed(pairs.left),
+            "right": _packed(right),
+            "given": _packed(pairs.given),
+            "fitted": _packed(pairs.fitted),
+        },
+        "tenths": _tenths(pairs),
+        "worst": {
+            "ids": worst,
+            "errors": 100 * errors.of_object[worst],
+            "shares": errors.stress_share[worst],
+            "r2": errors.r2_of_object[worst],
+        },
+    }
 
 
 def _tenths(pairs: SampledPairs) -> list[Data]:
@@ -173,17 +251,16 @@ def _tenths(pairs: SampledPairs) -> list[Data]:
             continue
         given = pairs.given[ids]
         error = pairs.fitted[ids] / given - 1
-        p5, median, p95 = np.quantile(error, [0.05, 0.5, 0.95])
         tenths.append(
             {
                 "low": given[0],
                 "middle": np.median(given),
                 "high": given[-1],
                 "count": ids.size,
-                "error": median,
+                "error": np.median(error),
                 "typical": np.median(np.abs(error)),
-                "least": p5,
-                "most": p95,
+                "least": np.quantile(error, 0.05),
+                "most": np.quantile(error, 0.95),
             }
         )
     return tenths
@@ -211,41 +288,53 @@ def _spectrum(findings: Findings) -> Data | None:
 
 
 def _axes(embedding: Embedding) -> Data:
+    """Return the coordinates, those of arrivals, and which two are drawn at first."""
     shown = min(embedding.k, MOST_CHOSEN)
-    coordinates = to_numpy(embedding.coordinates)[:, :shown]
-    pair = default_axes(embedding)[-1]
+    labels = [axis_label(embedding, axis + 1) for axis in range(shown)]
+    arrivals = None
+    if embedding.arrivals is not None:
+        arrivals = _packed_columns(embedding.arrivals, shown)
     return {
         "shown": shown,
         "signs": to_numpy(embedding.signs)[:shown].astype(int),
-        "labels": [axis_label(embedding, a) for a in range(1, shown + 1)],
+        "labels": labels,
         "names": embedding.axis_names[:shown],
-        "first": [min(axis, shown) - 1 for axis in pair],
-        "values": [_packed(column) for column in coordinates.T],
+        "values": _packed_columns(embedding.coordinates, shown),
+        "arrivals": arrivals,
+        "twoSets": embedding.arrival_labels is not None,
     }
+
+
+def _packed_columns(coordinates: Any, shown: int) -> list[Data]:
+    return [_packed(column) for column in to_numpy(coordinates)[:, :shown].T]
 
 
 def _columns(
     findings: Findings, metadata: Any, color_by: str | None
 ) -> list[Data]:
-    """Return what can colour the points: the columns of the metadata, and the mean error."""
-    columns: list[Data] = []
-    titles = []
+    """Return what can colour the points: the columns of the metadata, and the mean error.
+
+    The column that colours at first is the first.
+    """
+    n = findings.embedding.n
+    titles: list[str] = []
     if metadata is not None:
-        # The column that colours comes first; the others stay in order.
-        titles = sorted(metadata.columns, key=lambda title: title != color_by)
+        titles = list(metadata.columns)
+    if color_by is not None:
+        titles.remove(color_by)
+        titles.insert(0, color_by)
+    columns: list[Data] = []
     for title in titles:
-        colours = as_colours(
-            column_values(metadata, title), findings.embedding.n
-        )
-        column = {"title": title, "variable": True}
+        colours = as_colours(column_values(metadata, title), n)
+        column: Data = {"title": title, "variable": True}
         if colours.numbers is not None:
             column["numbers"] = _packed(colours.numbers)
         else:
             column["groups"] = _packed(colours.codes)
             column["order"] = colours.groups
         columns.append(column)
-    if findings.errors is not None:
-        error = _packed(100 * findings.errors.of_object)
+    if findings.errors is not None and findings.embedding.loss != "ordinal":
+        error = _packed(100 * findings.errors.of_object[:n])
         columns.append(
             {"title": "mean error of the object in %", "numbers": error}
         )
@@ -256,18 +345,23 @@ def _curves(findings: Findings) -> Data | None:
     """Return measures of every method against k, and of the embedding of the page."""
     if findings.curves is None or findings.quality is None:
         return None
+    comparisons = findings.comparisons
+    methods = [row.method for row in comparisons[0].methods]
+    here = _comparable(findings).as_dict()
+    here["k"] = findings.embedding.k
+    here["method"] = findings.embedding.method
     document: Data = {
-        "ks": [comparison.requested for comparison in findings.comparisons],
-        "here": findings.quality.as_dict()
-        | {"k": findings.embedding.k, "method": findings.embedding.method},
+        "ks": [comparison.requested for comparison in comparisons],
+        "here": here,
     }
     for measure in DRAWN_MEASURES:
-        document[measure] = {}
-        for row in findings.comparisons[0].methods:
-            document[measure][row.method] = [
-                getattr(comparison[row.method].quality, measure)
-                for comparison in findings.comparisons
+        document[measure] = {
+            method: [
+                getattr(comparison[method].quality, measure)
+                for comparison in comparisons
             ]
+            for method in methods
+        }
     return document
 
 
@@ -286,6 +380,9 @@ def _stability(findings: Findings) -> Data | None:
 
 def _packed(values: Any) -> dict[str, str]:
     """Encode whole numbers or floats in four bytes each, as base64."""
-    kind = {"i": "i4", "f": "f4"}[np.asarray(values).dtype.kind]
-    data = np.asarray(values).astype(kind).tobytes()
+    array = np.asarray(values)
+    kind = "f4"
+    if array.dtype.kind == "i":
+        kind = "i4"
+    data = array.astype(kind).tobytes()
     return {"kind": kind, "data": base64.b64encode(data).decode()}

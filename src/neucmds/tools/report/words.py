@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from neucmds.backend.arrays import to_numpy
+from neucmds.ecology import EnvFit, VariableFit
 from neucmds.embedding import Embedding
 from neucmds.explore import Diagnosis, StressCurves, Triangles
 from neucmds.problem.files import require_pandas
@@ -131,6 +132,13 @@ def axis_table(embedding: Embedding) -> Any:
     return table
 
 
+def tested(fit: EnvFit | None) -> list[VariableFit]:
+    """Return the variables but those with another text per object, which are names."""
+    if fit is None:
+        return []
+    return [each for each in fit.fits if len(each.levels) < each.n]
+
+
 def diagnosis_facts(
     diagnosis: Diagnosis, squared: bool
 ) -> list[tuple[str, str]]:
@@ -243,13 +251,21 @@ def _beyond_noise(diagnosis: Diagnosis) -> str:
 
 def paradox(curves: StressCurves) -> str:
     """Describe where more coordinates make classical MDS worse."""
-    if curves.paradox:
-        best = percent(curves.best_stress / curves.sq_norm)
-        last = percent(curves.last_stress / curves.sq_norm)
+    last_k = f"k = {curves.last_k:,}"
+    if not curves.paradox:
+        if not curves.complete:
+            return f"Classical MDS gets better at least up to {last_k}; raise --k-max."
+        return f"Classical MDS gets better up to {last_k}: no dimensionality paradox."
+    rise = (curves.last_stress - curves.best_stress) / curves.sq_norm
+    # Less cannot be seen in any plot.
+    if rise < 0.001:
         return (
-            f"Dimensionality paradox: classical MDS is best at k = {curves.best_k} ({best} of "
-            f"‖D‖²) and gets worse from there, to {last} at k = {curves.last_k:,}."
+            f"Classical MDS gets better up to k = {curves.best_k}, and hardly worse from there to "
+            f"{last_k}."
         )
-    if not curves.complete:
-        return f"Classical MDS gets better at least up to k = {curves.last_k:,}; raise --k-max."
-    return f"Classical MDS gets better up to k = {curves.last_k:,}: no dimensionality paradox."
+    best = percent(curves.best_stress / curves.sq_norm)
+    last = percent(curves.last_stress / curves.sq_norm)
+    return (
+        f"Dimensionality paradox: classical MDS is best at k = {curves.best_k} ({best} of ‖D‖²) "
+        f"and gets worse from there, to {last} at {last_k}."
+    )

@@ -1,0 +1,233 @@
+"""What to write about an embedding: a paragraph of methods, and the caption of a figure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import neucmds
+from neucmds.ecology import EnvFit
+from neucmds.embedding import Embedding
+from neucmds.tools.plots.coordinates import axis_label, drawn_fits, two_axes
+from neucmds.tools.plots.figures import with_minus
+
+REFERENCES = {
+    "Deng et al. 2024": "Deng C, Gao J, Lu K, Luo F, Sun H, Xin C (2024) Neuc-MDS: non-Euclidean "
+    "multidimensional scaling through bilinear forms. Advances in Neural Information Processing "
+    "Systems.",
+    "Gower 1966": "Gower JC (1966) Some distance properties of latent root and vector methods used "
+    "in multivariate analysis. Biometrika 53:325–338.",
+    "Kruskal 1964": "Kruskal JB (1964) Nonmetric multidimensional scaling: a numerical method. "
+    "Psychometrika 29:115–129.",
+    "Takane et al. 1977": "Takane Y, Young FW, de Leeuw J (1977) Nonmetric individual differences "
+    "multidimensional scaling: an alternating least squares method with optimal scaling features. "
+    "Psychometrika 42:7–67.",
+}
+# Loss → what was done, and whom to cite for it.
+LOSSES = {
+    "squared": (
+        "multidimensional scaling that minimises S-STRESS, Σ(d̂² − d²)²",
+        ("Takane et al. 1977", "Deng et al. 2024"),
+    ),
+    "distance": (
+        "metric multidimensional scaling that minimises raw stress, Σ(d̂ − d)²",
+        ("Kruskal 1964",),
+    ),
+    "relative": (
+        "multidimensional scaling that minimises relative errors, Σ(d̂/d − 1)²",
+        ("Deng et al. 2024",),
+    ),
+    "absolute": (
+        "multidimensional scaling that minimises relative errors, Σ|d̂/d − 1|",
+        ("Deng et al. 2024",),
+    ),
+    "ordinal": (
+        "non-metric multidimensional scaling (NMDS)",
+        ("Kruskal 1964",),
+    ),
+}
+
+
+def methods_text(
+    embedding: Embedding,
+    dissimilarity: str = "Dissimilarities",
+    *,
+    permutations: int = 0,
+) -> str:
+    """Write a paragraph of methods, from what was done, and the works that it cites.
+
+    Parameters
+    ----------
+    embedding : Embedding
+    dissimilarity : str, default="Dissimilarities"
+        What was embedded, at the start of a sentence: "Bray–Curtis dissimilarities".
+    permutations : int, default=0
+        Of `envfit`, if variables were fitted to the axes.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from neucmds import neuc_mds
+    >>> from neucmds.tools.plots import methods_text
+    >>> emb = neuc_mds([[0, 3, 4], [3, 0, 5], [4, 5, 0]], 2, "classical")
+    >>> print(methods_text(emb).partition(" (Gower")[0])
+    Dissimilarities between 3 objects were ordinated by principal coordinates analysis (PCoA)
+    """
+    if embedding.method == "refined":
+        done, cited = LOSSES[embedding.loss]
+    elif embedding.method == "classical":
+        done = "principal coordinates analysis (PCoA)"
+        cited = ("Gower 1966",)
+    else:
+        done = f"Neuc-MDS, method “{embedding.method}”"
+        cited = ("Deng et al. 2024",)
+    objects = f"between {embedding.n:,} objects"
+    if embedding.arrivals is not None:
+        arrivals = f"{len(embedding.arrivals):,}"
+        objects = (
+            f"from {embedding.n:,} to {arrivals} objects, in this direction,"
+        )
+    text = f"{dissimilarity} {objects} were ordinated by {done} ({'; '.join(cited)}) in "
+    text += (
+        f"{_space(embedding)}, with neucmds {neucmds.__version__} (Python). "
+    )
+    text += " ".join(_results(embedding))
+    if permutations:
+        text += (
+            " Variables were fitted to the axes drawn, by regression on their scores or as "
+            f"centroids of classes, and tested with {permutations} permutations."
+        )
+    works = [REFERENCES[work] for work in sorted(cited)]
+    return "\n".join([text.strip(), "", *works])
+
+
+def _space(embedding: Embedding) -> str:
+    """Say how many coordinates there are, and of which kinds."""
+    positive, negative = embedding.signature
+    text = f"{positive} dimensions"
+    if negative:
+        text = (
+            f"{positive} positive and {negative} negative dimensions, of which the negative ones "
+            "subtract from squared dissimilarities"
+        )
+    if embedding.heights is not None:
+        text += " and a height per object"
+    if embedding.curvature:
+        text += f" of curvature {with_minus(f'{embedding.curvature:.3g}')} / (mean d)²"
+    return text
+
+
+def _results(embedding: Embedding) -> list[str]:
+    """Say how well the fit went."""
+    info = embedding.info
+    results = []
+    if embedding.landmarks is not None:
+        count = f"{len(embedding.landmarks):,}"
+        results.append(
+            f"{count} landmarks were embedded, and the others placed among them."
+        )
+    if math.isfinite(embedding.stress1):
+        results.append(f"Stress-1 was {embedding.stress1:.4f}.")
+    elif embedding.loss == "squared" and embedding.method == "refined":
+        share = f"{100 * embedding.normalized_stress:.2g} %"
+        results.append(f"S-STRESS was {share} of Σd⁴.")
+    if embedding.loss == "ordinal":
+        results.append(
+            f"The best configuration was found by {info.times_found} of {info.n_starts} starts."
+        )
+    if "trace" in embedding.shares:
+        shares = embedding.shares["trace"][:2]
+        first = [with_minus(f"{100 * share:.1f} %") for share in shares]
+        results.append(
+            f"The first axes have {' and '.join(first)} of the sum of all eigenvalues."
+        )
+    if not info.converged:
+        results.append("The fit was stopped before it had converged.")
+    return results
+
+
+def caption(
+    embedding: Embedding,
+    *,
+    axes: tuple[int, int] = (1, 2),
+    title: str = "",
+    ellipses: str = "none",
+    conf: float = 0.95,
+    hulls: bool = False,
+    spiders: bool = False,
+    arrows: EnvFit | None = None,
+    variables: Sequence[str] | None = None,
+    p_max: float = 1.0,
+    centroids: bool = False,
+    **_look: Any,
+) -> str:
+    """Write the caption of a figure by `plot_coordinates`, which takes the same options.
+
+    Parameters
+    ----------
+    embedding : Embedding
+    axes, title, ellipses, conf, hulls, spiders, arrows, variables, p_max, centroids
+        As for `plot_coordinates`.
+    **_look
+        Other options of `plot_coordinates`, which need no words.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from neucmds import neuc_mds
+    >>> from neucmds.tools.plots import caption
+    >>> emb = neuc_mds([[0, 3, 4], [3, 0, 5], [4, 5, 0]], (2, 0), loss="distance")
+    >>> caption(emb, hulls=True)
+    'Multidimensional scaling of 3 objects: axis 1 and axis 2. Lines: convex hulls.'
+    """
+    kind = "Multidimensional scaling"
+    if embedding.loss == "ordinal":
+        kind = "Non-metric multidimensional scaling"
+    if embedding.method == "classical":
+        kind = "Principal coordinates analysis"
+    names = [
+        axis_label(embedding, axis)
+        for axis in two_axes(axes, embedding.k)
+        if axis <= embedding.k
+    ]
+    sentences = [f"{kind} of {embedding.n:,} objects: {' and '.join(names)}"]
+    if embedding.loss == "ordinal":
+        sentences.append(f"Stress-1 is {embedding.stress1:.3f}")
+    if title:
+        sentences.append(f"Colours: {title}")
+    if embedding.arrival_labels is not None:
+        sentences.append("Diamonds: objects of the columns")
+    elif embedding.arrivals is not None:
+        sentences.append("Arrows lead from departures to arrivals")
+    of_ellipses = {
+        "sd": f"ellipses that hold {100 * conf:g} % of a normal distribution",
+        "se": f"{100 * conf:g} % confidence ellipses of the means",
+    }
+    shapes = []
+    if ellipses in of_ellipses:
+        shapes.append(of_ellipses[ellipses])
+    if hulls:
+        shapes.append("convex hulls")
+    if spiders:
+        shapes.append("from each object to the mean of its group")
+    if shapes:
+        sentences.append(f"Lines: {'; '.join(shapes)}")
+    if arrows is not None:
+        limit = ""
+        if p_max < 1:
+            limit = f" with p ≤ {p_max:g}"
+        fits = drawn_fits(arrows, variables, p_max)
+        if any(fit.kind == "vector" for fit in fits):
+            sentences.append(
+                f"Black arrows: directions in which variables{limit} grow, of length √r²"
+            )
+        if centroids and any(fit.kind == "factor" for fit in fits):
+            sentences.append(f"Crosses: centroids of classes{limit}")
+    return ". ".join(sentences) + "."
