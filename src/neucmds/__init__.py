@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         stress_curve,
     )
     from neucmds.fit import neuc_mds
+    from neucmds.versions import show_versions
 
 __version__ = "0.3.0"
 
@@ -45,6 +46,7 @@ __all__ = [
     "FewerComponentsWarning",
     "NonEuclideanWarning",
     "OverfitWarning",
+    "show_versions",
     "__version__",
 ]
 
@@ -55,6 +57,7 @@ _MODULES = (
     "fit",
     "estimators",
     "explore",
+    "versions",
 )
 
 
