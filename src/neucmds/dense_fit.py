@@ -206,6 +206,7 @@ def _fit_ordinal(problem: Dense, k: int, options: Options) -> Embedding:
         embedding.info,
         n_starts=fitted.n_starts,
         times_found=fitted.times_found,
+        ties=options.ties,
     )
     return replace(embedding, placement=placement, info=info)
 
