@@ -18,7 +18,7 @@ $(VENV)/.cli: pyproject.toml
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.cli
-	$(BIN)/python $(INSTALL) -e ".[cli,dask,report]" --group test
+	$(BIN)/python $(INSTALL) -e ".[cli,dask,formula,report]" --group test
 	@touch $@
 
 demo: $(VENV)/.cli
@@ -54,7 +54,7 @@ test-torch: $(VENV)/.torch
 $(VENV)-lowest/.test: pyproject.toml requirements-lowest.txt
 	@test -x $(VENV)-lowest/bin/python || $(PYTHON) -m venv $(VENV)-lowest
 	$(VENV)-lowest/bin/python $(INSTALL) "$(PIP)"
-	$(VENV)-lowest/bin/python $(INSTALL) -e ".[cli,dask,report]" --group test -c requirements-lowest.txt
+	$(VENV)-lowest/bin/python $(INSTALL) -e ".[cli,dask,formula,report]" --group test -c requirements-lowest.txt
 	@touch $@
 
 test-lowest: $(VENV)-lowest/.test
@@ -73,7 +73,7 @@ fuzz: $(VENV)/.test
 lock:
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/python $(INSTALL) "$(PIP)"
-	$(VENV)-lock/bin/python $(INSTALL) ".[cli,dask,report]" --group test
+	$(VENV)-lock/bin/python $(INSTALL) ".[cli,dask,formula,report]" --group test
 	$(VENV)-lock/bin/python -m pip check
 	echo "# The versions that development and CI run with: pip install -r requirements-dev.lock. Made by \`make lock\`." > requirements-dev.lock
 	$(VENV)-lock/bin/python -m pip freeze --exclude neucmds >> requirements-dev.lock
@@ -81,7 +81,7 @@ lock:
 # The site, in docs/_build/html. Examples in docstrings and the stories of the gallery run; a warning
 # is an error.
 $(VENV)/.docs: $(VENV)/.cli
-	$(BIN)/python $(INSTALL) -e ".[cli,skbio]" --group docs
+	$(BIN)/python $(INSTALL) -e ".[cli,formula,skbio]" --group docs
 	@touch $@
 
 docs: $(VENV)/.docs $(VENV)/.test

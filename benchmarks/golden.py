@@ -298,11 +298,18 @@ def over_pairs(matrix: Any) -> Any:
     return matrix[np.triu_indices(len(matrix), 1)]
 
 
+def both_orders(emb: Any) -> float:
+    """Return the loss over both orders of a pair, as it was recorded."""
+    if emb.arrivals is not None:
+        return float(emb.loss_value)
+    return 2 * float(emb.loss_value)
+
+
 def figures(emb: Any) -> Figures:
     """Return what identifies an embedding up to isometries."""
     positive, negative = emb.signature
     found = {
-        "loss": emb.loss_value,
+        "loss": both_orders(emb),
         "stress": emb.stress,
         "sq_norm": emb.info.sq_norm,
         "r2": emb.r2,
@@ -343,7 +350,7 @@ def against(emb: Any, sq_d: Any) -> Figures:
     return {
         "loss": error(over_pairs(fitted), over_pairs(sq_d), emb.loss),
         "sq_norm": float(np.sum(sq_d**2)),
-        "own loss": emb.loss_value,
+        "own loss": both_orders(emb),
         "own r2": emb.r2,
         "positive": positive,
         "negative": negative,
@@ -585,7 +592,7 @@ def of_dask_features(**options: Any) -> Figures:
 
 def of_pairs(share: float, **options: Any) -> Figures:
     emb = fit(listed("mite", share), 3, **options)
-    return against(emb, data("mite").sq_values) | {"loss": emb.loss_value}
+    return against(emb, data("mite").sq_values) | {"loss": both_orders(emb)}
 
 
 def of_features(n: int, metric: Any, **options: Any) -> Figures:
@@ -1092,7 +1099,7 @@ def distances_of_pairs(**options: Any) -> Figures:
     i = np.arange(30)
     j = np.arange(30, 60)
     return {
-        "loss": emb.loss_value,
+        "loss": both_orders(emb),
         "sq_norm": emb.info.sq_norm,
         "by number": emb.distance(0, 1),
         "by name": emb.distance("object 0", "object 1"),
@@ -1506,7 +1513,7 @@ def compared(name: str, k: Any, names: Any, **options: Any) -> Figures:
     for one in found.methods:
         key = "loss" if one.method.startswith("refined") else "stress"
         flat[f"{key} {one.method}"] = (
-            one.embedding.loss_value if key == "loss" else one.quality.stress
+            both_orders(one.embedding) if key == "loss" else one.quality.stress
         )
         flat[f"r2 {one.method}"] = one.quality.r2
         flat[f"error {one.method}"] = one.quality.relative_error_mean
@@ -1525,7 +1532,7 @@ def measured(name: str, method: str, k: Any = 4, **options: Any) -> Figures:
 def measured_descent(loss: str, curvature: float = 0.0) -> Figures:
     emb = fit(data("mite").values, 3, loss=loss, curvature=curvature, n_init=1)
     return neucmds.evaluate(emb, data("mite").values).as_dict() | {
-        "loss": emb.loss_value
+        "loss": both_orders(emb)
     }
 
 
@@ -1557,7 +1564,7 @@ def resampled(name: str, n_boot: int, **options: Any) -> Figures:
         data(name).values, 3, n_boot, random_state=SEED, **options
     )
     return {
-        "loss": found.embedding.loss_value,
+        "loss": both_orders(found.embedding),
         "sq_norm": found.embedding.info.sq_norm,
         "spread": found.spread.mean(),
         "largest": found.spread.max(),

@@ -251,7 +251,7 @@ def plain_loss(case: Draw, emb: Embedding) -> float:
     weights = np.ones_like(d)
     if case.weights is not None:
         weights = case.weights[part]
-    return float(np.nansum(weights * q**2))
+    return float(np.nansum(weights * q**2)) / 2
 
 
 def findings(case: Draw, folder: Path) -> Iterator[str]:

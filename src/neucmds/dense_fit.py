@@ -221,6 +221,7 @@ def with_disparities(embedding: Embedding, fitted: OrdinalFit) -> Embedding:
         embedding.info,
         n_starts=fitted.n_starts,
         times_found=fitted.times_found,
+        ties=options.ties,
     )
     return replace(embedding, placement=placement, info=info)
 

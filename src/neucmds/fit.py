@@ -131,11 +131,11 @@ def neuc_mds(
         lengths, set ``metric_params["direction"]``. Above 10,000 nodes, or where the paths do not
         fit in memory, "refined" samples pairs of nodes and needs no n × n array. For any other
         metric `data` holds features, and the metric is "angular", "balls", "cosine", "euclidean",
-        "hyperbolic" or "rbf", or one of
-        `sklearn.metrics.pairwise_distances`. A callable gets two objects of a list or two rows of
-        NumPy features, once per pair, in the processes of `joblib.parallel_config`. If the
-        features are an array of another library, it gets two blocks of rows and must return the
-        matrix of dissimilarities between them.
+        "hyperbolic" or "rbf", "vegan_canberra" or "vegan_jaccard" (of abundances), or one of
+        `sklearn.metrics.pairwise_distances`; "bray" is "braycurtis". A callable gets two objects
+        of a list or two rows of NumPy features, once per pair, in the processes of
+        `joblib.parallel_config`. If the features are an array of another library, it gets two
+        blocks of rows and must return the matrix of dissimilarities between them.
         Dissimilarities that do not fit in memory are never stored.
     metric_params : dict, optional
         Further arguments of the metric. For "shortest_path": "weight", the attribute or column of
@@ -185,8 +185,8 @@ def neuc_mds(
         kept |λ| (iterative solver): 1e-7 by default; with tol ≥ 1e-6, steps in float64 after those
         in single precision are left out, which takes up to a third less time. "refined" stops when
         three iterations together reduce the loss by less than this fraction, and the predicted
-        reduction of the next step is also below it: by default 2e-3 for the squared loss; for
-        others 1e-6 up to 600 objects, then 1e-4 ("distance", "absolute") or 2e-3. "ordinal" stops
+        reduction of the next step is also below it: by default 1e-6 up to 600 objects, then 1e-4
+        ("distance", "absolute") or 2e-3. "ordinal" stops
         when an iteration reduces the square of stress-1 by less than this: 1e-9 by default.
     max_iter : int, optional
         Most iterations of the last descent of "refined", 500 by default; those before it, from

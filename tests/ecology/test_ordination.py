@@ -169,6 +169,7 @@ class TestDispersion:
             )
         assert found.p == pytest.approx(numbers["p"])
 
+    @pytest.mark.filterwarnings("ignore:1 of 20 objects lack a group")
     def test_groups_go_by_name_and_objects_without_one_are_left_out(self):
         env = pd.read_csv(FIXTURES / "dune_env.csv", index_col=0).rename(
             index=str
@@ -214,6 +215,7 @@ class TestDispersion:
             with pytest.raises(InputError, match="F does not exist"):
                 dispersion(d, list(groups))
 
+    @pytest.mark.filterwarnings("ignore:4 of 20 objects lack a group")
     def test_a_missing_value_of_pandas_is_no_group(self):
         groups = ["a"] * 8 + [None] * 4 + ["b"] * 8
         expected = dispersion(DUNE, groups, permutations=0).distances

@@ -59,7 +59,7 @@ def test_evaluate_weighs_what_a_fit_with_weights_reports(no_metric, scale):
     )
     w = weights[np.triu_indices(60, 1)]
     assert quality.raw_stress == pytest.approx(np.sum(w * (h - d) ** 2))
-    assert quality.stress_1 == pytest.approx(
+    assert quality.unscaled_stress1 == pytest.approx(
         np.sqrt(np.sum(w * (h - d) ** 2) / np.sum(w * h**2))
     )
     alike = np.sum(w * d * h) ** 2 / np.sum(w * d * d) / np.sum(w * h * h)

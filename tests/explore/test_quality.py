@@ -47,12 +47,13 @@ def brute(D, x, signs):
     d1, h1 = np.sqrt(np.maximum(d, 0)), np.sqrt(np.maximum(h, 0))
     raw = np.sum((h1 - d1) ** 2) if metric else np.nan
     return {
+        "shepard_r2": np.corrcoef(d1, h1)[0, 1] ** 2 if metric else np.nan,
         "r2": 1 - np.sum((h - d) ** 2) / np.sum((d - d.mean()) ** 2),
         "raw_stress": raw,
         "stress1": np.sqrt(1 - (d1 @ h1) ** 2 / (d1 @ d1) / (h1 @ h1))
         if metric
         else np.nan,
-        "stress_1": np.sqrt(raw / np.sum(h1**2)),
+        "unscaled_stress1": np.sqrt(raw / np.sum(h1**2)),
         "relative_error_mean": error.mean(),
         "relative_error_median": p50,
         "relative_error_p95": p95,
@@ -154,10 +155,11 @@ def test_nothing_defined_gives_no_distortion():
     quality = measure(D, np.zeros((4, 1)), np.ones(1))
     for name in (
         "distortion",
+        "shepard_r2",
         "r2",
         "raw_stress",
         "stress1",
-        "stress_1",
+        "unscaled_stress1",
         "relative_error_mean",
     ):
         assert np.isnan(getattr(quality, name)), name

@@ -53,7 +53,7 @@ def test_where_all_pairs_are_checked_the_figures_are_those_of_all_pairs(
     sq = (emb.coordinates[:, None] - emb.coordinates) ** 2 * emb.signs
     d_hat = sq.sum(axis=2)
     assert emb.stress == pytest.approx(np.sum((d_hat - d) ** 2))
-    assert emb.loss_value == pytest.approx(
+    assert 2 * emb.loss_value == pytest.approx(
         np.sum(
             (
                 (np.sqrt(np.maximum(d_hat, 0)) - np.sqrt(d))

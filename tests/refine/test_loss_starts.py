@@ -52,7 +52,7 @@ def test_distance_ends_no_higher_than_eight_starts_of_smacof():
         "normalized_stress": False,
     }
     raw_stress = smacof(D, n_components=3, random_state=0, **settings)[1]
-    assert found.loss_value / 2 <= 1.0005 * raw_stress
+    assert found.loss_value <= 1.0005 * raw_stress
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -64,13 +64,13 @@ def test_an_exact_fit_is_found_also_with_gaps_and_signs_it_lacks(loss):
     for d, given in ((D, {}), (holed, {"missing": "ignore"})):
         found = neuc_mds(d, 2, loss=loss, n_init=2, random_state=0, **given)
         assert found.info.converged
-        assert found.loss_value <= 1e-9 * D.size
+        assert 2 * found.loss_value <= 1e-9 * D.size
         np.testing.assert_allclose(
             found.dissimilarities(squared=True), D**2, atol=1e-3
         )
     padded = neuc_mds(D, (3, 2), loss=loss, n_init=1)
     assert padded.signature == (3, 2)
-    assert padded.loss_value <= 1e-3 * D.size
+    assert 2 * padded.loss_value <= 1e-3 * D.size
 
 
 def test_equal_dissimilarities_do_not_end_where_symmetry_holds_the_descent():
@@ -79,7 +79,7 @@ def test_equal_dissimilarities_do_not_end_where_symmetry_holds_the_descent():
         neuc_mds(D, 6).stress < 38
     )  # 180 from eigenvectors as LAPACK returns them
     assert neuc_mds(D, 2, weights=np.ones((20, 20))).stress < 120  # 288
-    assert neuc_mds(D, 2, loss="distance").loss_value < 54  # 114 with (1, 1)
+    assert neuc_mds(D, 2, loss="distance").loss_value < 27  # 57 with (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def hops(edges, n):
 
 
 def test_other_signatures_and_more_starts_end_lower():
-    """From one start (3, 1), that of the squared solution, ends at 32.1, and (4, 0) at 11.04."""
+    """From one start (3, 1), that of the squared solution, ends at 16.05, and (4, 0) at 5.52."""
     tree = hops([((a - 1) // 2, a) for a in range(1, 15)], 15)
     once, other, few, more = (
         neuc_mds(tree, k, loss="distance", n_init=init, random_state=0)
@@ -124,7 +124,7 @@ def test_other_signatures_and_more_starts_end_lower():
     assert once.signature == (3, 1)
     assert few.signature == (4, 0)
     assert few.loss_value <= 1.0001 * other.loss_value < 0.5 * once.loss_value
-    assert more.loss_value < 7.1  # (3, 1) from another start
+    assert more.loss_value < 3.55  # (3, 1) from another start
 
 
 D = np.random.default_rng(0).uniform(1, 4, (30, 30))

@@ -111,8 +111,8 @@ def test_figures_are_those_of_another_isotonic_regression():
     stress1 = secondary_stress1(d, d_hat, u)
     assert emb.stress1 == pytest.approx(stress1, rel=1e-9)
     assert np.sum(u * d_hat**2) == pytest.approx(np.sum(u * d**2))
-    both_orders = 2 * stress1**2 * np.sum(u * d_hat**2)
-    assert emb.loss_value == pytest.approx(both_orders, rel=1e-9)
+    raw_stress = stress1**2 * np.sum(u * d_hat**2)
+    assert emb.loss_value == pytest.approx(raw_stress, rel=1e-9)
     assert emb.info.history[-1] == pytest.approx(emb.loss_value, rel=1e-12)
 
 

@@ -1,9 +1,10 @@
 """Statistics of ordinations: variables, groups, agreement, corrections and metadata."""
 
 from neucmds.ecology.corrections import Corrected, cailliez, lingoes
-from neucmds.ecology.groups import Dispersion, dispersion
+from neucmds.ecology.groups import Dispersion, anosim, dispersion
 from neucmds.ecology.metadata import read_metadata
-from neucmds.ecology.permutation import PermutationTest, protest
+from neucmds.ecology.permanova import Permanova, permanova
+from neucmds.ecology.permutation import PermutationTest, mantel, protest
 from neucmds.ecology.variables import (
     EnvFit,
     VariableFit,
@@ -15,12 +16,16 @@ __all__ = [
     "Corrected",
     "Dispersion",
     "EnvFit",
+    "Permanova",
     "PermutationTest",
     "VariableFit",
+    "anosim",
     "cailliez",
     "dispersion",
     "envfit",
     "lingoes",
+    "mantel",
+    "permanova",
     "protest",
     "read_metadata",
     "species_scores",

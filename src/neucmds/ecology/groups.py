@@ -1,4 +1,4 @@
-"""The spread of groups around their centers (PERMDISP)."""
+"""The spread of groups around their centers (PERMDISP), and their separation (ANOSIM)."""
 
 from __future__ import annotations
 
@@ -6,32 +6,34 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from itertools import combinations
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
-from scipy.stats import f_oneway
+from scipy.stats import f_oneway, rankdata
 
 from neucmds.backend.arrays import to_numpy
 from neucmds.ecology.corrections import centered_gram
-from neucmds.ecology.metadata import as_metadata, match_rows
+from neucmds.ecology.metadata import group_names, known_rows
 from neucmds.ecology.permutation import (
     PermutationTest,
     p_value,
     permutation_orders,
     seed_of,
+    table_text,
 )
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.problem.dense import as_squares
-from neucmds.problem.names import Labels
+from neucmds.problem.files import require_pandas
 
 Floats = npt.NDArray[np.float64]
 # Which objects belong to each group.
 Members = Sequence[npt.NDArray[np.bool_]]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dispersion(PermutationTest):
     """Distances of objects to the center of their group, and a test of their F statistic.
 
@@ -45,11 +47,21 @@ class Dispersion(PermutationTest):
         Distance of each object to the center of its group; NaN for objects without a group.
     group_distances : ndarray of shape (groups,)
         Mean distance in each group.
+    table : pandas.DataFrame
+        Analysis of variance of the distances, with the columns of vegan's ``permutest``.
+    pairwise : pandas.DataFrame
+        A row per pair of groups: t of their distances, its p by permutation of the distances, and p
+        by Holm's correction for the number of pairs.
     """
 
     groups: tuple[str, ...]
     distances: Floats
     group_distances: Floats
+    table: Any
+    pairwise: Any
+
+    def __repr__(self) -> str:
+        return table_text("PERMDISP", self.table)
 
 
 def dispersion(
@@ -57,6 +69,7 @@ def dispersion(
     groups: Any,
     *,
     center: Literal["median", "centroid"] = "median",
+    strata: Any = None,
     squared: bool = False,
     permutations: Any = 999,
     random_state: Any = None,
@@ -77,6 +90,8 @@ def dispersion(
         matched by them.
     center : {"median", "centroid"}, default="median"
         As ``type`` of ``betadisper``.
+    strata : sequence of length n or Series, optional
+        Permutations stay within these groups of objects.
     squared : bool, default=False
         Whether D holds squared dissimilarities.
     permutations : int or array of shape (m, n), default=999
@@ -90,6 +105,7 @@ def dispersion(
 
     Notes
     -----
+    Objects without a group or stratum are left out, and a `NeucmdsWarning` counts them.
     Negative squared distances, which negative eigenvalues allow, become zero with a
     `NeucmdsWarning`, as in vegan.
 
@@ -107,18 +123,10 @@ def dispersion(
         raise InputError(
             f"{option('center', center)} must be 'median' or 'centroid'."
         )
-    squares, labels = as_squares(D, squared=squared)
-    n = len(squares)
-    names = _group_names(groups, labels, n)
-    rows = np.flatnonzero(names != "")
-    levels, group_of = np.unique(names[rows], return_inverse=True)
-    if not 1 < levels.size < rows.size:
-        raise InputError(
-            f"{levels.size} groups of {rows.size} objects have no spread to compare; pass at least "
-            "two groups, one of them with two objects."
-        )
-    sq_d = to_numpy(squares).astype(np.float64)
-    sq_d = sq_d[np.ix_(rows, rows)]
+    grouped = _grouped(D, groups, strata, squared)
+    sq_d = grouped.sq_d
+    group_of = grouped.group_of
+    levels = grouped.levels
     members = [group_of == group for group in range(levels.size)]
     sq_distances = sq_distances_to[center](sq_d, members)
     largest_sq = float(np.abs(sq_d).max())
@@ -134,33 +142,175 @@ def dispersion(
             f"in each of {levels.size} groups all objects are equally far from its center, so that "
             "F does not exist; pass groups of at least three different objects."
         )
-    orders = permutation_orders(permutations, rows.size, seed_of(random_state))
+    orders = list(
+        permutation_orders(
+            permutations, len(sq_d), seed_of(random_state), grouped.strata
+        )
+    )
     # The first row holds the observed distances.
     samples = np.stack([to_center, *(residuals[order] for order in orders)])
-    tests = f_oneway(*(samples[:, group] for group in members), axis=1)
-    observed = float(tests.statistic[0])
-    permuted = tests.statistic[1:]
-    distances = np.full(n, math.nan)
-    distances[rows] = to_center
+    f = f_oneway(*(samples[:, group] for group in members), axis=1).statistic
+    observed = float(f[0])
+    p = p_value(observed, f[1:])
+    permuted = np.stack([to_center, *(to_center[order] for order in orders)])
+    distances = np.full(grouped.n, math.nan)
+    distances[grouped.rows] = to_center
     return Dispersion(
         observed,
-        p_value(observed, permuted),
-        permuted,
+        p,
+        f[1:],
         groups=tuple(levels.tolist()),
         distances=distances,
         group_distances=means,
+        table=_variance_table(
+            to_center, residuals, levels.size, len(orders), p
+        ),
+        pairwise=_pairwise(permuted, members, levels),
     )
 
 
-def _group_names(groups: Any, labels: Labels, n: int) -> npt.NDArray[np.str_]:
-    """Return the name of the group of each object, empty where it has none."""
-    if hasattr(groups, "to_frame"):
-        table = groups.to_frame("groups")
-    else:
-        table = {"groups": groups}
-    column = match_rows(as_metadata(table), labels, n).iloc[:, 0]
-    texts = column.astype(object).where(column.notna(), "")
-    return np.array(texts, dtype=str)
+def anosim(
+    D: Any,
+    groups: Any,
+    *,
+    strata: Any = None,
+    squared: bool = False,
+    permutations: Any = 999,
+    random_state: Any = None,
+) -> PermutationTest:
+    """Compare ranks of dissimilarities between and within groups, as vegan's ``anosim``.
+
+    Parameters
+    ----------
+    D, groups, strata, squared, permutations, random_state
+        As for `dispersion`; objects without a group are left out with a warning.
+
+    Returns
+    -------
+    PermutationTest
+        The statistic R is the mean rank between groups minus that within them, in units of half
+        the number of pairs: 1 if all pairs between groups are farther than all within, 0 if none of
+        both are; high values are extreme.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds.ecology import anosim
+    >>> x = np.array([0.0, 1.0, 2.0, 10.0, 14.0, 18.0])
+    >>> round(anosim(abs(x[:, None] - x), list("aaabbb"), random_state=0).statistic, 3)
+    0.981
+    """
+    grouped = _grouped(D, groups, strata, squared)
+    first, second = np.triu_indices(len(grouped.sq_d), 1)
+    ranks = rankdata(grouped.sq_d[first, second])
+
+    def separation(group_of: npt.NDArray[np.intp]) -> float:
+        within = group_of[first] == group_of[second]
+        difference = ranks[~within].mean() - ranks[within].mean()
+        return float(difference / (ranks.size / 2))
+
+    orders = permutation_orders(
+        permutations,
+        len(grouped.sq_d),
+        seed_of(random_state),
+        grouped.strata,
+    )
+    observed = separation(grouped.group_of)
+    permuted = np.array(
+        [separation(grouped.group_of[order]) for order in orders]
+    )
+    return PermutationTest(observed, p_value(observed, permuted), permuted)
+
+
+class _Grouped(NamedTuple):
+    """Squares of the dissimilarities of the objects that have a group, with rows among all n."""
+
+    sq_d: Floats
+    rows: npt.NDArray[np.intp]
+    n: int
+    levels: npt.NDArray[np.str_]
+    group_of: npt.NDArray[np.intp]
+    strata: npt.NDArray[np.str_] | None
+
+
+def _grouped(D: Any, groups: Any, strata: Any, squared: bool) -> _Grouped:
+    """Read D and groups, without objects that lack a group or stratum."""
+    squares, labels = as_squares(D, squared=squared)
+    n = len(squares)
+    names: Any = group_names(groups, labels, n)
+    known = names != ""
+    blocks = group_names(strata, labels, n)
+    if blocks is not None:
+        known = known & (blocks != "")
+        blocks = blocks[known]
+    rows = known_rows(known, "a group or stratum")
+    levels, group_of = np.unique(names[rows], return_inverse=True)
+    if not 1 < levels.size < rows.size:
+        raise InputError(
+            f"{levels.size} groups of {rows.size} objects have no spread to compare; pass at least "
+            "two groups, one of them with two objects."
+        )
+    sq_d = to_numpy(squares).astype(np.float64)[np.ix_(rows, rows)]
+    return _Grouped(sq_d, rows, n, levels, group_of, blocks)
+
+
+def _variance_table(
+    to_center: Floats,
+    residuals: Floats,
+    n_groups: int,
+    n_permutations: int,
+    p: float,
+) -> Any:
+    """Return the analysis of variance of the distances to centers."""
+    df = np.array([n_groups - 1, residuals.size - n_groups])
+    total = float(np.sum((to_center - to_center.mean()) ** 2))
+    left = float(np.sum(residuals**2))
+    sums = np.array([total - left, left])
+    means = sums / df
+    return require_pandas("a table").DataFrame(
+        {
+            "Df": df,
+            "Sum Sq": sums,
+            "Mean Sq": means,
+            "F": [means[0] / means[1], math.nan],
+            "N.Perm": [str(n_permutations), ""],
+            "Pr(>F)": [p, math.nan],
+        },
+        index=["Groups", "Residuals"],
+    )
+
+
+def _pairwise(
+    distances: Floats, members: Members, levels: npt.NDArray[np.str_]
+) -> Any:
+    """Compare distances of pairs of groups; the first row is observed, the others are permuted."""
+    names = []
+    t = []
+    p = []
+    for i, j in combinations(range(levels.size), 2):
+        first = distances[:, members[i]]
+        second = distances[:, members[j]]
+        names.append(f"{levels[i]}-{levels[j]}")
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            # Two groups of one object each have no F.
+            warnings.simplefilter("ignore")
+            f = f_oneway(first, second, axis=1).statistic
+        sizes = np.sqrt(f)  # F of two groups is t²
+        sign = np.sign(first[0].mean() - second[0].mean())
+        t.append(sign * sizes[0])
+        p.append(p_value(sizes[0], sizes[1:]))
+    columns = {"t": t, "p": p, "p.holm": _holm(np.array(p))}
+    return require_pandas("a table").DataFrame(columns, index=names)
+
+
+def _holm(p: Floats) -> Floats:
+    """Correct p of several tests: the least by their number, the next by one less, and so on."""
+    order = np.argsort(p)
+    factors = np.isfinite(p).sum() - np.arange(p.size)
+    corrected = np.empty_like(p)
+    rising = np.maximum.accumulate(factors * p[order])
+    corrected[order] = np.minimum(rising, 1.0)
+    return corrected
 
 
 def _to_centroids(sq_d: Floats, members: Members) -> Floats:

@@ -208,6 +208,34 @@ def column_values(frame: Any, column: str) -> Column:
     return tuple(texts.where(values.notna(), None))
 
 
+def group_names(
+    groups: Any, labels: Sequence[str] | None, n: int
+) -> npt.NDArray[np.str_] | None:
+    """Return the name of the group of each object, empty where it has none; None without groups."""
+    if groups is None:
+        return None
+    if hasattr(groups, "to_frame"):
+        table = groups.to_frame("groups")
+    else:
+        table = {"groups": groups}
+    column = match_rows(as_metadata(table), labels, n).iloc[:, 0]
+    texts = column.astype(object).where(column.notna(), "")
+    return np.array(texts, dtype=str)
+
+
+def known_rows(
+    known: npt.NDArray[np.bool_], what: str
+) -> npt.NDArray[np.intp]:
+    """Return the rows of objects that have what a test needs, and warn of the others."""
+    lacking = int(np.sum(~known))
+    if lacking:
+        message = (
+            f"{lacking} of {known.size} objects lack {what} and are left out."
+        )
+        warnings.warn(NeucmdsWarning(message), stacklevel=4)
+    return np.flatnonzero(known)
+
+
 def as_metadata(table: Any) -> Any:
     """Return metadata as a DataFrame, whose index names the objects; a mapping becomes one."""
     if is_frame(table):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy.spatial.distance import squareform
+from scipy.stats import rankdata
 from sklearn.utils import check_random_state
 
 from neucmds.alignment import (
@@ -18,9 +20,11 @@ from neucmds.alignment import (
     common_signs,
 )
 from neucmds.backend.arrays import to_numpy
+from neucmds.ecology.metadata import group_names, known_rows
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.problem.containers import as_real
+from neucmds.problem.dense import as_squares
 from neucmds.problem.names import Labels, common_objects, row_names
 
 Floats = npt.NDArray[np.float64]
@@ -30,7 +34,7 @@ Order = npt.NDArray[np.intp]
 TIE = math.sqrt(np.finfo(np.float64).eps)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PermutationTest:
     """A statistic of the data, and the same statistic of permuted data.
 
@@ -47,6 +51,12 @@ class PermutationTest:
     statistic: float
     p: float
     permuted: Floats
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__}: statistic {self.statistic:.5g}, p {self.p:.4g}, "
+            f"{len(self.permuted)} permutations>"
+        )
 
 
 def protest(
@@ -97,15 +107,118 @@ def protest(
     return PermutationTest(observed, p_value(observed, permuted), permuted)
 
 
+def mantel(
+    a: Any,
+    b: Any,
+    *,
+    method: Literal["pearson", "spearman"] = "pearson",
+    strata: Any = None,
+    squared: bool = False,
+    permutations: Any = 999,
+    random_state: Any = None,
+) -> PermutationTest:
+    """Correlate two matrices of dissimilarities, as vegan's ``mantel``.
+
+    Parameters
+    ----------
+    a, b : as D of `neuc_mds`
+        Of the same objects, matched by name if both have names.
+    method : {"pearson", "spearman"}, default="pearson"
+        Of the dissimilarities, or of their ranks.
+    strata : sequence of length n or Series, optional
+        Permutations stay within these groups of objects.
+    squared : bool, default=False
+        Whether both hold squared dissimilarities.
+    permutations : int or array of shape (m, n), default=999
+        Number of permutations, 0 for no test; or the permutations of the objects of `a`.
+    random_state : int, RandomState or None
+        Draws the permutations.
+
+    Returns
+    -------
+    PermutationTest
+        The statistic is the correlation; high values are extreme.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds.ecology import mantel
+    >>> x = np.arange(10.0)
+    >>> d = abs(x[:, None] - x)
+    >>> test = mantel(d, d**2, method="spearman", random_state=0)
+    >>> round(test.statistic, 6), test.p
+    (1.0, 0.001)
+    """
+    if method not in ("pearson", "spearman"):
+        raise InputError(
+            f"{option('method', method)} must be 'pearson' or 'spearman'."
+        )
+    x, x_names = _distances(a, squared)
+    y, y_names = _distances(b, squared)
+    x_rows, y_rows = common_objects(x_names, len(x), y_names, len(y))
+    blocks = group_names(strata, x_names, len(x))
+    if blocks is not None:
+        blocks = blocks[x_rows]
+        known = known_rows(blocks != "", "a stratum")
+        blocks = blocks[known]
+        x_rows = np.asarray(x_rows)[known]
+        y_rows = np.asarray(y_rows)[known]
+    upper = np.triu_indices(len(x_rows), 1)
+    x_values = x[np.ix_(x_rows, x_rows)][upper]
+    y_values = y[np.ix_(y_rows, y_rows)][upper]
+    if method == "spearman":
+        x_values = rankdata(x_values)
+        y_values = rankdata(y_values)
+    x_units = _standardized(x_values)
+    y_units = _standardized(y_values)
+    x_matrix = squareform(x_units)
+
+    def correlation(order: Order) -> float:
+        return float(x_matrix[np.ix_(order, order)][upper] @ y_units)
+
+    orders = permutation_orders(
+        permutations, len(x_rows), seed_of(random_state), blocks
+    )
+    observed = float(x_units @ y_units)
+    permuted = np.array([correlation(order) for order in orders])
+    return PermutationTest(observed, p_value(observed, permuted), permuted)
+
+
+def _distances(D: Any, squared: bool) -> tuple[Floats, Labels]:
+    """Return d and names of a matrix."""
+    squares, names = as_squares(D, squared=squared)
+    sq_d = to_numpy(squares).astype(np.float64)
+    lowest = float(sq_d.min())
+    if lowest < 0:
+        raise InputError(
+            f"the lowest squared dissimilarity is {lowest:.4g}, below 0, and has no root."
+        )
+    return np.sqrt(sq_d), names
+
+
+def _standardized(values: Floats) -> Floats:
+    """Return values of mean zero and unit length."""
+    centered = values - values.mean()
+    length = float(np.linalg.norm(centered))
+    if length <= 1e-12 * float(np.linalg.norm(values)):
+        raise InputError(
+            "all dissimilarities are equal, so that there is no correlation; pass others."
+        )
+    return np.asarray(centered / length)
+
+
 def seed_of(random_state: Any) -> int:
     """Return a seed, so that several tests use the same permutations."""
     return int(check_random_state(random_state).randint(2**31))
 
 
 def permutation_orders(
-    permutations: Any, n: int, seed: int
+    permutations: Any,
+    n: int,
+    seed: int,
+    strata: npt.NDArray[np.str_] | None = None,
 ) -> Iterator[Order]:
-    """Yield permutations of n objects: those given, or as many random ones."""
+    """Yield permutations of n objects: those given, or as many random ones, within strata."""
     if np.ndim(permutations) == 2:
         orders = np.asarray(permutations)
         if (
@@ -119,8 +232,14 @@ def permutation_orders(
         return
     check_permutations(permutations)
     rng = np.random.default_rng(seed)
+    blocks = [np.arange(n)]
+    if strata is not None:
+        blocks = [np.flatnonzero(strata == name) for name in np.unique(strata)]
     for _ in range(permutations):
-        yield rng.permutation(n)
+        order = np.empty(n, dtype=np.intp)
+        for block in blocks:
+            order[block] = rng.permutation(block)
+        yield order
 
 
 def check_permutations(permutations: Any) -> None:
@@ -134,10 +253,16 @@ def check_permutations(permutations: Any) -> None:
 def p_value(observed: float, permuted: Iterable[float]) -> float:
     """Return the share of orders, the observed one included, with a statistic as large."""
     values = np.asarray(permuted)
-    if not values.size:
+    if not values.size or math.isnan(observed):
         return math.nan
     as_large = int(np.sum(values >= observed - TIE))
     return (as_large + 1) / (values.size + 1)
+
+
+def table_text(heading: str, table: Any) -> str:
+    """Return a table below its heading, with five digits and blanks for what is not defined."""
+    text = table.to_string(na_rep="", float_format="{:.5g}".format)
+    return f"{heading}\n{text}"
 
 
 def coordinates_of(embedding: Any) -> tuple[Floats, Floats, Labels]:

@@ -105,7 +105,7 @@ def from_selection(
         SQUARED,
         placement,
         stress_terms=terms,
-        loss_value=sum(terms),
+        loss_value=sum(terms) / 2,
         info=info,
         method=method,
         requested=requested,
@@ -162,7 +162,8 @@ def from_descent(
         **_sums(problem),
         converged=converged,
         solver=solver,
-        history=end.history,
+        # A descent counts both orders of a pair.
+        history=tuple(loss / 2 for loss in end.history),
         relative_gradient=end.relative_gradient,
         stress_error=error,
         stress_rises=rises,
@@ -183,7 +184,7 @@ def from_descent(
         gram.dtype,
         end.loss,
         stress_terms=terms,
-        loss_value=value,
+        loss_value=value / 2,
         mean_distance=mean_distance,
         info=info,
         method=method,
@@ -200,7 +201,7 @@ def _sums(problem: Dense) -> dict[str, Any]:
     weights = problem.weights
     if weights is None:
         return {
-            "sum_of_squares": 2 * gram.n * gram.trace,
+            "sum_of_squares": gram.n * gram.trace,
             "sq_norm": gram.sq_norm,
             "total_sum_of_squares": gram.total_sum_of_squares,
             "trace": gram.trace,
@@ -216,7 +217,7 @@ def _weighted_sums(sq: Array, weights: Array) -> dict[str, Any]:
     sum_of_squares = float(xp.sum(weights * sq))
     mean = sum_of_squares / float(xp.sum(weights))
     return {
-        "sum_of_squares": sum_of_squares,
+        "sum_of_squares": sum_of_squares / 2,
         "sq_norm": float(xp.sum(weights * sq**2)),
         "total_sum_of_squares": float(xp.sum(weights * (sq - mean) ** 2)),
     }
@@ -307,18 +308,20 @@ def from_pairs(
     known = min(_deciding(stress_deviation), _deciding(r2_deviation))
     if stress > stress_error and n_held_out and known < FEWEST_DECIDING:
         scale = math.nan
-    history = end.history
+    # A descent counts both orders of two points.
+    history = tuple(value / 2 for value in end.history)
+    sum_of_squares = weight * mean
     arrival_labels = None
-    if pairs.n_departures is not None:
-        # A descent counts both orders of two points.
-        history = tuple(value / 2 for value in history)
-        if n != 2 * pairs.n_departures:
-            arrival_labels = row_numbers(n - pairs.n_departures)
+    if pairs.n_departures is None:
+        sum_of_squares /= 2
+        loss_value /= 2
+    elif n != 2 * pairs.n_departures:
+        arrival_labels = row_numbers(n - pairs.n_departures)
     overfit_ratio = 1.0
     if n_held_out:
         overfit_ratio = loss_value / (history[-1] or 1.0)
     info = Info(
-        sum_of_squares=weight * mean,
+        sum_of_squares=sum_of_squares,
         sq_norm=sq_norm,
         total_sum_of_squares=total,
         trace=0.5 * (n - 1) * mean,

@@ -35,11 +35,12 @@ class Info:
         Eigensolver, "full" (LAPACK) or "krylov"; or what a descent without eigenpairs was given:
         "weighted", "loss", "pairs", "sampled pairs" or "init".
     history : tuple of floats
-        Loss at the start of a refinement and after every iteration; empty for closed forms.
+        Loss at the start of a refinement and after every iteration, over pairs as
+        `Embedding.loss_value`; empty for closed forms.
     total_sum_of_squares : float
         Σ(D − mean)² over the pairs i ≠ j, weighted as the STRESS is; NaN if not known.
     sum_of_squares : float
-        Σ d² over the pairs i ≠ j, weighted as the STRESS is; NaN if not known.
+        Σ d² over pairs, as `Embedding.loss_value` counts and weighs them; NaN if not known.
     trace : float
         Trace of B: n − 1 times half the mean squared dissimilarity of a pair; NaN if not known.
     positive_trace : float
@@ -70,6 +71,8 @@ class Info:
         How many of the starts of "ordinal" ended at the best configuration, those not counted that
         were drawn about it. Two are the same if no object is farther off than 0.01 when both, of
         unit length, are laid over each other.
+    ties : {"primary", "secondary"}
+        How "ordinal" treated equal dissimilarities.
     """
 
     sq_norm: float
@@ -91,3 +94,4 @@ class Info:
     overfit_ratio: float = 1.0
     n_starts: int = 1
     times_found: int = 1
+    ties: str = "primary"

@@ -105,8 +105,9 @@ class Embedding:
     loss : {"squared", "distance", "relative", "absolute", "ordinal"}
         What was minimised.
     loss_value : float
-        The value of the loss, over all n² ordered pairs; for "squared" it is the STRESS, for
-        "ordinal" Σ(d̂ − δ)².
+        The value of the loss, over all pairs, of a directed D over both directions; for "squared"
+        it is half the STRESS, which the paper takes over all n² entries, for "distance" the raw
+        stress, for "ordinal" Σ(d̂ − δ)².
     missing : {"error", "ignore"}
         Whether `transform` accepts NaN for unknown dissimilarities.
     mean_distance : float
@@ -190,7 +191,7 @@ class Embedding:
 
     @property
     def stress1(self) -> float:
-        """Kruskal's stress-1 of a fit by ``loss="distance"``: √(Σ(d̂ − d)² / Σd²).
+        """Kruskal's stress-1 of a fit by ``loss="distance"``: √(Σ(d̂ − d)² / Σd²) over pairs.
 
         Of ``loss="ordinal"``: √(Σ(d̂ − δ)² / Σd̂²) with disparities δ that rise with d; Σd̂² is Σd².
         Other losses do not compute it; `neucmds.evaluate` does, from D, for any embedding.
@@ -203,7 +204,9 @@ class Embedding:
     def r2(self) -> float:
         """1 − STRESS / Σ(D − mean)² over pairs, squared scale: 1 is perfect, 0 is like a constant.
 
-        NaN if all dissimilarities are equal.
+        This is the R² of the paper's STRESS. It compares squares and allows no scale, so that a
+        good fit by another loss may have a negative one; for the R² of a Shepard diagram see
+        `neucmds.explore.Quality`. NaN if all dissimilarities are equal.
         """
         return 1 - self.stress / self._sq_deviations
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.spatial.distance import squareform
 
 from neucmds.backend.arrays import Array, row_blocks, to_numpy
 from neucmds.embedding import Embedding
@@ -22,6 +23,8 @@ from neucmds.problem.directed import Directed, as_directed
 from neucmds.problem.metrics import refuse_params
 from neucmds.problem.names import ordered_by_name
 from neucmds.problem.validation import as_labels
+from neucmds.refine.losses import RELATIVE
+from neucmds.refine.ordinal import RankedPairs
 
 Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.intp]
@@ -41,17 +44,24 @@ class Quality:
     """How well coordinates with a signature give D back.
 
     D and D̂ are on the squared scale, d = √D and d̂ = √max(D̂, 0). What has no meaning for some D is
-    NaN: measures of d if D has negative entries, and ratios whose denominator is zero.
+    NaN: measures of d if D has negative entries, and ratios whose denominator is zero. Of a fit by
+    ``loss="ordinal"``, `shepard_r2`, `raw_stress`, `stress1` and `unscaled_stress1` compare d̂ with
+    the disparities δ instead of d: they are non-metric.
 
     Parameters
     ----------
+    shepard_r2 : float
+        Squared correlation of d̂ with d over pairs: R² of a line through the Shepard diagram. Of an
+        ordinal fit with δ: the "linear fit" of vegan's ``stressplot``, whose "non-metric fit" is
+        1 − `stress1`².
     stress : float
         ‖D̂ − D‖²_F over all n² entries.
     normalized_stress : float
         STRESS / ‖D‖²_F: the share of ‖D‖² that is missed.
     r2 : float
-        1 − Σ(D̂ − D)² / Σ(D − mean)² over pairs: 1 is perfect, 0 is no better than a constant. NaN
-        if all dissimilarities are equal.
+        The R² of the paper's STRESS, 1 − Σ(D̂ − D)² / Σ(D − mean)² over pairs: 1 is perfect, 0 is no
+        better than a constant. It compares squares, without a scale. NaN if all dissimilarities are
+        equal.
     scaled_additive_error : float
         min over α of ‖D − αD̂‖_F: a norm, as in print.
     distortion : float
@@ -61,8 +71,9 @@ class Quality:
         Σ(d̂ − d)² over pairs i < j: what SMACOF minimises.
     stress1 : float
         Kruskal's stress-1 at the best scale, √(1 − (Σdd̂)² / (Σd²Σd̂²)), as R's smacof reports it.
-    stress_1 : float
-        √(raw stress / Σ d̂²): the same at the scale of the coordinates as they are.
+    unscaled_stress1 : float
+        √(raw stress / Σ d̂²): the same at the scale of the coordinates as they are, as
+        scikit-learn's ``normalized_stress=True``. Both are one for an ordinal fit.
     relative_error_mean, relative_error_median, relative_error_p95, relative_error_p99 : float
         Of |d̂/d − 1| over the pairs with d > 0. A quantile q is the least error that the share q of
         the pairs does not exceed; above 4,000 objects, of eight million pairs drawn at random.
@@ -78,6 +89,7 @@ class Quality:
         Coordinates of negative sign.
     """
 
+    shepard_r2: float
     stress: float
     normalized_stress: float
     r2: float
@@ -85,7 +97,7 @@ class Quality:
     distortion: float
     raw_stress: float
     stress1: float
-    stress_1: float
+    unscaled_stress1: float
     relative_error_mean: float
     relative_error_median: float
     relative_error_p95: float
@@ -113,8 +125,8 @@ class PairErrors:
     of_object : ndarray of shape (n,)
         Mean |d̂/d − 1| of each object over its pairs with d > 0; NaN if it has none.
     stress_share : ndarray of shape (n,)
-        Share of each object's pairs in STRESS; they add up to 1. The stress per point of R's
-        smacof, on the squared scale.
+        Share of each object's pairs in the loss that was fitted; they add up to 1. For "distance"
+        and "ordinal" the stress per point of R's smacof.
     r2_of_object : ndarray of shape (n,)
         1 − Σ(D̂ − D)² / Σ(D − mean)² over the pairs of each object, with their own mean: 1 is
         perfect, 0 no better than one number for all of them. NaN where these are equal.
@@ -161,8 +173,9 @@ def evaluate(
     weights : array of shape (n, n), optional
         As for `neuc_mds`. Pairs of weight zero are left out of every measure. Sums over pairs are
         weighted, so that the STRESS and R² are those of a fit with these weights: `stress`,
-        `normalized_stress`, `r2`, `scaled_additive_error`, `raw_stress`, `stress1` and `stress_1`.
-        Relative errors, distortion and neighbours count all other pairs alike.
+        `shepard_r2`, `normalized_stress`, `r2`, `scaled_additive_error`, `raw_stress`, `stress1`
+        and `unscaled_stress1`. Relative errors, distortion and neighbours count all other pairs
+        alike.
     missing : {"error", "ignore"}, default="error"
         "ignore": pairs that are NaN in D are left out of every measure.
 
@@ -203,7 +216,15 @@ def evaluate(
         embedding.coordinates,
         embedding.form,
         embedding._targets.coordinates,
+        ties=_ties(embedding),
     )
+
+
+def _ties(embedding: Embedding) -> str | None:
+    """Return how an ordinal fit treated equal dissimilarities; None for other losses."""
+    if embedding.loss != "ordinal":
+        return None
+    return embedding.info.ties
 
 
 def _refuse_weights_and_sides(embedding: Embedding, weights: Any) -> None:
@@ -284,13 +305,14 @@ def pair_errors(
     x = to_numpy(embedding.coordinates).astype(np.float64)
     y = to_numpy(embedding._targets.coordinates).astype(np.float64)
     center = _center(problem)
+    floor = embedding.floor
     # Of two sets, the objects of the columns come after those of the rows.
     n_rows = 0
     if embedding.arrival_labels is not None:
         n_rows = len(x)
-    totals = np.zeros((6, n_rows + problem.n))
+    totals = np.zeros((7, n_rows + problem.n))
     pairs_off = 0
-    for block in _row_blocks(problem, x, y, embedding.form):
+    for block in _row_blocks(problem, x, y, embedding.form, _ties(embedding)):
         sq_d = block.sq_d
         counted = block.weights > 0
         defined = counted & (sq_d > 0)
@@ -299,13 +321,22 @@ def pair_errors(
         errors[defined] = np.abs(ratios - 1)
         pairs_off += int((errors > limit).sum())
         sq_residuals = (block.sq_d_hat - sq_d) ** 2 * counted
+        losses = _losses(embedding.loss, floor, block) * counted
         shifted = (sq_d - center) * counted
-        terms = (errors, defined, sq_residuals, counted, shifted, shifted**2)
+        terms = (
+            errors,
+            defined,
+            losses,
+            sq_residuals,
+            counted,
+            shifted,
+            shifted**2,
+        )
         # A pair is a term of both objects.
         for term, total in zip(terms, totals, strict=True):
             total[block.rows] += term.sum(axis=1)
             total[n_rows + block.columns.start :] += term.sum(axis=0)
-    error, defined_pairs, stress, pairs, shift, sq_shift = totals
+    error, defined_pairs, loss, stress, pairs, shift, sq_shift = totals
     with np.errstate(invalid="ignore", divide="ignore"):
         # Σ(D − mean)² of each object, NaN where it is the rounding of a constant.
         variation = sq_shift - shift**2 / pairs
@@ -314,9 +345,21 @@ def pair_errors(
             pairs_off,
             pairs=int(defined_pairs.sum()) // 2,
             of_object=error / defined_pairs,
-            stress_share=stress / (stress.sum() or 1.0),
+            stress_share=loss / (loss.sum() or 1.0),
             r2_of_object=1 - stress / variation,
         )
+
+
+def _losses(loss: str, floor: float, block: _Block) -> Floats:
+    """Return the loss of every pair, as `neucmds.refine.losses` defines it."""
+    if loss == "squared":
+        return np.asarray((block.sq_d_hat - block.sq_d) ** 2)
+    errors = _root(block.sq_d_hat) - block.d
+    if loss in RELATIVE:
+        errors /= np.maximum(block.d, floor)
+    if loss == "absolute":
+        return np.abs(errors)
+    return errors**2
 
 
 def problem_of(
@@ -395,8 +438,9 @@ def measure(
     coordinates: Array,
     form: Form,
     arrivals: Array | None = None,
+    ties: str | None = None,
 ) -> Quality:
-    """Measure coordinates, and the arrivals of a directed D, against D.
+    """Measure coordinates, and the arrivals of a directed D, against D; with `ties`, its order.
 
     Paper: subsec:eva-pert-metric.
     """
@@ -416,6 +460,7 @@ def measure(
     sums = np.zeros(4)
     sums_of_roots = np.zeros(4)
     moments = np.zeros(3)
+    co_moments = np.zeros(6)
     errors = []
     log_ratios = []
     error_sum = 0.0
@@ -424,7 +469,8 @@ def measure(
     n_negative = 0
     n_negative_hat = 0
     neighbors = np.zeros(2)
-    for block in _row_blocks(problem, x, y, form):
+    root_center = math.sqrt(max(0.0, center))
+    for block in _row_blocks(problem, x, y, form, ties):
         neighbors += _near(problem, x, y, form, objects, block)
         counted = block.weights > 0
         level = rounding_level(x[block.rows], y[block.columns])[counted]
@@ -433,7 +479,12 @@ def measure(
         weights = block.weights[counted]
         shifted = sq_d - center
         sums += _products(sq_d, sq_d_hat, weights)
-        sums_of_roots += _products(_root(sq_d), _root(sq_d_hat), weights)
+        d = block.d[counted]
+        d_hat = _root(sq_d_hat)
+        sums_of_roots += _products(d, d_hat, weights)
+        co_moments += _co_moments(
+            d - root_center, d_hat - root_center, weights
+        )
         moments += (weights.sum(), weights @ shifted, weights @ shifted**2)
         n_negative += int((sq_d < 0).sum())
         n_negative_hat += int((sq_d_hat < -level).sum())
@@ -452,6 +503,7 @@ def measure(
         log_ratios.append(np.log(ratios[defined]))
     if n_negative:
         sums_of_roots[:] = math.nan
+        co_moments[:] = math.nan
     logs = _joined(log_ratios)
     quantiles = np.quantile(
         _joined(errors), (0.5, 0.95, 0.99), method="inverted_cdf"
@@ -460,6 +512,7 @@ def measure(
     kept, possible = neighbors.tolist()
     return Quality(
         **_measures_of_sums(orders * sums, sums_of_roots, orders * moments),
+        shepard_r2=_sq_correlation(co_moments, float(sums_of_roots[1])),
         distortion=float(np.exp(np.abs(logs - np.median(logs)).mean())),
         relative_error_mean=_quotient(error_sum, n_errors),
         relative_error_median=median,
@@ -484,7 +537,7 @@ def _center(problem: Dense | Directed) -> float:
 
 
 class _Block(NamedTuple):
-    """Some rows of D; all but `all_sq_d` have some columns alone.
+    """Some rows of D; all but `all_sq_d` have some columns alone; d is δ of an ordinal fit.
 
     Of a symmetric D these are those from the first of the rows on, and weights are positive for
     pairs i < j alone, and 1 for these if the problem has no weights.
@@ -494,15 +547,23 @@ class _Block(NamedTuple):
     columns: slice
     all_sq_d: Floats
     sq_d: Floats
+    d: Floats
     sq_d_hat: Floats
     weights: Floats
 
 
 def _row_blocks(
-    problem: Dense | Directed, x: Floats, y: Floats, form: Form
+    problem: Dense | Directed,
+    x: Floats,
+    y: Floats,
+    form: Form,
+    ties: str | None = None,
 ) -> Iterator[_Block]:
     """Yield D, d̂² and weights in blocks that cover all pairs, of a symmetric D those with i < j."""
     ids = np.arange(problem.n)
+    disparities = None
+    if ties is not None and isinstance(problem, Dense):
+        disparities = _disparities(problem, x, ties)
     for rows, block in _walk(problem):
         all_sq_d = to_numpy(block).astype(np.float64)
         if isinstance(problem, Directed):
@@ -514,9 +575,20 @@ def _row_blocks(
             if problem.weights is not None:
                 weights *= to_numpy(problem.weights[rows, columns])
         sq_d_hat = form.to_sq_distance(form.sq(x[rows], y[columns]))
-        yield _Block(
-            rows, columns, all_sq_d, all_sq_d[:, columns], sq_d_hat, weights
-        )
+        sq_d = all_sq_d[:, columns]
+        d = _root(sq_d)
+        if disparities is not None:
+            d = disparities[rows, columns]
+        yield _Block(rows, columns, all_sq_d, sq_d, d, sq_d_hat, weights)
+
+
+def _disparities(problem: Dense, x: Floats, ties: str) -> Floats:
+    """Return δ of all pairs, zero where the weight is."""
+    sq_d = dense_gram(problem, option("loss", "ordinal")).sq_dissimilarity
+    pairs = RankedPairs.of(sq_d, problem.weights, ties)
+    condensed = np.zeros(math.comb(problem.n, 2))
+    condensed[pairs.position] = pairs.disparities(pairs.distances(x))
+    return squareform(condensed)
 
 
 def _walk(problem: Dense | Directed) -> Iterator[tuple[slice, Array]]:
@@ -545,6 +617,28 @@ def _products(given: Floats, fitted: Floats, weights: Floats) -> Floats:
     return np.array([(weights * left) @ right for left, right in pairs])
 
 
+def _co_moments(given: Floats, fitted: Floats, weights: Floats) -> Floats:
+    """Return weighted sums of 1, g, f, g², f² and gf."""
+    products = (given, fitted, given**2, fitted**2, given * fitted)
+    return np.array([weights.sum(), *(weights @ part for part in products)])
+
+
+def _sq_correlation(co_moments: Floats, sum_of_squares: float) -> float:
+    """Return the squared correlation, NaN where one side is constant up to rounding."""
+    weight, given, fitted, sq_given, sq_fitted, product = co_moments.tolist()
+    weight = weight or 1.0
+    variances = np.array(
+        [
+            sq_given - given / weight * given,
+            sq_fitted - fitted / weight * fitted,
+        ]
+    )
+    if (variances <= 1e-28 * sum_of_squares).any():
+        return math.nan
+    covariance = product - given / weight * fitted
+    return float(covariance / variances[0] * covariance / variances[1])
+
+
 def _measures_of_sums(
     sums: Floats, sums_of_roots: Floats, moments: Floats
 ) -> dict[str, float]:
@@ -567,7 +661,7 @@ def _measures_of_sums(
         "scaled_additive_error": math.sqrt(_at_best_scale(*sums.tolist())),
         "raw_stress": raw_stress,
         "stress1": math.sqrt(_quotient(scaled_stress, root_sq)),
-        "stress_1": math.sqrt(_quotient(raw_stress, root_hat_sq)),
+        "unscaled_stress1": math.sqrt(_quotient(raw_stress, root_hat_sq)),
     }
 
 

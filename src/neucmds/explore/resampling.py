@@ -36,6 +36,7 @@ Ids = npt.NDArray[np.intp]
 FIT_OPTIONS: tuple[str, ...] = (
     "method",
     "loss",
+    "ties",
     "floor",
     "curvature",
     "tol",
@@ -110,8 +111,8 @@ def bootstrap(
     callback : callable, optional
         Called before each replicate with its number, their total if known, and a few words.
     **options
-        method, loss, floor, curvature, tol, max_iter and n_init of `neuc_mds`. "refined" starts
-        each replicate from the embedding of D.
+        method, loss, ties, floor, curvature, tol, max_iter and n_init of `neuc_mds`. "refined"
+        starts each replicate from the embedding of D.
 
     Returns
     -------
@@ -245,7 +246,7 @@ def stress_test(
     callback: Callback | None = None,
     **options: Any,
 ) -> PermutationTest:
-    """Compare the STRESS of D with that of permuted entries of D, as ``smacof::permtest``.
+    """Compare the stress of D with that of permuted entries of D, as ``smacof::permtest``.
 
     Parameters
     ----------
@@ -257,7 +258,9 @@ def stress_test(
     Returns
     -------
     PermutationTest
-        The statistic is `Embedding.normalized_stress`; low values are extreme.
+        The statistic is that of the fitted loss: `Embedding.stress1` for "distance" and "ordinal",
+        `Embedding.normalized_stress` for "squared", and `Embedding.loss_value` for others; low
+        values are extreme.
 
     Examples
     --------
@@ -280,10 +283,19 @@ def stress_test(
         if callback is not None:
             callback(step, permutations, "permutations")
         shuffled = squareform(rng.permutation(pairs))
-        permuted.append(_fit_squares(shuffled, fit_options).normalized_stress)
-    statistic = whole.normalized_stress
+        permuted.append(_fitted_stress(_fit_squares(shuffled, fit_options)))
+    statistic = _fitted_stress(whole)
     p = p_value(-statistic, np.negative(permuted))
     return PermutationTest(statistic, p, np.array(permuted))
+
+
+def _fitted_stress(embedding: Embedding) -> float:
+    """Return the stress that the fit lowered."""
+    if embedding.loss == "squared":
+        return embedding.normalized_stress
+    if embedding.loss in RELATIVE:
+        return embedding.loss_value
+    return embedding.stress1
 
 
 def _fitted(
@@ -317,6 +329,7 @@ def _fitted(
         embedding.signature,
         embedding.method,
         loss=embedding.loss,
+        ties=embedding.info.ties,
         floor=_floor(embedding),
         curvature=embedding.curvature,
         random_state=seed,

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from neucmds.backend.arrays import Floats
 from neucmds.backend.files import format_errors
-from neucmds.errors import InputError
+from neucmds.errors import InputError, option
 from neucmds.problem.names import Labels, agreed, order_of
 
 Table = tuple[npt.NDArray[Any], Labels]
@@ -247,7 +247,8 @@ def _frame(
     elif set(widths) != {width}:
         i = next(i for i, cells in enumerate(widths) if cells != width)
         raise InputError(
-            f"{name}: {widths[i]} cells where others have {width}, in {lines[i][:40]!r}."
+            f"{name}: {widths[i]} cells where others have {width}, in {lines[i][:40]!r}"
+            f"{_advice(delimiter)}."
         )
     numbers = range(n_names, width)
     frame = require_pandas(f"reading {name}").read_csv(
@@ -270,6 +271,13 @@ def _frame(
         for column in range(n_names)
     ]
     return names, frame[list(numbers)].to_numpy(np.float64)
+
+
+def _advice(delimiter: str | None) -> str:
+    """Say how to write D from R, whose printouts have no delimiter and are wrapped."""
+    if delimiter is not None:
+        return ""
+    return "; from R, write.csv(as.matrix(d), file) instead of a printout"
 
 
 def _named(
@@ -328,7 +336,9 @@ def _square(text: str, name: str) -> Table:
         labelled = _is_text(first[0])
     elif height - int(header) != width - int(labelled):
         raise InputError(
-            f"{name} is not a square matrix: {height} lines of {width} cells."
+            f"{name} is not a square matrix: {height} lines of {width} cells; of a table of "
+            f"features, such as abundances, pass {option('metric', 'braycurtis')} or another metric"
+            f"{_advice(delimiter)}."
         )
     values, row_names, column_names = _named(
         lines, delimiter, header, labelled, name

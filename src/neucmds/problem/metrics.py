@@ -75,8 +75,8 @@ class Metric:
         if isinstance(metric, Metric):
             bound = metric
         else:
-            if metric in ("l1", "manhattan"):
-                metric = "cityblock"
+            if isinstance(metric, str):
+                metric = ALIASES.get(metric, metric)
             bound = cls(metric, dict(params or {}))
         averaged = getattr(bound.metric, "func", None) is _averaged
         if symmetrize and callable(bound.metric) and not averaged:
@@ -170,6 +170,7 @@ class Metric:
         known = everywhere
         if is_numpy(features):
             known = everywhere | set(VALID_METRICS["brute"]) - {"precomputed"}
+            known |= set(VEGAN_METRICS)
         if self.metric not in known:
             raise InputError(
                 f"{self.name} is unknown; known are {', '.join(sorted(known))}; or pass a function."
@@ -190,7 +191,7 @@ class Metric:
 
     def prepare(self, features: Array) -> Array:
         """Make feature rows, the fitted ones or new ones, ready to be compared."""
-        if self.metric == "braycurtis":
+        if self.metric == "braycurtis" or self.metric in VEGAN_METRICS:
             lowest, _ = arrays.min_and_max(features)
             if lowest < 0:
                 raise InputError(
@@ -539,13 +540,20 @@ def _hamming(x: Array, y: Array) -> Array:
     return arrays.minkowski(x, y, 0) / x.shape[1]
 
 
-def _jaccard(x: Array, y: Array) -> Array:
-    """1 − |x ∧ y| / |x ∨ y| of nonzero entries, and 0 where there are none."""
+def _both_and_either(x: Array, y: Array) -> tuple[Array, Array]:
+    """Count the features that are nonzero in both rows, and those that are in one of them."""
     xp = namespace(x)
     x = xp.astype(x != 0, x.dtype)
     y = xp.astype(y != 0, y.dtype)
     both = x @ xp.matrix_transpose(y)
     either = xp.sum(x, axis=1)[:, None] + xp.sum(y, axis=1)[None, :] - both
+    return both, either
+
+
+def _jaccard(x: Array, y: Array) -> Array:
+    """1 − |x ∧ y| / |x ∨ y| of nonzero entries, and 0 where there are none."""
+    xp = namespace(x)
+    both, either = _both_and_either(x, y)
     return xp.where(
         either > 0, 1 - both / xp.where(either > 0, either, 1.0), 0.0
     )
@@ -563,6 +571,26 @@ SUM_METRICS: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
+def _vegan_canberra(x: Array, y: Array) -> Array:
+    """Canberra, divided by the number of features that are nonzero in one of two rows."""
+    _, either = _both_and_either(x, y)
+    return cdist(x, y, "canberra") / np.maximum(either, 1)
+
+
+def _vegan_jaccard(x: Array, y: Array) -> Array:
+    """Jaccard of abundances (Ružička): 1 − Σ min(x, y) / Σ max(x, y)."""
+    bray = cdist(x, y, "braycurtis")
+    return 2 * bray / (1 + bray)
+
+
+# Of abundances in NumPy arrays; names that vegan gives other formulas than SciPy.
+VEGAN_METRICS: dict[str, Callable[[Array, Array], Array]] = {
+    "vegan_canberra": _vegan_canberra,
+    "vegan_jaccard": _vegan_jaccard,
+}
+ALIASES = {"bray": "braycurtis", "l1": "cityblock", "manhattan": "cityblock"}
+
+
 def _pairwise(
     metric: Any, params: dict[str, Any], x: Array, y: Array
 ) -> Array:
@@ -571,6 +599,8 @@ def _pairwise(
         # Half the time of scikit-learn's.
         if metric == "cityblock":
             return cdist(x, y, "cityblock", **params)
+        if metric in VEGAN_METRICS:
+            return VEGAN_METRICS[metric](x, y, **params)
         if metric in PAIRWISE_BOOLEAN_FUNCTIONS:
             x = x != 0
             y = y != 0

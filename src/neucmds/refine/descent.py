@@ -25,7 +25,7 @@ Descent = Callable[..., "Configuration"]
 MAX_ITER = 500
 # Of a squared fit that only starts another: five of 36 starts of 500 rows take all they may.
 START_ITERATIONS = 200
-# Share of the loss that WINDOW iterations must gain: this costs at most 0.6 % of STRESS.
+# Share of the loss that WINDOW iterations must gain.
 TOL = 2e-3
 # The same of "distance", which is compared with SMACOF to 0.05 %, and of "absolute".
 DISTANCE_TOL = 1e-4
@@ -35,7 +35,7 @@ STAGE_ITERATIONS = 40
 STAGE_TOL = 1e-3
 # Up to this many objects losses but the squared one are minimised in float64,
 FEW_OBJECTS = 600
-# to this tolerance.
+# and all losses to this tolerance.
 TOL_OF_FEW = 1e-6
 # Largest squared relative gradient that counts as flat: 9e-4 costs 1.1 % of "relative" on streets.
 FLAT = 6e-4
@@ -142,7 +142,7 @@ Point = TypeVar("Point", bound=Objective)
 
 def usual_tol(loss: str, n: int) -> float:
     """Return the tolerance of a loss of n objects."""
-    if loss != "squared" and n <= FEW_OBJECTS:
+    if n <= FEW_OBJECTS:
         return TOL_OF_FEW
     if loss in ("distance", "absolute"):
         return DISTANCE_TOL

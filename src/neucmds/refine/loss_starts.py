@@ -328,7 +328,7 @@ def _squared_solver(
         values = filled(values, weights, completed)
     gram = DenseGram(values)
     spectrum = solve_for(gram, components, "refined")
-    descent = partial(descend, max_iter=START_ITERATIONS)
+    descent = partial(descend, max_iter=START_ITERATIONS, tol=TOL)
 
     def solve(signature: tuple[int, int] | None) -> Configuration:
         if signature is None and completed is not None:

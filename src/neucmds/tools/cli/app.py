@@ -25,6 +25,7 @@ from neucmds.tools.cli.embed import embed
 from neucmds.tools.cli.explore import compare, diagnose, stress_curve
 from neucmds.tools.cli.project import project
 from neucmds.tools.cli.report import report
+from neucmds.tools.cli.testing import run_tests
 
 BUG = 1
 BAD_INPUT = 2
@@ -172,3 +173,4 @@ def root(
 
 for command in (embed, diagnose, compare, stress_curve, project, report, demo):
     app.command()(command)
+app.command("test")(run_tests)

@@ -24,6 +24,7 @@ from neucmds.tools.cli.inputs import (
     parse_value,
     read_data,
     read_objects,
+    read_start,
     read_weights,
 )
 from neucmds.tools.cli.outputs import Outputs, default_place, tell
@@ -51,6 +52,9 @@ def embed(
     heights: opt.Heights = "no",
     missing: opt.MissingPairs = "error",
     weights: opt.Weights = None,
+    tol: opt.Tol = None,
+    max_iter: opt.MaxIter = None,
+    init: opt.Init = None,
     correction: Annotated[
         opt.Correction,
         typer.Option(
@@ -119,6 +123,9 @@ def embed(
             "ties": ties,
             "curvature": parse_value(curvature),
             "heights": opt.HEIGHTS[heights],
+            "tol": tol,
+            "max_iter": max_iter,
+            "init": read_start(init),
             "random_state": seed,
             "callback": callback,
         }

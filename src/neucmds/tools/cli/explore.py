@@ -85,7 +85,10 @@ def _advice(diagnosis: Diagnosis) -> str:
     if diagnosis.euclidean:
         text = "D is Euclidean: classical MDS loses nothing."
     if diagnosis.scan is not None and diagnosis.held_out_r2 > 0:
-        return f"{text} Next: neucmds embed FILE -k {diagnosis.suggested_k}"
+        return (
+            f"{text} Next: neucmds embed FILE -k 2,0 --loss distance for a plot, or -k "
+            f"{diagnosis.suggested_k} for prediction."
+        )
     return f"{text} Choose k by its STRESS. Next: neucmds stress-curve FILE"
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from neucmds.ecology.metadata import read_metadata
+from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.options import PRECOMPUTED, SHORTEST_PATH
 from neucmds.prepared import prepare
@@ -82,6 +83,13 @@ def read_weights(file: Path | None) -> Any:
     if names is None:
         return values
     return pd.DataFrame(values, names, names)
+
+
+def read_start(model: Path | None) -> Embedding | None:
+    """Read an embedding that a fit starts from."""
+    if model is None:
+        return None
+    return Embedding.load(model / "embedding.npz" if model.is_dir() else model)
 
 
 def as_array(data: Any) -> Any:

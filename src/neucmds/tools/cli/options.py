@@ -128,6 +128,25 @@ Weights = Annotated[
         help="A square table with a weight per pair, matched by name if both have names.",
     ),
 ]
+Tol = Annotated[
+    float | None,
+    typer.Option(
+        "--tol",
+        help="Share of the loss that iterations of --method refined must gain to go on.",
+    ),
+]
+MaxIter = Annotated[
+    int | None, typer.Option("--max-iter", help="Most iterations of a fit.")
+]
+Init = Annotated[
+    Path | None,
+    typer.Option(
+        "--init",
+        metavar="MODEL",
+        help="Start from embedding.npz written by embed, or its folder; it sets the number of "
+        "coordinates.",
+    ),
+]
 Metadata = Annotated[
     Path | None,
     typer.Option(

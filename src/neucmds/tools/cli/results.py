@@ -89,8 +89,6 @@ class Result:
         for name in FOUND_BY.split():
             record[name] = getattr(embedding.info, name)
         record |= self.quality.as_dict()
-        if embedding.loss == "ordinal":
-            record["stress1"] = embedding.stress1
         record["pairs_off_by_10_percent"] = self.errors.pairs_off
         record["axes"] = embedding.axis_names
         record["r2_lost"] = embedding.explained

@@ -77,6 +77,12 @@ def facts(result: Result) -> list[tuple[str, str]]:
         rows.append(("curvature", curvature_words(embedding)))
     if math.isfinite(embedding.stress1):
         rows.append(("stress-1", _stress1(result)))
+    compared = "fitted with given dissimilarities"
+    if embedding.loss == "ordinal":
+        compared = "distances with disparities"
+    shepard_r2 = significant(quality.shepard_r2)
+    text = f"{shepard_r2}, the squared correlation of {compared}"
+    rows.append(("Shepard R²", text))
     recall = (
         "recall@10",
         f"{percent(quality.neighbors_kept)} of the 10 nearest neighbours are kept",
@@ -86,16 +92,13 @@ def facts(result: Result) -> list[tuple[str, str]]:
         return [*rows, recall]
     stress = f"{significant(quality.stress)}, {percent(quality.normalized_stress)} of ‖D‖²"
     rows += [
-        (
-            "R²",
-            f"{significant(quality.r2)} of the variance of the squared dissimilarities",
-        ),
         ("off by over 10 %", _off(result)),
         ("worst objects", _worst(result)),
         recall,
         (
             "S-STRESS",
-            f"{stress}; distortion {significant(quality.distortion)} (1 is perfect)",
+            f"{stress}; R² of the squares {significant(quality.r2)}; distortion "
+            f"{significant(quality.distortion)} (1 is perfect)",
         ),
     ]
     if quality.negative_dissimilarities:
@@ -127,8 +130,6 @@ def _axes(result: Result) -> str:
     if "trace" in embedding.shares:
         values = embedding.shares["trace"]
         text = f"; shares of the trace: {_listed(values, percent)}"
-    elif np.isfinite(embedding.explained).any():
-        text = f"; R² lost without each: {_listed(embedding.explained, short)}"
     else:
         return ""
     if embedding.landmarks is not None:
@@ -147,11 +148,15 @@ def _off(result: Result) -> str:
     errors = result.errors
     if not errors.pairs:
         return "not defined: no dissimilarity is positive"
+    pairs = "pairs"
+    if errors.pairs < math.comb(result.measured.n, 2):
+        pairs = "pairs with d > 0"
     share = percent(errors.pairs_off / errors.pairs)
     mean = percent(result.quality.relative_error_mean)
+    p95 = percent(result.quality.relative_error_p95)
     return (
-        f"{count(errors.pairs_off)} of {count(errors.pairs)} pairs ({share}); mean relative error "
-        f"{mean}, p95 {percent(result.quality.relative_error_p95)}"
+        f"{count(errors.pairs_off)} of {count(errors.pairs)} {pairs} ({share}); mean relative "
+        f"error {mean}, p95 {p95}"
     )
 
 

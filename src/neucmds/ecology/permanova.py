@@ -1,0 +1,265 @@
+"""Shares of the variation of D that variables explain (PERMANOVA)."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from neucmds.backend.arrays import to_numpy
+from neucmds.ecology.corrections import centered_gram
+from neucmds.ecology.metadata import (
+    as_metadata,
+    check_column,
+    column_values,
+    group_names,
+    known_rows,
+    match_rows,
+)
+from neucmds.ecology.permutation import (
+    Floats,
+    Order,
+    p_value,
+    permutation_orders,
+    seed_of,
+    table_text,
+)
+from neucmds.errors import InputError, NeucmdsWarning, option
+from neucmds.problem.dense import as_squares
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Permanova:
+    """Sums of squares of the terms of a formula, and tests of their F.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As vegan's: a row per term, Residual and Total; columns Df, SumOfSqs, R2, F and Pr(>F).
+    permuted : ndarray of shape (permutations, terms)
+        F of each permutation.
+    by : {"terms", "margin"} or None
+        As of `permanova`.
+    n : int
+        Number of objects with a value of every variable.
+    """
+
+    table: Any
+    permuted: Floats
+    by: str | None
+    n: int
+
+    def __repr__(self) -> str:
+        kinds = {
+            "terms": "terms in their order",
+            "margin": "each term after all others",
+            None: "all terms together",
+        }
+        heading = (
+            f"PERMANOVA of {self.n} objects, {kinds[self.by]}, {len(self.permuted)} "
+            "permutations"
+        )
+        return table_text(heading, self.table)
+
+
+def permanova(
+    D: Any,
+    formula: str,
+    metadata: Any,
+    *,
+    by: Literal["terms", "margin"] | None = "terms",
+    strata: Any = None,
+    squared: bool = False,
+    permutations: Any = 999,
+    random_state: Any = None,
+) -> Permanova:
+    """Test how much of D variables of the objects explain, as vegan's ``adonis2``.
+
+    The sum of squares of a term is the trace of −½CDC between projections on its columns, where C
+    centers. Negative eigenvalues count as they are, so a sum of squares may be negative.
+
+    Parameters
+    ----------
+    D : as for `neuc_mds`
+        It must fit in memory.
+    formula : str
+        Variables, as in ``"~ A1 + Management"``, ``"~ A1 * Management"`` or ``"~ log(A1)"``; what
+        stands before the tilde is not read. Numbers have one column, texts and categories are
+        factors. The package formulaic reads it.
+    metadata : DataFrame or mapping of str to sequence
+        The variables, matched with the objects as in `envfit`.
+    by : {"terms", "margin"} or None, default="terms"
+        "terms": each term beside those before it. "margin": each term beside all others; a term
+        that is part of an interaction is left out. None: all together.
+    strata : str, sequence of length n or Series, optional
+        Permutations stay within these groups: a column of `metadata`, or a group per object.
+    squared : bool, default=False
+        Whether D holds squared dissimilarities.
+    permutations : int or array of shape (m, n), default=999
+        Number of permutations, 0 for no test; or the permutations of the objects with all values.
+    random_state : int, RandomState or None
+        Draws the permutations.
+
+    Returns
+    -------
+    Permanova
+
+    Notes
+    -----
+    Objects without a value of a variable are left out, and a `NeucmdsWarning` counts them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from neucmds.ecology import permanova
+    >>> x = np.array([0.0, 1.0, 2.0, 10.0, 11.0, 12.0])
+    >>> test = permanova(abs(x[:, None] - x), "~ g", {"g": list("aaabbb")}, random_state=0)
+    >>> test.table["F"].round(6).to_list()[0], test.table["R2"].round(4).to_list()[0]
+    (150.0, 0.974)
+    """
+    if by not in ("terms", "margin", None):
+        raise InputError(
+            f"{option('by', by)} must be 'terms', 'margin' or None."
+        )
+    squares, labels = as_squares(D, squared=squared)
+    table = match_rows(as_metadata(metadata), labels, len(squares))
+    if isinstance(strata, str):
+        check_column(table, strata)
+        strata = table[strata]
+    blocks = group_names(strata, labels, len(squares))
+    columns = {
+        name: column_values(table, name) for name in variables_of(formula)
+    }
+    variables = type(table)(columns, index=range(len(table)), dtype=object)
+    variables = variables.infer_objects()
+    known = variables.notna().all(axis=1).to_numpy()
+    if blocks is not None:
+        known = known & (blocks != "")
+        blocks = blocks[known]
+    rows = known_rows(known, "a value of every variable")
+    terms, whole = _bases(formula, variables.iloc[rows], by)
+    n = rows.size
+    widths = [basis.shape[1] for basis in terms.values()]
+    residual_df = n - 1 - whole.shape[1]
+    if not widths or residual_df < 1:
+        raise InputError(
+            f"{option('formula', formula)} has {len(widths)} terms and leaves {residual_df} of "
+            f"{n - 1} degrees of freedom; at least one of each is needed."
+        )
+    sq_d = to_numpy(squares).astype(np.float64)
+    gram = centered_gram(sq_d[np.ix_(rows, rows)])
+    total = float(np.trace(gram))
+    orders = permutation_orders(permutations, n, seed_of(random_state), blocks)
+    bases = [*terms.values(), whole]
+    sums = np.array(
+        [_explained(gram, bases, order) for order in (np.arange(n), *orders)]
+    )
+    residual = total - sums[:, -1]
+    mean_squares = sums[:, :-1] / widths
+    with np.errstate(divide="ignore", invalid="ignore"):
+        f = mean_squares / (residual / residual_df)[:, None]
+    p = [p_value(f[0, i], f[1:, i]) for i in range(len(widths))]
+    sums_of_squares = np.array([*sums[0, :-1], residual[0], total])
+    unknown = [math.nan, math.nan]
+    printed = type(table)(
+        {
+            "Df": [*widths, residual_df, n - 1],
+            "SumOfSqs": sums_of_squares,
+            "R2": sums_of_squares / total,
+            "F": [*f[0], *unknown],
+            "Pr(>F)": [*p, *unknown],
+        },
+        index=[*terms, "Residual", "Total"],
+    )
+    return Permanova(printed, f[1:], by, n)
+
+
+def variables_of(formula: str) -> list[str]:
+    """Return the columns that a formula needs, in its order."""
+    names = _parsed(formula).required_variables
+    return sorted(map(str, names), key=formula.find)
+
+
+def _parsed(formula: str) -> Any:
+    """Parse what stands after the tilde."""
+    try:
+        from formulaic import Formula
+        from formulaic.errors import FormulaicError
+    except ModuleNotFoundError as error:
+        raise InputError(
+            'formulas need formulaic; install it with: pip install "neucmds[formula]"'
+        ) from error
+    try:
+        return Formula(f"~ {formula.rpartition('~')[2]}")
+    except FormulaicError as error:
+        raise InputError(
+            f"{option('formula', formula)} is not understood; write it as in '~ A1 + Management'."
+        ) from error
+
+
+def _bases(
+    formula: str, variables: Any, by: str | None
+) -> tuple[dict[str, Floats], Floats]:
+    """Return an orthonormal basis of what each tested term adds to others, and one of all terms."""
+    matrix = _parsed(formula).get_model_matrix(variables)
+    x = np.asarray(matrix, dtype=np.float64)
+    if x.shape[0] != len(variables) or not np.isfinite(x).all():
+        raise InputError(
+            f"{option('formula', formula)} gives objects that have all values no finite number; "
+            "look at what it computes."
+        )
+    rounding = 1e-12 * np.linalg.norm(x, axis=0)
+    x = x - x.mean(axis=0)
+    x[:, np.linalg.norm(x, axis=0) <= rounding] = 0.0
+    slices = {
+        term: columns
+        for term, columns in matrix.model_spec.term_slices.items()
+        if term.degree
+    }
+    nothing = np.empty((len(x), 0))
+    whole = _directions(x, nothing)
+    if by is None:
+        return {"Model": whole}, whole
+    bases = {}
+    before = nothing
+    for term, columns in slices.items():
+        if by == "margin":
+            if any(set(term.factors) < set(other.factors) for other in slices):
+                continue
+            others = np.delete(x, columns, axis=1)
+            before = _directions(others, nothing)
+        basis = _directions(x[:, columns], before)
+        before = np.hstack([before, basis])
+        if basis.shape[1]:
+            bases[str(term)] = basis
+        else:
+            message = (
+                f"{term} adds nothing to the other terms and is not tested."
+            )
+            warnings.warn(NeucmdsWarning(message), stacklevel=3)
+    return bases, whole
+
+
+def _directions(columns: Floats, before: Floats) -> Floats:
+    """Return an orthonormal basis of the part of columns that is orthogonal to the basis before."""
+    lengths = np.linalg.norm(columns, axis=0)
+    units = columns[:, lengths > 0] / lengths[lengths > 0]
+    rest = units - before @ (before.T @ units)
+    vectors, values, _ = np.linalg.svd(rest, full_matrices=False)
+    # R's qr drops columns below the same share of their length.
+    basis: Floats = vectors[:, values > 1e-7]
+    return basis
+
+
+def _explained(
+    gram: Floats, bases: Sequence[Floats], order: Order
+) -> list[float]:
+    """Return the traces of a permuted Gram matrix on bases."""
+    # To permute rows and columns of the matrix is to permute bases by the inverse.
+    inverse = np.argsort(order)
+    permuted = [basis[inverse] for basis in bases]
+    return [float(np.vdot(basis, gram @ basis)) for basis in permuted]

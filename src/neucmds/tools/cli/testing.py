@@ -1,0 +1,147 @@
+"""``neucmds test``: PERMANOVA, PERMDISP, ANOSIM and Mantel on D."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pandas as pd
+import typer
+
+from neucmds.backend.arrays import to_numpy
+from neucmds.ecology import anosim, dispersion, mantel, permanova
+from neucmds.ecology.metadata import (
+    check_column,
+    column_values,
+    known_rows,
+    match_rows,
+)
+from neucmds.ecology.permanova import variables_of
+from neucmds.ecology.permutation import table_text
+from neucmds.errors import InputError, NeucmdsWarning
+from neucmds.prepared import dense_gram
+from neucmds.tools.cli import options as opt
+from neucmds.tools.cli.console import print_json, progress, say
+from neucmds.tools.cli.inputs import read_objects, read_problem
+
+EACH: dict[str, Any] = {"none": None, "terms": "terms", "margin": "margin"}
+
+
+def run_tests(
+    file: opt.File,
+    metadata: Annotated[
+        Path,
+        typer.Option(
+            "--metadata",
+            metavar="FILE",
+            help="A table with a row per object and a header line, matched by name.",
+        ),
+    ],
+    formula: Annotated[
+        str,
+        typer.Option(
+            "--formula",
+            metavar="FORMULA",
+            help="Columns of --metadata, as in '~ A1 + Management'; * adds interactions.",
+        ),
+    ],
+    by: Annotated[
+        Literal["terms", "margin", "none"],
+        typer.Option(
+            "--by",
+            help="PERMANOVA of each term beside those before it (terms), beside all others "
+            "(margin), or of all together (none).",
+        ),
+    ] = "terms",
+    strata: Annotated[
+        str | None,
+        typer.Option(
+            "--strata",
+            metavar="COLUMN",
+            help="Column of --metadata within whose classes objects are permuted.",
+        ),
+    ] = None,
+    categories: opt.Categories = None,
+    permutations: Annotated[
+        int, typer.Option("--permutations", min=1, help="Of every test.")
+    ] = 999,
+    squared: opt.Squared = False,
+    symmetrize: opt.Symmetrize = False,
+    metric: opt.Metric = opt.DEFAULTS["metric"],
+    seed: opt.Seed = 0,
+    as_json: opt.Json = False,
+) -> None:
+    """Test what variables of the objects explain of D, as vegan does."""
+    table: Any = read_objects(metadata, categories)
+    with progress(f"reading {file}"):
+        problem = read_problem(
+            file, metric, 1, squared=squared, symmetrize=symmetrize
+        )
+        sq_d = to_numpy(dense_gram(problem, "test").sq_dissimilarity)
+        variables = variables_of(formula)
+        needed = [*variables]
+        if strata is not None:
+            needed.append(strata)
+        for name in needed:
+            check_column(table, name)
+        table = match_rows(table, problem.labels, problem.n)
+        known = table[needed].notna().all(axis=1).to_numpy()
+        rows = known_rows(known, "a value of " + " or ".join(needed))
+        table = table.iloc[rows].reset_index(drop=True)
+        sq_d = sq_d[np.ix_(rows, rows)]
+        settings: dict[str, Any] = {
+            "squared": True,
+            "permutations": permutations,
+            "random_state": seed,
+        }
+        if strata is not None:
+            settings["strata"] = table[strata].to_list()
+        whole = permanova(sq_d, formula, table, by=EACH[by], **settings)
+        alone, pairs = _each_alone(sq_d, table[variables], settings)
+    if as_json:
+        tables = {"permanova": whole.table, "tests": alone, "pairs": pairs}
+        document: dict[str, Any] = {"command": "test", "input": file}
+        document |= {"formula": formula, "by": by, "strata": strata}
+        document["n"] = whole.n
+        for name, part in tables.items():
+            document[name] = part.reset_index(names="name").to_dict("records")
+        print_json(document)
+        return
+    say(f"{file}: {whole}")
+    say(table_text("\nEach variable alone", alone))
+    if len(pairs):
+        say(table_text("\nPERMDISP of pairs of groups", pairs))
+
+
+def _each_alone(
+    sq_d: Any, table: pd.DataFrame, settings: dict[str, Any]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return Mantel tests of numbers, ANOSIM and PERMDISP of classes, and pairs of classes."""
+    rows = []
+    pairs = []
+    for name in table.columns:
+        column = column_values(table, name)
+        if isinstance(column, np.ndarray):
+            squares = (column[:, None] - column) ** 2
+            correlation = mantel(sq_d, squares, **settings)
+            rows.append((name, "Mantel r", correlation))
+            continue
+        try:
+            rows.append((name, "ANOSIM R", anosim(sq_d, column, **settings)))
+            spread = dispersion(sq_d, column, **settings)
+        except InputError as error:
+            warnings.warn(NeucmdsWarning(f"{name}: {error}"), stacklevel=2)
+            continue
+        rows.append((name, "PERMDISP F", spread))
+        pairs.append(spread.pairwise.add_prefix(f"{name}: ", axis=0))
+    names, kinds, tests = zip(*rows, strict=True)
+    columns = {
+        "test": kinds,
+        "statistic": [test.statistic for test in tests],
+        "p": [test.p for test in tests],
+    }
+    return pd.DataFrame(columns, index=names), pd.concat(
+        [pd.DataFrame(), *pairs]
+    )
