@@ -348,6 +348,13 @@ def in_place(name: str, array: Array, *args: float) -> Array:
     return getattr(xp, name)(array, *args, out=array)
 
 
+def block_elements(like: Array, on_the_cpu: int) -> int:
+    """Return the entries of a block: on a GPU more, because each is waited for."""
+    if on_cpu(like):
+        return on_the_cpu
+    return DEVICE_ELEMENTS
+
+
 def row_blocks(
     n_rows: int, n_cols: int, elements: int = BLOCK_ELEMENTS
 ) -> Iterator[slice]:

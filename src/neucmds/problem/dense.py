@@ -167,7 +167,8 @@ def _extremes(source: Array, dtype: Any) -> Extremes:
         extremes = mirrored_extremes(source)
         if extremes is not None:
             return extremes
-    side = math.isqrt(_block_elements(source))
+    elements = arrays.block_elements(source, arrays.CACHED_ELEMENTS)
+    side = math.isqrt(elements)
     blocks = list(arrays.row_blocks(source.shape[0], side, side * side))
 
     def of_strip(i: int) -> Any:
@@ -185,13 +186,6 @@ def _extremes(source: Array, dtype: Any) -> Extremes:
     of_strips = list(each(of_strip, range(len(blocks))))
     minus_lowest, highest, gap = np.max(of_strips, axis=0).tolist()
     return -minus_lowest, highest, gap
-
-
-def _block_elements(source: Array) -> int:
-    """Return the entries to work on at a time; on a device, where launches cost more, more."""
-    if arrays.is_numpy(source):
-        return arrays.CACHED_ELEMENTS
-    return arrays.DEVICE_ELEMENTS
 
 
 def _tile_extremes(upper: Array, mirror: Array) -> Extremes:
@@ -247,7 +241,8 @@ def _write(
         target[rows, :] = strip
         target[rows, rows] = xp.where(eye > 0, xp.zeros_like(square), square)
 
-    blocks = arrays.row_blocks(n, n, _block_elements(source))
+    elements = arrays.block_elements(source, arrays.CACHED_ELEMENTS)
+    blocks = arrays.row_blocks(n, n, elements)
     each = parallel_map if arrays.is_numpy(source) else map
     for _ in each(fill, blocks):
         pass

@@ -324,7 +324,11 @@ class Metric:
         If `directed`, a user's function is called for both orders of every pair.
         """
         if directed and self.by_pairs:
-            return self._in_both_orders()
+            n = len(self.points)
+            i, j = np.nonzero(~np.eye(n, dtype=bool))
+            values = np.zeros((n, n))
+            values[i, j] = self.paired(self.points, self.points, i, j)
+            return values
         if not directed:
             self.refuse_function()
         values = self.dissimilarities(self.points, self.points)
@@ -336,14 +340,6 @@ class Metric:
         return xp.where(
             ids[:, None] == ids[None, :], xp.zeros_like(values), values
         )
-
-    def _in_both_orders(self) -> Array:
-        """Dissimilarities of all fitted objects from each to each by a user's function."""
-        n = len(self.points)
-        i, j = np.nonzero(~np.eye(n, dtype=bool))
-        values = np.zeros((n, n))
-        values[i, j] = self.paired(self.points, self.points, i, j)
-        return values
 
     def refuse_function(
         self, advice: str = f"pass {option('symmetrize', True)} to average"
@@ -384,10 +380,7 @@ class Metric:
         All rows are compared with all where they lie.
         """
         xp = namespace(new)
-        if arrays.on_cpu(new):
-            elements = arrays.BLOCK_ELEMENTS
-        else:
-            elements = arrays.DEVICE_ELEMENTS
+        elements = arrays.block_elements(new, arrays.BLOCK_ELEMENTS)
         parts = arrays.row_blocks(new.shape[0], self.points.shape[0], elements)
         nearest = [
             arrays.k_smallest(self.squares_to(new[part, :]), count)

@@ -32,10 +32,12 @@ def solve_for(
 
     Parameters are those of `neuc_mds`.
     """
-    sizes = (
-        [components] if isinstance(components, (int, tuple)) else components
-    )
-    names = (methods,) if isinstance(methods, str) else tuple(methods)
+    sizes = components
+    if not isinstance(sizes, list):
+        sizes = [sizes]
+    names = tuple(methods)
+    if isinstance(methods, str):
+        names = (methods,)
     wanted = [METHODS.get(name, union) for name in names]
     if names == ("refined",):
         tol = max(tol, START_TOL)

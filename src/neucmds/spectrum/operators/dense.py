@@ -14,7 +14,6 @@ from neucmds.backend.arrays import (
     Indices,
     is_numpy,
     namespace,
-    on_cpu,
     row_blocks,
     taken,
 )
@@ -48,9 +47,9 @@ class DenseGram(Gram):
 
     def row_slices(self) -> list[slice]:
         """Cut D into parts that are large against what a launch costs on a GPU."""
-        elements = arrays.BLOCK_ELEMENTS
-        if not on_cpu(self.sq_dissimilarity):
-            elements = arrays.DEVICE_ELEMENTS
+        elements = arrays.block_elements(
+            self.sq_dissimilarity, arrays.BLOCK_ELEMENTS
+        )
         return list(row_blocks(self.n, self.n, elements))
 
     def on_each(self, work: Callable[[slice, Array], Result]) -> list[Result]:
