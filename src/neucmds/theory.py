@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import semicircular
 
-from neucmds.backend.arrays import Floats
 from neucmds.errors import InputError
 
 __all__ = [
@@ -286,7 +285,9 @@ def suggest_k(
     return NoiseSplit(certain, signature, band)
 
 
-def _beyond(lam: Floats, band: tuple[float, float]) -> tuple[int, int]:
+def _beyond(
+    lam: npt.NDArray[np.float64], band: tuple[float, float]
+) -> tuple[int, int]:
     """Count the eigenvalues above and below the band."""
     lower, upper = band
     return int((lam > upper).sum()), int((lam < lower).sum())
