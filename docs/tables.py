@@ -352,9 +352,47 @@ def permdisp() -> str:
     return table(["data, groups", *conventions], rows)
 
 
+# What the guide calls the kinds of input, of fits and the options of `neucmds.options.TABLE`.
+INPUT_WORDS = {
+    "matrix": "D in memory",
+    "dask": "D as a dask array, or in a file or store that does not fit",
+    "operator": "D computed in blocks",
+    "pairs": "sparse D: known pairs",
+    "features": "features and a metric",
+    "sampled": "features with `n_pairs`",
+    "graph": "graph of up to 10,000 nodes, or of any size by a closed form",
+    "large graph": "larger graph, or with `n_pairs`, by `refined`",
+    "landmarks": "D, features or a graph, with `landmarks`",
+}
+FIT_WORDS = {
+    "closed form": "any closed form",
+    "squared loss": '`loss="squared"`',
+    "distance loss": '`loss="distance"`',
+    "ordinal loss": '`loss="ordinal"`',
+    "directed": "`directed`",
+}
+OPTION_WORDS = {
+    "method": "a closed form",
+    "loss": '`loss="distance"`, `"relative"`, `"absolute"`',
+    "ordinal": '`loss="ordinal"`',
+    "floor": "`floor`",
+    "curvature": "`curvature`",
+    "heights": "`heights`",
+    "n_components": '`n_components=0.9`, `"auto"`',
+    "weights": "`weights`",
+    "missing": '`missing="ignore"`',
+    "init": "`init`",
+    "n_init": "`n_init` above 1",
+    "squared": "`squared`",
+    "symmetrize": "`symmetrize`",
+    "directed": "`directed`",
+    "n_pairs": "`n_pairs`",
+}
+
+
 def goes_with() -> str:
     """Return which option goes with which kind of input, and the notes below."""
-    from neucmds.options import FITS, INPUTS, OPTIONS, TABLE
+    from neucmds.options import INPUTS, OPTIONS, TABLE
 
     fits = "yes", "if their D fits in memory"
     remarks = {
@@ -380,16 +418,19 @@ def goes_with() -> str:
         return f"{word} ({notes.index(why) + 1})"
 
     rows = [
-        [what, *(mark(kind, name) for name in OPTIONS)]
-        for kind, what in INPUTS.items()
+        [INPUT_WORDS[kind], *(mark(kind, name) for name in OPTIONS)]
+        for kind in INPUTS
     ]
-    for kind, what in FITS.items():
+    for kind, what in FIT_WORDS.items():
         marks = [mark(kind, name) for name in OPTIONS]
         rows.append([what, *("" if one == "yes" else one for one in marks)])
     below = "".join(
         f"({i}) {note}. " for i, note in enumerate(notes, 1)
     ).strip()
-    return table(["", *OPTIONS.values()], rows) + f"\n{below}\n"
+    return (
+        table(["", *(OPTION_WORDS[name] for name in OPTIONS)], rows)
+        + f"\n{below}\n"
+    )
 
 
 def defaults() -> str:

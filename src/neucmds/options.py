@@ -129,44 +129,35 @@ def check_parameters(values: Mapping[str, Any]) -> None:
             raise InputError(f"{option(name, value)} {words}.")
 
 
-# Kinds of input, as the documentation calls them.
-INPUTS = {
-    "matrix": "D in memory",
-    "dask": "D as a dask array, or in a file or store that does not fit",
-    "operator": "D computed in blocks",
-    "pairs": "sparse D: known pairs",
-    "features": "features and a metric",
-    "sampled": "features with `n_pairs`",
-    "graph": "graph of up to 10,000 nodes, or of any size by a closed form",
-    "large graph": "larger graph, or with `n_pairs`, by `refined`",
-    "landmarks": "D, features or a graph, with `landmarks`",
-}
-# Beside the input, the method and the loss decide too.
-FITS = {
-    "closed form": "any closed form",
-    "squared loss": '`loss="squared"`',
-    "distance loss": '`loss="distance"`',
-    "ordinal loss": '`loss="ordinal"`',
-    "directed": "`directed`",
-}
-OPTIONS = {
-    "method": "a closed form",
-    "loss": '`loss="distance"`, `"relative"`, `"absolute"`',
-    "ordinal": '`loss="ordinal"`',
-    "floor": "`floor`",
-    "curvature": "`curvature`",
-    "heights": "`heights`",
-    "n_components": '`n_components=0.9`, `"auto"`',
-    "weights": "`weights`",
-    "missing": '`missing="ignore"`',
-    "init": "`init`",
-    "n_init": "`n_init` above 1",
-    "squared": "`squared`",
-    "symmetrize": "`symmetrize`",
-    "directed": "`directed`",
-    "n_pairs": "`n_pairs`",
-}
-
+# Kinds of input, and options that some of them refuse; docs/tables.py has words for each.
+INPUTS = (
+    "matrix",
+    "dask",
+    "operator",
+    "pairs",
+    "features",
+    "sampled",
+    "graph",
+    "large graph",
+    "landmarks",
+)
+OPTIONS = (
+    "method",
+    "loss",
+    "ordinal",
+    "floor",
+    "curvature",
+    "heights",
+    "n_components",
+    "weights",
+    "missing",
+    "init",
+    "n_init",
+    "squared",
+    "symmetrize",
+    "directed",
+    "n_pairs",
+)
 # What is said of D when it is read; an operator over D has it already.
 OF_D = ("weights", "missing", "squared", "symmetrize", "directed")
 
