@@ -48,7 +48,7 @@ def run(page, folder):
         ("nmds.md", 4),
         ("objects.md", 2),
         ("scale.md", 0),
-        ("statistics.md", 8),
+        ("statistics.md", 11),
     ],
 )
 @pytest.mark.filterwarnings("ignore::neucmds.errors.NeucmdsWarning")

@@ -117,3 +117,11 @@ def test_a_stress_test_has_the_statistic_of_the_fitted_loss(dune, distance):
     closed = neuc_mds(dune, 2, "neuc")
     test = stress_test(dune, embedding=closed, permutations=0)
     assert test.statistic == closed.normalized_stress
+
+
+def test_both_directions_of_a_directed_fit_count(dune):
+    D = dune + 0.3 * np.triu(dune)
+    fit = neuc_mds(D, (2, 0), loss="distance", directed=True, n_init=1)
+    raw = np.sum((fit.dissimilarities() - D) ** 2)
+    assert fit.loss_value == pytest.approx(raw)
+    assert fit.stress1 == pytest.approx(np.sqrt(raw / np.sum(D**2)))

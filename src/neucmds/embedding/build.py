@@ -208,7 +208,11 @@ def _sums(problem: Dense) -> dict[str, Any]:
         }
     sums = _weighted_sums(gram.rows(slice(None)), weights)
     mean = sums["sum_of_squares"] / float(gram.xp.sum(weights))
-    return sums | {"trace": 0.5 * (gram.n - 1) * mean}
+    return sums | {
+        # Both orders of a pair are entries.
+        "sum_of_squares": sums["sum_of_squares"] / 2,
+        "trace": 0.5 * (gram.n - 1) * mean,
+    }
 
 
 def _weighted_sums(sq: Array, weights: Array) -> dict[str, Any]:
@@ -217,7 +221,7 @@ def _weighted_sums(sq: Array, weights: Array) -> dict[str, Any]:
     sum_of_squares = float(xp.sum(weights * sq))
     mean = sum_of_squares / float(xp.sum(weights))
     return {
-        "sum_of_squares": sum_of_squares / 2,
+        "sum_of_squares": sum_of_squares,
         "sq_norm": float(xp.sum(weights * sq**2)),
         "total_sum_of_squares": float(xp.sum(weights * (sq - mean) ** 2)),
     }

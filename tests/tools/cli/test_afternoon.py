@@ -77,7 +77,8 @@ def afternoon(here):
 def test_every_step_runs_and_says_what_the_page_says(
     afternoon, here, monkeypatch
 ):
-    said = ["diagnose", "compare", *["embed"] * 4, "project", "embed"]
+    said = ["diagnose", "compare", "embed", "test"]
+    said += [*["embed"] * 3, "project", "embed"]
     assert [command[0] for command in COMMANDS] == said
     inspected, compared, embedded, *_ = afternoon
     assert "14 positive, 5 negative" in inspected
@@ -90,6 +91,7 @@ def test_every_step_runs_and_says_what_the_page_says(
     found = [" ".join(line.split()) for line in embedded.splitlines()]
     for line in shown.splitlines():
         assert " ".join(line.split()) in found
+    assert afternoon[3].count("Management") >= 3
     names = {path.name for path in (here / "dune-neucmds").iterdir()}
     assert all(name in PAGE for name in names)
 
