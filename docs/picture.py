@@ -82,9 +82,7 @@ def draw_streets() -> Figure:
     true = d[rows, columns][shown] / 1000
     fits = {
         "PCoA, 16 numbers": neuc_mds((d + d.T) / 2, 16, "classical"),
-        "neucmds, 16 numbers": neuc_mds(
-            d, 8, loss="relative", directed=True
-        ),
+        "neucmds, 16 numbers": neuc_mds(d, 8, loss="relative", directed=True),
     }
     for ax, (name, embedding), colour in zip(
         panels, fits.items(), ("#d55e00", "#009e73"), strict=True
