@@ -1,7 +1,13 @@
-"""Draws the pictures of README, of the first page and of the maths: `python docs/picture.py`."""
+"""Draws the pictures of README, of the first page and of the maths.
+
+    NEUCMDS_DATA=… python docs/picture.py
+
+Without NEUCMDS_DATA, the folder of the benchmarks' data, the picture of the streets is left as it is.
+"""
 
 from __future__ import annotations
 
+import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -63,6 +69,73 @@ def draw_paradox() -> Figure:
     )
     _tidy(ax)
     return figure
+
+
+def draw_streets() -> Figure:
+    """Draw a coordinate of either sign, and driving distances in Helsinki against fitted ones."""
+    d = _driving()
+    figure = Figure(figsize=(7.2, 3.1), layout="constrained")
+    idea, *panels = figure.subplots(1, 3, width_ratios=[0.9, 1, 1])
+    _draw_idea(idea)
+    rows, columns = np.random.default_rng(0).integers(0, len(d), (2, 4000))
+    shown = d[rows, columns] > 0
+    true = d[rows, columns][shown] / 1000
+    fits = {
+        "PCoA, 16 numbers": neuc_mds((d + d.T) / 2, 16, "classical"),
+        "neucmds, 16 numbers": neuc_mds(d, 8, loss="relative", directed=True),
+    }
+    for ax, (name, embedding), colour in zip(
+        panels, fits.items(), ("#d55e00", "#009e73"), strict=True
+    ):
+        fitted = embedding.distance(rows, columns)[shown] / 1000
+        error = np.median(np.abs(fitted / true - 1))
+        # Thousands of points as one image keep the file small.
+        ax.plot(
+            true,
+            fitted,
+            ".",
+            color=colour,
+            markersize=2,
+            alpha=0.4,
+            rasterized=True,
+        )
+        ax.plot([0, true.max()], [0, true.max()], color="#555555", lw=0.8)
+        ax.set(xlabel="by car, km", ylabel="fitted, km", aspect="equal")
+        ax.set_title(f"{name}\nmedian error {100 * error:.1f} %", fontsize=9)
+        _tidy(ax)
+    return figure
+
+
+def _driving() -> Any:
+    """Return the distances by car between all crossings, in metres."""
+    folder = Path(os.environ["NEUCMDS_DATA"]) / "networks"
+    streets = np.load(folder / "helsinki_drive.npz")
+    n = len(streets["xy"])
+    edges = coo_array(
+        (streets["length"].astype(float), (streets["rows"], streets["cols"])),
+        shape=(n, n),
+    )
+    return shortest_path(edges.tocsr())
+
+
+def _draw_idea(ax: Any) -> None:
+    """Draw three pairs of points: equal, apart by a + coordinate, closer by a − coordinate."""
+    ax.annotate("", (1, 0), (0, 0), arrowprops={"arrowstyle": "<->"})
+    ax.annotate("", (1, 0.8), (0, 0), arrowprops={"arrowstyle": "<->"})
+    ax.plot([0, 1, 1], [0, 0, 0.8], "o", color="#0072b2", markersize=7)
+    ax.plot([1, 1], [0, 0.8], ":", color="#555555")
+    ax.text(0.5, -0.14, "x", ha="center")
+    ax.text(1.06, 0.38, "y", ha="left")
+    ax.text(
+        0.5,
+        1.22,
+        "+ moves apart:  D̂ = x² + y²\n− brings closer: D̂ = x² − y²",
+        ha="center",
+        fontsize=8,
+    )
+    ax.set(xlim=(-0.15, 1.25), ylim=(-0.3, 1.55), aspect="equal")
+    ax.set_title("every coordinate has a sign", fontsize=9)
+    ax.axis("off")
 
 
 def draw_curvature() -> Figure:
@@ -152,12 +225,13 @@ def _tidy(ax: Any) -> None:
 if __name__ == "__main__":
     # Text as text keeps the file small; a fixed salt and no date keep it the same from run to run.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "neucmds"}):
-        for name, draw in {
-            "paradox": draw_paradox,
-            "curvature": draw_curvature,
-        }.items():
+        pictures = {"paradox": draw_paradox, "curvature": draw_curvature}
+        if "NEUCMDS_DATA" in os.environ:
+            pictures["streets"] = draw_streets
+        for name, draw in pictures.items():
             draw().savefig(
                 PICTURES / f"{name}.svg",
                 metadata={"Date": None},
+                dpi=150,
                 facecolor="white",
             )

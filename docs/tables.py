@@ -692,52 +692,79 @@ def roads() -> str:
 SHOWN_ERROR = 0.12
 
 
-def roads_short() -> str:
-    """Return the rows of road distances with 64 numbers per node, and the best published model."""
-    found = record("roads")
-    ours = [row for row in found["rows"] if row.get("numbers") == 64]
-    names = {
-        "neucmds, all-pairs": "neucmds",
-        "ALT, lower bound": "ALT landmarks",
+def scoreboard_short() -> str:
+    """Return five tasks: our figure, the best of the others, and where to read on."""
+    roads_64 = [
+        row for row in record("roads")["rows"] if row.get("numbers") == 64
+    ]
+    curved = [
+        row for row in record("curved_spaces")["rows"] if row["n"] == 1025
+    ]
+    strings = [
+        row
+        for row in record("strings")["rows"]
+        if row["data"] == "amplicons" and row["k"] == 64
+    ]
+    plots = [row for row in record("ordination")["rows"] if row["k"] == 2]
+    speed = {
+        row["system"]: row["seconds"]
+        for row in record("speed")["rows"]
+        if row["family"] == "8-NN hops"
     }
-    rows = [
-        (
-            names[row["method"]]
-            + (', `curvature="auto"`' if row.get("asked") == "auto" else ""),
-            row,
+
+    def road_error(own: bool) -> str:
+        least = min(
+            row["mean_error"]
+            for row in roads_64
+            if row["method"].startswith("neucmds") is own
         )
-        for row in ours
-        if row["method"] in names
-    ]
-    rows += [
-        (row["method"], row)
-        for row in found["published"]
-        if row["method"] in PUBLISHED_SHORT
-    ]
-    lines = (
+        return PERCENT.format(100 * least)
+
+    def recall(own: bool) -> float:
+        return max(
+            row["recall_10"]
+            for row in strings
+            if row["method"].startswith("neucmds") is own
+        )
+
+    def stress(method: str) -> str:
+        values = [r["raw_stress"] for r in plots if r["method"] == method]
+        return f"{100 * median(values):.2f} %"
+
+    ours = min(row["mean"] for row in curved if "neucmds" in row["method"])
+    rows = [
         [
-            name,
-            f"{row['bytes_per_node']:,.0f}",
-            *(
-                PERCENT.format(100 * one)
-                for one in (row["mean_error"], row["buckets"][0])
-            ),
-        ]
-        for name, row in sorted(rows, key=lambda one: one[1]["mean_error"])
-    )
-    return table(
-        [
-            "",
-            "bytes per node",
-            "mean relative error",
-            "the same, up to 5.4 km",
+            "road distances, Jinan, 64 numbers per node, mean error",
+            road_error(True),
+            f"{road_error(False)}, ALT landmarks",
+            "[roads](docs/scoreboard.md#road-distances)",
         ],
-        lines,
-    )
-
-
-# The best model of the survey, and the best and the best-known ones with 64 numbers per node.
-PUBLISHED_SHORT = ("CatBoost", "ANEDA", "RNE")
+        [
+            "graph distances, CS PhDs, 10 numbers per node, mean error",
+            PERCENT.format(100 * ours),
+            "2.20 %, overlapping spaces (published)",
+            "[graphs](docs/scoreboard.md#graph-distances-in-curved-spaces)",
+        ],
+        [
+            "edit distance of amplicons, 64 numbers, recall@10",
+            f"{recall(True):.3f}, two levels",
+            f"{recall(False):.3f}, landmark MDS",
+            "[strings](docs/scoreboard.md#your-own-distance-in-a-vector-index)",
+        ],
+        [
+            "ordination in the plane, ten tables, median raw stress",
+            stress("neucmds, distance"),
+            f"{stress('MDS')}, scikit-learn",
+            "[ordination](docs/scoreboard.md#ordination)",
+        ],
+        [
+            "100 eigenpairs of 8,000 objects (hops), seconds",
+            f"{number(speed['neucmds'])}",
+            f"{number(speed['eigsh'])}, SciPy's `eigsh`",
+            "[speed](docs/performance.md#beside-other-solvers)",
+        ],
+    ]
+    return table(["task", "neucmds", "best of the others", ""], rows)
 
 
 def kept(row: Any, counts: Iterable[int] = (10, 50, 100)) -> str:
@@ -1310,7 +1337,7 @@ TABLES = {
     "from-disk": from_disk,
     **{name.replace("_", "-"): partial(on_gpu, name) for name in GPU},
     "roads": roads,
-    "roads-short": roads_short,
+    "scoreboard-short": scoreboard_short,
     "smiles": partial(strings_of, "smiles"),
     "amplicons": partial(strings_of, "amplicons"),
     "string-costs": string_costs,

@@ -7,6 +7,7 @@ import json
 import pkgutil
 import re
 import sys
+import tomllib
 from importlib import import_module
 from pathlib import Path
 from pkgutil import resolve_name
@@ -146,10 +147,63 @@ def test_functions_and_files_that_the_map_of_the_paper_names_exist(page):
     )
 
 
-def test_readme_is_one_screen():
+def test_readme_is_two_screens_with_a_picture_on_the_first():
     lines = read("README.md").splitlines()
-    assert len(lines) <= 65
-    assert any("docs/_static/paradox.svg" in line for line in lines)
+    assert len(lines) <= 80
+    assert any("docs/_static/streets.svg" in line for line in lines[:20])
+
+
+def test_readme_and_guide_avoid_phrases_that_readers_stumble_over():
+    guide = sorted((ROOT / "docs" / "guide").glob("*.md"))
+    for page in [ROOT / "README.md", *guide]:
+        assert "is asked for" not in page.read_text(encoding="utf-8"), page
+
+
+def project():
+    return tomllib.loads(read("pyproject.toml"))["project"]
+
+
+def test_badges_are_true():
+    badges = " ".join(re.findall(r"badge/(\S+)-blue", read("README.md")))
+    versions = [
+        line.rsplit(" ", 1)[1]
+        for line in project()["classifiers"]
+        if re.search(r"Python :: 3\.\d+$", line)
+    ]
+    assert badges.split()[0] == "python-" + "_%7C_".join(versions)
+    assert project()["license"].replace("-", "--") in badges
+
+
+def test_ci_runs_every_version_of_the_classifiers():
+    if not (ROOT / ".github").exists():
+        pytest.skip("the workflows are not part of this installation")
+    for line in project()["classifiers"]:
+        version = re.search(r"Python :: (3\.\d+)$", line)
+        if version:
+            assert f'"{version[1]}"' in read(".github/workflows/tests.yml")
+
+
+def test_actions_are_pinned_by_hash():
+    if not (ROOT / ".github").exists():
+        pytest.skip("the workflows are not part of this installation")
+    for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
+        text = workflow.read_text(encoding="utf-8")
+        for used in re.findall(r"uses: (\S+)", text):
+            assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", used), used
+
+
+def test_lowest_versions_are_those_that_the_project_declares():
+    declared = [*project()["dependencies"]]
+    for extra in ("cli",):
+        declared += project()["optional-dependencies"][extra]
+    floors = dict(line.split(">=") for line in declared)
+    pinned = dict(
+        line.split("==")
+        for line in read("requirements-lowest.txt").splitlines()
+        if "==" in line
+    )
+    for name, floor in floors.items():
+        assert pinned[name].startswith(floor), name
 
 
 def test_one_version_everywhere():
