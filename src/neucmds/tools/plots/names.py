@@ -51,32 +51,41 @@ def write_names(
     *,
     marks: Floats,
     lines: Iterable[tuple[Any, Any]] = (),
+    over_marks: bool = False,
     **style: Any,
 ) -> int:
     """Write a name beside each anchor where there is space, and count those left out.
 
-    Names overlap neither each other, nor other texts, nor the `marks` of points, nor `lines`, each
-    from a point to another. A name farther away has a thin line to its anchor.
+    Names overlap neither each other, nor other texts, nor `lines`, each from a point to another,
+    nor the `marks` of points, unless they are allowed `over_marks` where there is no other space.
+    A name farther away has a thin line to its anchor.
     """
     settle(ax)
     pixels = ax.figure.dpi / 72
     to_pixels = ax.transData.transform
     # A box is (left, bottom, right, top), in pixels.
-    taken = [_boxes(to_pixels(marks), REACH / 2 * pixels)]
+    of_marks = _boxes(to_pixels(marks), REACH / 2 * pixels)
+    taken = [of_marks[:0]]
     for start, end in lines:
         first, last = to_pixels([start, end])
         taken.append(_line(first, last, pixels))
     texts = [text for text in ax.texts if text.get_text()]
-    boxes: list[Any] = [text.get_window_extent().extents for text in texts]
-    taken += [box[None] for box in boxes]
+    for text in texts:
+        box: Any = text.get_window_extent().padded(pixels).extents
+        taken.append(box[None])
     left_out = 0
     for anchor, name in zip(anchors, names, strict=True):
         if not name:
             continue
         text = _write(ax, anchor, name, style)
-        half_size = text.get_window_extent().size / 2
+        half_size = text.get_window_extent().padded(pixels).size / 2
         middle = to_pixels(anchor)
-        added = _free_box(ax, middle, half_size, np.vstack(taken), pixels)
+        obstacles = np.vstack(taken)
+        added = _free_box(
+            ax, middle, half_size, np.vstack([obstacles, of_marks]), pixels
+        )
+        if added is None and over_marks:
+            added = _free_box(ax, middle, half_size, obstacles, pixels)
         if added is None:
             text.remove()
             left_out += 1
