@@ -192,7 +192,7 @@ def plot_coordinates(
         np.array([*fitted.values()]),
         [*fitted],
         **beside,
-        over_marks=True,
+        leaders_cross_marks=True,
         weight="bold",
     )
     left_out = write_names(ax, points, _names(names, embedding), **beside)

@@ -113,7 +113,8 @@ def legend_of_groups(
             width = legend.get_window_extent().width / figure.dpi
             figure.set_figwidth(figure.get_figwidth() + width)
         return
-    for columns in range(len(names), 0, -1):
+    for rows in range(1, len(names) + 1):
+        columns = -(-len(names) // rows)
         legend = place_legend(
             ax, "outside lower center", handles, names, columns, title
         )
