@@ -205,10 +205,12 @@ def _fit_ordinal(problem: Dense, k: int, options: Options) -> Embedding:
     embedding = from_descent(
         problem, fitted.end, k, solver="loss", mean_distance=mean
     )
-    return with_disparities(embedding, fitted)
+    return with_disparities(embedding, fitted, options.ties)
 
 
-def with_disparities(embedding: Embedding, fitted: OrdinalFit) -> Embedding:
+def with_disparities(
+    embedding: Embedding, fitted: OrdinalFit, ties: str
+) -> Embedding:
     """Let new objects be placed by the disparities of the fit, and say how it was found."""
     placement = OrdinalPlacement(
         embedding.coordinates,
@@ -221,7 +223,7 @@ def with_disparities(embedding: Embedding, fitted: OrdinalFit) -> Embedding:
         embedding.info,
         n_starts=fitted.n_starts,
         times_found=fitted.times_found,
-        ties=options.ties,
+        ties=ties,
     )
     return replace(embedding, placement=placement, info=info)
 

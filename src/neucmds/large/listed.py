@@ -173,7 +173,7 @@ def _fit_ordinal(
     embedding = replace(
         embedding, info=info, loss_value=sq_stress * info.sum_of_squares
     )
-    return with_disparities(embedding, fitted)
+    return with_disparities(embedding, fitted, options.ties)
 
 
 def _listed(n: int, checks: list[Check]) -> Pairs:
