@@ -60,7 +60,7 @@ fitted = envfit(emb, sites[["A1", "Management"]], random_state=0)
 fig, ax = plt.subplots(figsize=(7, 5.5), layout="constrained")
 ax.grid(color="#e6e6e6")
 emb.plot(
-    list(sites["Management"]), names=True, ellipses=True, arrows=fitted, ax=ax
+    list(sites["Management"]), names=True, ellipses="sd", arrows=fitted, ax=ax
 )
 
 # %%

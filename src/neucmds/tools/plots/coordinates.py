@@ -188,7 +188,12 @@ def plot_coordinates(
     beside: Any = {"marks": marks, "lines": lines}
     fitted = vectors | crosses
     missed = write_names(
-        ax, np.array([*fitted.values()]), [*fitted], **beside, weight="bold"
+        ax,
+        np.array([*fitted.values()]),
+        [*fitted],
+        **beside,
+        leaders_cross_marks=True,
+        weight="bold",
     )
     left_out = write_names(ax, points, _names(names, embedding), **beside)
     if targets is not None and embedding.arrival_labels is not None:

@@ -113,13 +113,15 @@ def legend_of_groups(
             width = legend.get_window_extent().width / figure.dpi
             figure.set_figwidth(figure.get_figwidth() + width)
         return
-    # A letter is about half as wide as high, and a mark takes four letters.
-    longest = 4 + max(map(len, names))
-    letters = 72 * figure.get_figwidth() / (0.6 * TEXT)
-    columns = max(1, int(letters / longest))
-    legend = place_legend(
-        ax, "outside lower center", handles, names, columns, title
-    )
+    for rows in range(1, len(names) + 1):
+        columns = -(-len(names) // rows)
+        legend = place_legend(
+            ax, "outside lower center", handles, names, columns, title
+        )
+        if legend.get_window_extent().width <= figure.bbox.width:
+            break
+        if columns > 1:
+            legend.remove()
     height = legend.get_window_extent().height / figure.dpi
     figure.set_figheight(figure.get_figheight() + height)
 

@@ -51,32 +51,42 @@ def write_names(
     *,
     marks: Floats,
     lines: Iterable[tuple[Any, Any]] = (),
+    leaders_cross_marks: bool = False,
     **style: Any,
 ) -> int:
     """Write a name beside each anchor where there is space, and count those left out.
 
     Names overlap neither each other, nor other texts, nor the `marks` of points, nor `lines`, each
-    from a point to another. A name farther away has a thin line to its anchor.
+    from a point to another. A name farther away has a thin line to its anchor, its leader, which
+    overlaps none of these either, but may cross marks.
     """
     settle(ax)
     pixels = ax.figure.dpi / 72
     to_pixels = ax.transData.transform
     # A box is (left, bottom, right, top), in pixels.
-    taken = [_boxes(to_pixels(marks), REACH / 2 * pixels)]
+    of_marks = _boxes(to_pixels(marks), REACH / 2 * pixels)
+    taken = [of_marks[:0]]
     for start, end in lines:
         first, last = to_pixels([start, end])
         taken.append(_line(first, last, pixels))
     texts = [text for text in ax.texts if text.get_text()]
-    boxes: list[Any] = [text.get_window_extent().extents for text in texts]
-    taken += [box[None] for box in boxes]
+    for text in texts:
+        box: Any = text.get_window_extent().padded(pixels).extents
+        taken.append(box[None])
     left_out = 0
     for anchor, name in zip(anchors, names, strict=True):
         if not name:
             continue
         text = _write(ax, anchor, name, style)
-        half_size = text.get_window_extent().size / 2
+        half_size = text.get_window_extent().padded(pixels).size / 2
         middle = to_pixels(anchor)
-        added = _free_box(ax, middle, half_size, np.vstack(taken), pixels)
+        in_way_of_leader = np.vstack(taken)
+        in_way = np.vstack([in_way_of_leader, of_marks])
+        if not leaders_cross_marks:
+            in_way_of_leader = in_way
+        added = _free_box(
+            ax, middle, half_size, in_way, in_way_of_leader, pixels
+        )
         if added is None:
             text.remove()
             left_out += 1
@@ -133,7 +143,12 @@ def _lead(ax: Axes, anchor: Any, edge: Any) -> None:
 
 
 def _free_box(
-    ax: Axes, middle: Any, half_size: Any, taken: Floats, pixels: float
+    ax: Axes,
+    middle: Any,
+    half_size: Any,
+    in_way: Floats,
+    in_way_of_leader: Floats,
+    pixels: float,
 ) -> Any:
     """Return the nearest free box for a name, then those of its leader, or None."""
     reach = REACH * pixels
@@ -145,14 +160,16 @@ def _free_box(
                     continue
                 offset = np.array([x, y]) * (half_size + reach * ring)
                 box = np.concatenate([offset - half_size, offset + half_size])
-                added = (np.tile(middle, 2) + box)[None]
-                if ring > 1:
-                    edge = np.clip(0, box[:2], box[2:])
-                    own_mark = reach * edge / np.linalg.norm(edge)
-                    ends = (middle + own_mark, middle + edge)
-                    added = np.vstack([added, _line(*ends, pixels)])
-                if _is_free(ax, added, taken):
-                    return added
+                name = (np.tile(middle, 2) + box)[None]
+                if not _is_free(ax, name, in_way):
+                    continue
+                if ring == 1:
+                    return name
+                edge = np.clip(0, box[:2], box[2:])
+                own_mark = reach * edge / np.linalg.norm(edge)
+                leader = _line(middle + own_mark, middle + edge, pixels)
+                if _is_free(ax, leader, in_way_of_leader):
+                    return np.vstack([name, leader])
     return None
 
 

@@ -137,7 +137,8 @@ def _results(embedding: Embedding) -> list[str]:
         results.append(f"S-STRESS was {share} of Σd⁴.")
     if embedding.loss == "ordinal":
         results.append(
-            f"The best configuration was found by {info.times_found} of {info.n_starts} starts."
+            f"Ties were {info.ties}, and the best configuration was found by {info.times_found} of "
+            f"{info.n_starts} starts."
         )
     if "trace" in embedding.shares:
         shares = embedding.shares["trace"][:2]
