@@ -28,7 +28,9 @@ def town(
     grid = np.stack(np.meshgrid(np.arange(side), np.arange(side)), axis=-1)
     xy = BLOCK * (grid.reshape(-1, 2) + rng.uniform(-0.4, 0.4, (side**2, 2)))
     corners = Delaunay(xy).simplices
-    edges = np.concatenate([corners[:, [0, 1]], corners[:, [1, 2]], corners[:, [2, 0]]])
+    edges = np.concatenate(
+        [corners[:, [0, 1]], corners[:, [1, 2]], corners[:, [2, 0]]]
+    )
     edges = np.unique(np.sort(edges, axis=1), axis=0)
     length = np.linalg.norm(xy[edges[:, 0]] - xy[edges[:, 1]], axis=1)
     open_ = (rng.random(len(edges)) > closed) & (length < 2 * BLOCK)

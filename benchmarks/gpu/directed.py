@@ -76,7 +76,9 @@ def measured(n: int, k: int, device: str) -> dict[str, Any]:
         sq_row[node] = np.inf
         nearest = np.argsort(row)[:NEAR]
         others = np.delete(np.arange(n), node)
-        error = np.abs(np.sqrt(np.maximum(sq_row, 0))[others] / row[others] - 1)
+        error = np.abs(
+            np.sqrt(np.maximum(sq_row, 0))[others] / row[others] - 1
+        )
         random += float(error.mean())
         of_near = np.sqrt(np.maximum(sq_row[nearest], 0)) / row[nearest]
         near += float(np.abs(of_near - 1).mean())
