@@ -1,7 +1,7 @@
 """Directed and rectangular dissimilarities: departures and arrivals beside other ways to keep them.
 
     NEUCMDS_DATA=… python benchmarks/directed.py             all parts
-    NEUCMDS_DATA=… python benchmarks/directed.py breakfast   some: streets, tuned, folds, breakfast, morse
+    NEUCMDS_DATA=… python benchmarks/directed.py breakfast   some: streets, folds, tuned, morse
     python benchmarks/directed.py town quadrangles           towns that are drawn (towns.py)
     python benchmarks/directed.py large                      100,000 nodes, about half an hour
 
@@ -9,10 +9,10 @@ Streets: driving distances of central Helsinki between all ordered pairs, relati
 are those of a node and its ten nearest targets. Directed ALT keeps the distances to and from k
 landmarks that are far from each other, and takes the largest lower bound. Factors are those of the
 singular value decomposition of d. The symmetric fit is that of the mean of both directions. Folds:
-a fifth of the nodes is placed, from their distances to the others and back. Town: the same rows of a
-town that is drawn. Large: a town of 100,000 nodes, by sampled pairs. Seconds are of processor time,
-beyond the searches from the first report of the fit to its last iteration. Quadrangles: how often
-d(i, j) > d(i, l) + d(m, l) + d(m, j), which no Euclidean departures and arrivals can have.
+a fifth of the nodes is placed, from their distances to the others and back. Town: the same rows of
+a town that is drawn. Large: a town of 100,000 nodes, by sampled pairs. Seconds are of processor
+time, beyond the searches from the first report of the fit to its last iteration. Quadrangles: how
+often d(i, j) > d(i, l) + d(m, l) + d(m, j), which no Euclidean departures and arrivals can have.
 """
 
 from __future__ import annotations
