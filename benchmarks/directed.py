@@ -1,13 +1,18 @@
 """Directed and rectangular dissimilarities: departures and arrivals beside other ways to keep them.
 
     NEUCMDS_DATA=… python benchmarks/directed.py             all parts
-    NEUCMDS_DATA=… python benchmarks/directed.py breakfast   some: streets, folds, breakfast, morse
+    NEUCMDS_DATA=… python benchmarks/directed.py breakfast   some: streets, folds, tuned, morse
+    python benchmarks/directed.py town quadrangles           towns that are drawn (towns.py)
+    python benchmarks/directed.py large                      100,000 nodes, about half an hour
 
 Streets: driving distances of central Helsinki between all ordered pairs, relative loss. Near pairs
 are those of a node and its ten nearest targets. Directed ALT keeps the distances to and from k
 landmarks that are far from each other, and takes the largest lower bound. Factors are those of the
 singular value decomposition of d. The symmetric fit is that of the mean of both directions. Folds:
-a fifth of the nodes is placed, from their distances to the others and back.
+a fifth of the nodes is placed, from their distances to the others and back. Town: the same rows of
+a town that is drawn. Large: a town of 100,000 nodes, by sampled pairs. Seconds are of processor
+time, beyond the searches from the first report of the fit to its last iteration. Quadrangles: how
+often d(i, j) > d(i, l) + d(m, l) + d(m, j), which no Euclidean departures and arrivals can have.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import time
 import warnings
 from typing import Any
@@ -28,11 +34,16 @@ from scipy.sparse.csgraph import dijkstra
 import losses
 import measure
 from neucmds import neuc_mds
+from towns import town
 
 RECORD = measure.RECORDS / "directed.json"
 Floats = np.ndarray
 NEAR = 10
 FOLDS = 5
+LARGE = 100_000
+# Nodes whose ways are measured after a large fit, and quadrangles that are drawn.
+ASKED = 200
+QUADRANGLES = 1_000_000
 
 
 def streets() -> Floats:
@@ -87,8 +98,35 @@ def factors(D: Floats, rank: int) -> Floats:
 
 
 def street_rows() -> list[dict[str, Any]]:
-    """Compare ways to keep all ordered pairs by 16, 32 and 64 numbers per node."""
+    """Compare ways to keep all ordered pairs of central Helsinki."""
+    return compared(streets(), (8, 16, 32))
+
+
+def tuned_rows() -> list[dict[str, Any]]:
+    """Fit central Helsinki with a curvature that is sought, or to a lower tolerance."""
     D = streets()
+    options: dict[int, dict[str, Any]] = {
+        8: {"curvature": "auto", "tol": 1e-4},
+        32: {"tol": 1e-4},
+    }
+    rows = []
+    for k, given in options.items():
+        start = time.process_time()
+        emb = neuc_mds(D, k, loss="relative", directed=True, **given)
+        seconds = time.process_time() - start
+        words = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        rows.append(street_row(words, emb, D, 2 * k, seconds))
+        rows[-1]["kappa"] = emb.kappa
+    return rows
+
+
+def town_rows() -> list[dict[str, Any]]:
+    """Compare the same ways on a town that is drawn."""
+    return compared(dijkstra(town(1200)[0]), (8, 16))
+
+
+def compared(D: Floats, sizes: tuple[int, ...]) -> list[dict[str, Any]]:
+    """Compare ways to keep all ordered pairs by 2k numbers per node."""
     n = len(D)
     both = np.abs(D - D.T).sum() / D.sum()
     mean = (D + D.T) / 2
@@ -106,7 +144,7 @@ def street_rows() -> list[dict[str, Any]]:
             **errors(D, mean, mean),
         },
     ]
-    for k in (8, 16, 32):
+    for k in sizes:
         others = {
             "directed ALT": alt(D, k),
             "factors of d": factors(D, k),
@@ -142,6 +180,100 @@ def street_row(
     }
     print(json.dumps(row), flush=True)
     return row
+
+
+def large_rows(n: int = LARGE, k: int = 16) -> list[dict[str, Any]]:
+    """Fit a sample of both directions of a large town; measure random pairs and near ones."""
+    graph, _ = town(n)
+    n = graph.shape[0]
+    ticks: list[float] = []
+
+    def tick(*_: Any) -> None:
+        ticks.append(time.process_time())
+
+    start = time.process_time()
+    wall = time.perf_counter()
+    emb = neuc_mds(
+        graph,
+        k,
+        metric="shortest_path",
+        loss="relative",
+        directed=True,
+        n_pairs=16 * k,
+        callback=tick,
+    )
+    row = {
+        "n": n,
+        "k": k,
+        "signature": emb.signature,
+        "cpu_seconds": round(time.process_time() - start, 1),
+        "seconds": round(time.perf_counter() - wall, 1),
+        "cpu_seconds_beyond_searches": round(ticks[-1] - ticks[0], 1),
+        "peak_gb": round(
+            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2
+        ),
+        **sampled_errors(graph, emb),
+    }
+    print(json.dumps(row), flush=True)
+    return [row]
+
+
+def sampled_errors(graph: Any, emb: Any) -> dict[str, float]:
+    """Return errors of the ways from some nodes to all, and to their nearest."""
+    n = graph.shape[0]
+    nodes = np.random.default_rng(1).permutation(n)[:ASKED]
+    given = dijkstra(graph, indices=nodes)
+    sq = emb.dissimilarities(nodes, np.arange(n), squared=True)
+    own = nodes[:, None] == np.arange(n)[None, :]
+    d = np.sqrt(np.maximum(sq, 0))
+    error = np.abs(d / np.where(own, 1.0, given) - 1)
+    nearest = np.argsort(np.where(own, np.inf, given), axis=1)[:, :NEAR]
+    found = np.argsort(np.where(own, np.inf, sq), axis=1)[:, :NEAR]
+    kept = [len({*a} & {*b}) for a, b in zip(nearest, found, strict=True)]
+    return {
+        "mean": float(error[~own].mean()),
+        "near": float(np.take_along_axis(error, nearest, axis=1).mean()),
+        "recall": float(np.mean(kept)) / NEAR,
+    }
+
+
+def quadrangle_rows() -> list[dict[str, Any]]:
+    """Count quadrangles that no Euclidean departures and arrivals have, in rings and streets."""
+    ring = np.arange(100)
+    ways = (ring[None, :] - ring[:, None]) % ring.size
+    networks = {
+        "a one-way ring of 100 nodes": ways.astype(float),
+        "a town that is drawn": dijkstra(town(1200)[0]),
+        "central Helsinki, driving": streets(),
+    }
+    rows = []
+    for name, D in networks.items():
+        rng = np.random.default_rng(0)
+        i, j, other, m = rng.integers(len(D), size=(4, QUADRANGLES))
+        apart = (i != j) & (i != other) & (m != other) & (m != j)
+        around = D[i, other] + D[m, other] + D[m, j]
+        broken = (D[i, j] > (1 + 1e-9) * around) & apart
+        worst = shortest_detours(D)
+        off = ~np.eye(len(D), dtype=bool)
+        is_broken = (1 + 1e-9) * worst < D
+        row = {
+            "network": name,
+            "n": len(D),
+            "quadrangles_broken": float(broken.sum() / apart.sum()),
+            "pairs_broken": float(is_broken[off].mean()),
+        }
+        print(json.dumps(row), flush=True)
+        rows.append(row)
+    return rows
+
+
+def shortest_detours(D: Floats) -> Floats:
+    """Return the least d(i, l) + d(m, l) + d(m, j) over l ≠ i and m ≠ j, of every i → j."""
+    own = np.eye(len(D), dtype=bool)
+    away = np.where(own, np.inf, D)
+    # Least d(i, l) + d(m, l) over l, then plus d(m, j) over m.
+    meet = np.array([(away[i] + away).min(axis=1) for i in range(len(D))])
+    return np.array([(row[:, None] + away).min(axis=0) for row in meet])
 
 
 def fold_rows() -> list[dict[str, Any]]:
@@ -251,6 +383,10 @@ PARTS = {
     "morse": morse_rows,
     "streets": street_rows,
     "folds": fold_rows,
+    "tuned": tuned_rows,
+    "town": town_rows,
+    "quadrangles": quadrangle_rows,
+    "large": large_rows,
 }
 
 
@@ -265,9 +401,9 @@ def main() -> None:
         content = json.loads(RECORD.read_text())
     for name in names:
         content[name] = PARTS[name]()
-    content["machine"] = measure.machine()
-    content["versions"] = measure.versions("neucmds", "numpy", "scipy")
-    measure.write_record(RECORD, content)
+        content["machine"] = measure.machine()
+        content["versions"] = measure.versions("neucmds", "numpy", "scipy")
+        measure.write_record(RECORD, content)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ PAGES = [ROOT / "docs" / "guide" / name for name in NAMES]
 PAGES += [
     ROOT / "docs" / name
     for name in (
+        "maths.md",
         "performance.md",
         "quality.md",
         "reliability.md",
@@ -458,7 +459,7 @@ def defaults() -> str:
     )
 
 
-def directed_streets() -> str:
+def directed_streets(part: str = "streets") -> str:
     """Return ways to keep driving distances in both directions."""
 
     def percent(row: Any, name: str) -> str:
@@ -475,10 +476,31 @@ def directed_streets() -> str:
             percent(row, "near"),
             f"{row['recall']:.3f}",
         ]
-        for row in record("directed")["streets"]
+        for row in record("directed")[part]
     ]
     header = ["", "numbers per node", "signature", "mean", "median", "p95"]
     return table([*header, "near pairs", "recall@10"], rows)
+
+
+def directed_tuned() -> str:
+    """Return the same figures with other parameters."""
+    return directed_streets("tuned")
+
+
+def directed_quadrangles() -> str:
+    """Return how often one-way distances break what Euclidean points obey."""
+    rows = [
+        [
+            row["network"],
+            f"{100 * row['pairs_broken']:.0f} %",
+            f"{100 * row['quadrangles_broken']:.2f} %",
+        ]
+        for row in record("directed")["quadrangles"]
+    ]
+    return table(
+        ["", "ordered pairs (i, j), for some l and m", "random i, j, l, m"],
+        rows,
+    )
 
 
 def directed_folds() -> str:
@@ -1352,6 +1374,8 @@ TABLES = {
     "fuzz": fuzz,
     "curvature": curvature,
     "directed-streets": directed_streets,
+    "directed-tuned": directed_tuned,
+    "directed-quadrangles": directed_quadrangles,
     "directed-folds": directed_folds,
     "directed-morse": directed_morse,
     "curved-spaces": curved_spaces,

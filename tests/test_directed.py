@@ -234,8 +234,55 @@ def test_options_of_symmetric_input_are_refused(options, message):
 
 def test_names_that_overlap_in_part_are_refused():
     D = pd.DataFrame(two_sided(3, 4, (1,)), list("abc"), list("cdef"))
-    with pytest.raises(InputError, match="1 of 3 rows and 4 columns"):
+    message = (
+        "1 of 3 rows and 4 columns.*rows alone 'a', 'b', columns alone 'd'"
+    )
+    with pytest.raises(InputError, match=message) as error:
         neuc_mds(D, 1, directed=True)
+    assert "\n" not in str(error.value)
+
+
+def test_nodes_that_are_not_reached_both_ways_are_counted_and_named():
+    ways = {(0, 1): 1.0, (1, 2): 1.0, (2, 0): 1.0, (2, 3): 1.0}
+    i, j = zip(*ways, strict=True)
+    graph = sparse.coo_array((list(ways.values()), (i, j)), shape=(4, 4))
+    with pytest.raises(InputError, match=r"2 parts.*both ways.*3") as error:
+        neuc_mds(graph, 2, metric="shortest_path", directed=True)
+    assert "\n" not in str(error.value)
+
+
+def test_new_objects_are_appended_by_name_on_both_sides():
+    D = one_way(12)
+    names = [f"n{i}" for i in range(12)]
+    table = pd.DataFrame(D, names, names)
+    emb = neuc_mds(
+        table.iloc[:10, :10], 3, loss="distance", directed=True, n_init=1
+    )
+    departures, arrivals = emb.transform(to=D[10:, :10], from_=D[:10, 10:].T)
+    both = emb.append(departures, names[10:], arrivals=arrivals)
+    assert both.labels == tuple(names)
+    expected = emb.between(departures, emb.arrivals)
+    np.testing.assert_allclose(
+        both.dissimilarities(names[10:], names[:10]), expected
+    )
+
+
+REFUSED_COMMANDS = [
+    (["--method", "neuc"], "--method"),
+    (["--symmetrize"], "--symmetrize"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "word"), REFUSED_COMMANDS)
+def test_commands_refuse_options_of_symmetric_input(tmp_path, arguments, word):
+    file = tmp_path / "ways.csv"
+    pd.DataFrame(one_way(8), list("abcdefgh"), list("abcdefgh")).to_csv(file)
+    command = ["embed", str(file), "--directed", "--plots", "none"]
+    command += ["--output", str(tmp_path / "out"), *arguments]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code != 0
+    assert word in result.output
+    assert "Traceback" not in result.output
 
 
 def test_columns_are_put_in_the_order_of_the_rows():

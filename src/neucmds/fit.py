@@ -12,7 +12,7 @@ from neucmds.dense_fit import fit, fit_directed, warn_of_surprises
 from neucmds.embedding import Embedding
 from neucmds.errors import NeucmdsWarning, option
 from neucmds.large.landmarks import embed_by_landmarks
-from neucmds.large.listed import embed_pairs
+from neucmds.large.listed import embed_directed_pairs, embed_pairs
 from neucmds.large.sampled import (
     embed_directed_graph,
     embed_features,
@@ -262,8 +262,7 @@ def _embed_directed(
             squared=options.squared,
             allow_missing=options.missing == "ignore",
         )
-        # Points of departure and of arrival are objects of a list of pairs.
-        embedding = embed_pairs(pairs, replace(options, directed=False))
+        embedding = embed_directed_pairs(pairs, options)
         return replace(embedding, missing=options.missing)
     problem = read_directed(data, options, labels)
     if not problem.is_symmetric:

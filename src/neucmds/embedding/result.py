@@ -670,10 +670,12 @@ class Embedding:
         )
         if self.arrivals is None:
             return extended
+        if one_set:
+            arrival_labels = labels
         y, arrival_names = self._targets._extended(
             new_arrivals, arrival_labels
         )
-        if self.arrival_labels is None:
+        if one_set:
             arrival_names = None
         return replace(extended, arrivals=y, arrival_labels=arrival_names)
 

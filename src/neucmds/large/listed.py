@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import (
@@ -18,13 +19,14 @@ from neucmds.backend.arrays import (
     to_numpy,
 )
 from neucmds.backend.memory import require_memory
-from neucmds.dense_fit import scouted, with_disparities
+from neucmds.dense_fit import fit_directed, scouted, with_disparities
 from neucmds.embedding import Embedding
 from neucmds.embedding.build import from_pairs
 from neucmds.form import Form
 from neucmds.large.landmark_fit import embed_landmarks
-from neucmds.options import Options
+from neucmds.options import PRECOMPUTED, Options, notify
 from neucmds.problem.components import Size, checked_size, total_of
+from neucmds.problem.directed import as_directed
 from neucmds.problem.graph import as_graph, shortest_path_rows
 from neucmds.problem.pairs import Pairs, check_pairs, make_pairs
 from neucmds.problem.sampled_pairs import Check
@@ -34,6 +36,9 @@ from neucmds.refine.listed_pairs import refine_pairs
 from neucmds.refine.ordinal import RankedPairs, refine_ordinal
 from neucmds.refine.scouting import SCOUTS
 from neucmds.refine.starts import with_heights
+
+# Least number of landmarks that a directed fit starts from.
+DIRECTED_LANDMARKS = 300
 
 
 def embed_pairs(pairs: Pairs, options: Options) -> Embedding:
@@ -74,6 +79,68 @@ def embed_pairs(pairs: Pairs, options: Options) -> Embedding:
     embedding = fit_pairs(pairs, start, options, falling=options.init is None)
     requested = max(total_of(components), embedding.k)
     return replace(embedding, requested=requested)
+
+
+def embed_directed_pairs(pairs: Pairs, options: Options) -> Embedding:
+    """Embed listed pairs from rows to columns: points of departure, then of arrival.
+
+    If both are the same objects, the start is a fit of landmarks in both directions, by shortest
+    paths along the pairs and against them. Otherwise points of both sides are objects of a list.
+    """
+    n = pairs.n_departures
+    ways = pairs.graph()[:n, n:]
+    count = 0
+    if 2 * n == pairs.n:
+        count, _ = connected_components(ways, connection="strong")
+    if count != 1 or options.init is not None:
+        return embed_pairs(pairs, replace(options, directed=False))
+    k = total_of(checked_size(options.n_components, pairs.n))
+    require_pair_memory(pairs.size, pairs.n, k)
+    check_pairs(pairs, k)
+    rng = check_random_state(options.random_state)
+    landmarks = np.sort(rng.permutation(n)[: directed_landmarks(n, k)])
+    graph = as_graph(ways, direction="both")
+    paths = np.full((pairs.n, landmarks.size), np.inf)
+    paths[n:] = shortest_path_rows(graph, landmarks).T
+    from_landmarks = _listed_or_bridged(pairs, landmarks, paths.T)[n:]
+    paths[:n] = shortest_path_rows(graph.turned(), landmarks).T
+    to_landmarks = _listed_or_bridged(pairs, n + landmarks, paths.T)[:n]
+    start = directed_start(landmarks, from_landmarks, to_landmarks, options)
+    embedding = fit_pairs(pairs, start, options, falling=True)
+    return replace(embedding, requested=k)
+
+
+def directed_landmarks(n: int, k: int) -> int:
+    """Return how many landmarks a directed fit of n objects starts from."""
+    return min(n, max(DIRECTED_LANDMARKS, 10 * k))
+
+
+def directed_start(
+    landmarks: Indices,
+    sq_from_landmarks: Floats,
+    sq_to_landmarks: Floats,
+    options: Options,
+) -> Configuration:
+    """Embed landmarks in both directions and place all objects among them.
+
+    Dissimilarities of all objects, (n, L) each, are squared. Points of arrival follow those of
+    departure.
+    """
+    among = as_directed(sq_from_landmarks.T[:, landmarks], squared=True)
+    landmark_options = replace(
+        options, metric=PRECOMPUTED, n_pairs=None, squared=True
+    )
+    fitted = fit_directed(among, landmark_options)
+    n = len(sq_to_landmarks)
+    notify(options.callback, f"placing {n} objects among landmarks")
+    departures, arrivals = fitted.transform(
+        to=sq_to_landmarks, from_=sq_from_landmarks
+    )
+    departures[landmarks] = fitted.coordinates
+    arrivals[landmarks] = fitted.arrivals
+    return Configuration(
+        np.concatenate([departures, arrivals]), fitted.form.in_numpy()
+    )
 
 
 def fit_pairs(

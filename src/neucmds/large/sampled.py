@@ -19,20 +19,21 @@ from neucmds.backend.arrays import (
     on_cpu,
     to_numpy,
 )
-from neucmds.dense_fit import fit_directed, scouted
+from neucmds.dense_fit import scouted
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.large.landmarks import fit_landmarks, metric_on
 from neucmds.large.listed import (
+    directed_landmarks,
+    directed_start,
     distances_of,
     fit_pairs,
     landmark_start,
     require_pair_memory,
 )
 from neucmds.large.two_levels import least_landmarks
-from neucmds.options import MOST_PATHS, PRECOMPUTED, Options, notify
+from neucmds.options import MOST_PATHS, Options, notify
 from neucmds.problem.components import AUTO, Size, checked_size, total_of
-from neucmds.problem.directed import as_directed
 from neucmds.problem.graph import (
     directed_pairs,
     graph_pairs,
@@ -52,8 +53,6 @@ from neucmds.refine.scouting import SCOUTS
 # Power of the weights, which are the inverse of the share drawn: near pairs count more than with 1.
 # 20,000 rows have a recall@10 of .81 with this power and .77 with .5, at errors of 2.8 and 2.4 %.
 RELATIVE_POWER = 0.3
-# Least number of landmarks that a directed fit starts from.
-DIRECTED_LANDMARKS = 300
 
 
 def embed_features(features: Array, options: Options) -> Embedding:
@@ -149,29 +148,20 @@ def embed_directed_graph(graph: Any, options: Options) -> Embedding:
     n = graph.shape[0]
     components = checked_size(options.n_components, n)
     k = total_of(components)
-    n_landmarks = min(n, max(DIRECTED_LANDMARKS, 10 * k))
     sample, from_landmarks = directed_pairs(
         graph,
         _pair_count(n, components, options),
         options.loss,
-        n_landmarks=n_landmarks,
+        n_landmarks=directed_landmarks(n, k),
         random_state=options.random_state,
     )
     pairs = sample.pairs
     require_pair_memory(pairs.size, pairs.n, k)
-    landmarks = sample.landmarks
-    among = as_directed(from_landmarks.T[:, landmarks])
-    fitted = fit_directed(
-        among, replace(options, metric=PRECOMPUTED, n_pairs=None)
-    )
-    notify(options.callback, f"placing {n} objects among landmarks")
-    departures, arrivals = fitted.transform(
-        to=sample.to_landmarks, from_=from_landmarks
-    )
-    departures[landmarks] = fitted.coordinates
-    arrivals[landmarks] = fitted.arrivals
-    start = Configuration(
-        np.concatenate([departures, arrivals]), fitted.form.in_numpy()
+    start = directed_start(
+        sample.landmarks,
+        from_landmarks**2,
+        sample.to_landmarks**2,
+        options,
     )
     embedding = fit_pairs(
         pairs, start, options, falling=True, checks=sample.checks

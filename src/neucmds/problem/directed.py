@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,8 +117,9 @@ def as_directed(
         if shared and not len(shared) == m == n:
             raise InputError(
                 f"{len(shared)} of {m} rows and {n} columns have the same name "
-                f"({examples(sorted(shared))}): name both sides alike if they are the same "
-                "objects, and all apart if they are two sets."
+                f"({examples(sorted(shared))}), and others are of one side: rows alone "
+                f"{_alone(row_names, shared)}, columns alone {_alone(column_names, shared)}; name "
+                "both sides alike if they are the same objects, and all apart if they are two sets."
             )
         if same_objects:
             order = order_of(column_names, row_names, "columns of D")
@@ -137,6 +139,11 @@ def as_directed(
         counts = counts * _checked_weights(weights, values, row_names, columns)
     _refuse_unconnected(counts, row_names, column_names)
     return Directed(values, counts, row_names, column_names, squared, missing)
+
+
+def _alone(names: Iterable[str], shared: set[str]) -> str:
+    """Return examples of the names of one side that the other does not have."""
+    return examples([name for name in names if name not in shared]) or "none"
 
 
 def _named_values(data: Any, labels: Any) -> tuple[Array, Any, Any]:

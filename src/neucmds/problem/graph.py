@@ -89,6 +89,12 @@ class Graph(sparse.csr_array):  # type: ignore[misc]
             self, directed=directed, indices=nodes, min_only=True, **settings
         )
 
+    def turned(self) -> Graph:
+        """Return the graph with every edge the other way."""
+        turned = Graph(self.T.tocsr())
+        turned.direction = self.direction
+        return turned
+
     def search_around(self, nodes: Ints, limit: float) -> tuple[Ints, Floats]:
         """Return the nodes within a limit of some, in order, and lengths to them, a row for each.
 
@@ -595,12 +601,10 @@ def directed_pairs(
     sampling = Sampling.of(n, n_pairs, loss, rng)
     sources = sampling.sources
     landmarks = sources[:n_landmarks]
-    reverse = Graph(graph.T.tocsr())
-    reverse.direction = graph.direction
     kinds = []
     weights = []
     to_and_from = []
-    for searched, is_reverse in ((graph, False), (reverse, True)):
+    for searched, is_reverse in ((graph, False), (graph.turned(), True)):
         far = []
         lengths = np.empty((n, landmarks.size))
         for block, rows in path_blocks(searched, sources):
