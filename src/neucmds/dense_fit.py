@@ -403,6 +403,7 @@ def scouted(
                 floor=options.floor,
                 seed=seed,
                 directed=bool(options.directed),
+                hold_out=heights_are_sought,
             )
             for size, one, _ in tried
         ]
