@@ -113,6 +113,10 @@ def scout(
             directed=directed,
         )
 
+    # Errors are compared between forms alone, and "absolute" has signatures of its own.
+    signature_is_enough = not (
+        curvature_is_sought or hold_out or loss == "absolute"
+    )
     brief = partial(descend, max_iter=SCOUT_ITERATIONS, tol=TOL)
     errors: dict[float, float] = {}
     ends: dict[float, Configuration] = {}
@@ -134,6 +138,8 @@ def scout(
 
         @cache
         def end_of(negatives: int) -> Configuration:
+            if signature_is_enough:
+                return ends_of(negatives)[0]
             end = lowest(first, ends_of(negatives, starts), brief)
             if first.loss != tiles.loss:
                 end = finish(tiles, end, brief)
@@ -146,7 +152,7 @@ def scout(
                 negatives = ends[nearest].form.signature[1]
             # By the loss that is fitted: "linear" may prefer signatures that end higher.
             negatives = best_negatives(
-                lambda q: tiles.value_of(end_of(q)),
+                lambda q: end_of(q).value,
                 negatives,
                 sum(squared.form.signature),
             )
