@@ -16,14 +16,17 @@ from neucmds.backend.arrays import (
     index_like,
     namespace,
     row_blocks,
+    to_numpy,
 )
 from neucmds.form import Form
 from neucmds.problem.components import Size, total_of
 from neucmds.refine.descent import (
+    DISTANCE_TOL,
     EXACT,
     TINY,
     TOL,
     Configuration,
+    briefly,
     descend,
 )
 from neucmds.refine.gaps import HELD_OUT
@@ -83,6 +86,7 @@ def scout(
         compares forms that fit pairs in different ways.
     """
     xp = namespace(sq_dissimilarity)
+    is_sample = max(sq_dissimilarity.shape) > SCOUTS
     for axis, size in enumerate(sq_dissimilarity.shape):
         if size <= SCOUTS:
             continue
@@ -93,6 +97,10 @@ def scout(
         sq_dissimilarity = xp.take(sq_dissimilarity, ids, axis=axis)
         if weights is not None:
             weights = xp.take(weights, ids, axis=axis)
+    # Few objects are slow on a GPU: each of their many small products waits for the last.
+    sq_dissimilarity = to_numpy(sq_dissimilarity)
+    if weights is not None:
+        weights = to_numpy(weights)
     # With one start each, local minima would decide between κ.
     starts = ceil(
         usual_starts(len(sq_dissimilarity), total_of(components)) / 4
@@ -113,11 +121,10 @@ def scout(
             directed=directed,
         )
 
-    # Errors are compared between forms alone, and "absolute" has signatures of its own.
-    signature_is_enough = not (
-        curvature_is_sought or hold_out or loss == "absolute"
-    )
-    brief = partial(descend, max_iter=SCOUT_ITERATIONS, tol=TOL)
+    compares_forms = curvature_is_sought or hold_out
+    # Errors of a sample differ by more.
+    tol = TOL if is_sample else DISTANCE_TOL
+    brief = partial(descend, max_iter=SCOUT_ITERATIONS, tol=tol)
     errors: dict[float, float] = {}
     ends: dict[float, Configuration] = {}
 
@@ -137,12 +144,11 @@ def scout(
         )
 
         @cache
-        def end_of(negatives: int) -> Configuration:
-            if signature_is_enough:
-                return ends_of(negatives)[0]
-            end = lowest(first, ends_of(negatives, starts), brief)
-            if first.loss != tiles.loss:
-                end = finish(tiles, end, brief)
+        def short_end(negatives: int) -> Configuration:
+            end = ends_of(negatives)[0]
+            # The signatures that "linear" prefers may end 7 % higher by "absolute".
+            if loss == "absolute":
+                return finish(tiles, end, briefly)
             return end
 
         negatives = squared.form.signature[1]
@@ -150,13 +156,17 @@ def scout(
             if errors:
                 nearest = min(errors, key=lambda other: abs(other - root))
                 negatives = ends[nearest].form.signature[1]
-            # By the loss that is fitted: "linear" may prefer signatures that end higher.
             negatives = best_negatives(
-                lambda q: end_of(q).value,
+                lambda q: short_end(q).value,
                 negatives,
                 sum(squared.form.signature),
             )
-        ends[root] = end_of(negatives)
+        end = short_end(negatives)
+        if compares_forms and loss != "absolute":
+            end = lowest(first, ends_of(negatives, starts), brief)
+        if compares_forms and first.loss != tiles.loss:
+            end = finish(tiles, end, brief)
+        ends[root] = end
         errors[root] = _share(tiles, ends[root])
         return errors[root]
 
@@ -173,7 +183,7 @@ def scout(
         root = copysign(sqrt(abs(form.curvature)), form.curvature)
         error(root)
         return ends[root].form.signature, form, held_out_error(root)
-    longest = sqrt(float(xp.max(sq_dissimilarity)))
+    longest = sqrt(float(np.max(sq_dissimilarity)))
     root = _best_root(error, 1 / max(longest, largest_distance))
     return ends[root].form.signature, form_of(root), held_out_error(root)
 
