@@ -84,6 +84,15 @@ def test_auto_keeps_them_where_they_help(fitted):
     assert neuc_mds(plain, 3, **options).heights is None
 
 
+def test_auto_finds_curvature_signature_and_heights_together():
+    D, _ = planted(24, curvature=-0.3)
+    options = {"loss": "relative", "curvature": "auto", "n_init": 1}
+    emb = neuc_mds(D, 4, heights="auto", **options)
+    assert emb.heights is not None
+    assert emb.curvature < 0
+    assert error(emb, D) < 0.2 * error(neuc_mds(D, 4, **options), D)
+
+
 def test_everything_after_the_fit_knows_them(fitted, tmp_path):
     D, emb = fitted
     n = len(D)

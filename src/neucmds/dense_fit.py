@@ -336,7 +336,8 @@ def scouted(
     """Choose curvature, signature and heights, if free, by short descents on D of some objects.
 
     Return the size without heights, with its signature if that was chosen, and the form, without
-    signs yet. The fit itself chooses the signature of few objects. A curved start keeps its form.
+    signs yet: it belongs to the curvature. Where only a signature is free, the fit of few objects
+    chooses it. A curved start keeps its form.
 
     Parameters
     ----------
@@ -405,15 +406,14 @@ def scouted(
                 floor=options.floor,
                 seed=seed,
                 directed=bool(options.directed),
+                hold_out=heights_are_sought,
             )
             for size, one, _ in tried
         ]
     signature, form, error = tried[0]
     if tried[-1][2] < (1 - LEAST_GAIN) * error:
         signature, form, _ = tried[-1]
-    if signature_is_sought:
-        return signature, form
-    return _size_beside(components, form), form
+    return signature, form
 
 
 def _size_beside(components: Size, form: Form) -> Size:

@@ -89,6 +89,20 @@ class Form:
         """Whether the last coordinate is a height."""
         return bool((to_numpy(self.signs) == 0).any())
 
+    @property
+    def is_bilinear(self) -> bool:
+        """Whether d̂² is Σ s_a (x_ia − x_ja)², of which STRESS has a decomposition."""
+        return self.is_flat and not self.has_heights
+
+    def extended(self, x: Array, form: Form) -> tuple[Array, Form]:
+        """Give points of another form the heights of this one, zero each, if they have none."""
+        if form.has_heights or not self.has_heights:
+            return x, form
+        xp = namespace(x)
+        heights = xp.sum(x * 0.0, axis=1)[:, None]
+        signs = np.append(form.signs, 0.0)
+        return xp.concat([x, heights], axis=1), replace(form, signs=signs)
+
     def height_of(self, x: Array) -> Array:
         """Return the height of every point, zero if there are none."""
         return x @ (1 - abs(asarray_like(self.signs, x)))

@@ -127,7 +127,7 @@ def from_descent(
 ) -> Embedding:
     """Embed by free coordinates; `spectrum` has the eigenpairs of their start.
 
-    A weighted STRESS, or one of a curved form or with heights, has no decomposition: C2 = C3 = 0.
+    A weighted STRESS, or one of a form that is not bilinear, has no decomposition: C2 = C3 = 0.
     """
     gram = problem.gram
     x = end.coordinates
@@ -137,8 +137,7 @@ def from_descent(
         x = form.centered(asarray_like(x, gram.diagonal()))
         x, form = canonical(x, form)
         quadratic = gram.quadratic(x)
-    has_terms = form.is_flat and not form.has_heights
-    if problem.weights is not None or not has_terms:
+    if problem.weights is not None or not form.is_bilinear:
         stress, error, rises = stress_of_rows(
             gram.walk(),
             x,

@@ -100,7 +100,7 @@ def read(kind: type[Embedding], path: Path) -> Embedding:
         values["info"] = Info(**info)
         form = _fields(Form, header, arrays)
         form["signs"] = arrays["signs"]
-        # The sign of a height, the last one, is 0.
+        # The last sign may be 0.
         lengths = np.abs(form["signs"])
         if not (np.all(lengths[:-1] == 1) and np.all(lengths[-1:] <= 1)):
             raise ValueError("its signs are not all 1 or -1")

@@ -35,7 +35,7 @@ from neucmds.refine.gaps import from_all_pairs
 from neucmds.refine.listed_pairs import refine_pairs
 from neucmds.refine.ordinal import RankedPairs, refine_ordinal
 from neucmds.refine.scouting import SCOUTS
-from neucmds.refine.starts import with_heights
+from neucmds.refine.starts import in_form
 
 # Least number of landmarks that a directed fit starts from.
 DIRECTED_LANDMARKS = 300
@@ -75,7 +75,7 @@ def embed_pairs(pairs: Pairs, options: Options) -> Embedding:
         start = landmark_start(landmarks, squares, components, form, options)
     else:
         start = replace(start, form=replace(form, signs=start.signs))
-        start = with_heights(start, form)
+        start = in_form(start, form)
     embedding = fit_pairs(pairs, start, options, falling=options.init is None)
     requested = max(total_of(components), embedding.k)
     return replace(embedding, requested=requested)
@@ -268,7 +268,7 @@ def landmark_start(
         Squared dissimilarities of all objects to the landmarks.
     components : int or (int, int)
     form : Form
-        Its curvature and heights are kept.
+        Its curvature and further columns are kept.
     options : Options
         Its `random_state` draws the folds of landmarks held out.
     like : array, optional
@@ -285,7 +285,7 @@ def landmark_start(
     x = embedding.placement.place(squares)
     signs = embedding.form.in_numpy().signs
     start = Configuration(x, replace(form, signs=signs))
-    return with_heights(start, form)
+    return in_form(start, form)
 
 
 def distances_of(pairs: Pairs) -> tuple[float, float]:

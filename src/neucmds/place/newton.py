@@ -70,7 +70,7 @@ def newton_model(
         gradient = 4 A Σ_j c_j (x − y_j)                                c_j = u_j q_j q_j′
         Hessian  = 8 A [Σ_j w_j (x − y_j)(x − y_j)ᵀ] A + 4 (Σ_j c_j) A  w_j = u_j (q_j′² + q_j q_j″)
 
-    `bend` is 1 + q q″/q′². Of a height, x − y_j is ½, and D̂ does not bend.
+    `bend` is 1 + q q″/q′². Of a column without sign x − y_j is ½, and D̂ does not bend.
     """
     xp = namespace(x)
     signs = new.form.signs

@@ -57,7 +57,7 @@ from neucmds.refine.starts import (
     VERY_FEW_OBJECTS,
     best_refined,
     eigenvector_start,
-    with_heights,
+    in_form,
 )
 from neucmds.refine.tiles import Tiles
 from neucmds.spectrum.geometry import canonical
@@ -125,7 +125,7 @@ def refine_for_loss(
     )
     n = tiles.n_points
     if start is not None:
-        return finish(tiles, with_heights(start, form), descent)
+        return finish(tiles, in_form(start, form), descent)
     first = replace(tiles, loss=tiles.loss.beginning)
     several = n <= FEW_OBJECTS
     if n_init is None:
@@ -332,7 +332,7 @@ def _squared_solver(
 
     def solve(signature: tuple[int, int] | None) -> Configuration:
         if signature is None and completed is not None:
-            return with_heights(completed, tiles.form)
+            return in_form(completed, tiles.form)
         wanted = components
         generator = rng
         if signature is not None:
@@ -345,7 +345,7 @@ def _squared_solver(
             end = best_refined(gram, spectrum, wanted, descent)
         start = Configuration(*canonical(end.coordinates, end.form))
         start = _padded(start, wanted, generator)
-        return with_heights(start, tiles.form)
+        return in_form(start, tiles.form)
 
     return solve
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from math import ceil, copysign, pi, sqrt
 
 import numpy as np
@@ -12,36 +12,40 @@ from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import (
     Array,
+    asarray_like,
     index_like,
     namespace,
     row_blocks,
+    to_numpy,
 )
 from neucmds.form import Form
 from neucmds.problem.components import Size, total_of
 from neucmds.refine.descent import (
+    DISTANCE_TOL,
     EXACT,
     TINY,
     TOL,
     Configuration,
+    briefly,
     descend,
 )
+from neucmds.refine.gaps import HELD_OUT
 from neucmds.refine.loss_starts import (
     lowest,
-    lowest_negatives,
     search,
     usual_starts,
 )
+from neucmds.refine.losses import weighted
 from neucmds.refine.pairwise import finish
+from neucmds.refine.signatures import best_negatives
 from neucmds.refine.tiles import Tiles
 
 # Objects in a sample: 300 and 1000 of 2,296 crossings choose the same √−κ = 4.
 SCOUTS = 500
 # Iterations of a short descent: 500 end 8 % higher on 100 hops, where far κ converge late.
 SCOUT_ITERATIONS = 150
-# √−κ times the largest d: beyond it nothing has been gained on any data.
-FARTHEST = 15.0
-# Hyperbolic curvatures tried at first, each √−κ twice the last.
-CURVATURES = 3
+# √−κ times the largest d that are tried at first: beyond the last, near pairs drown in rounding.
+ROOTS = (3.75, 7.5, 15.0, 22.0)
 # Share of the loss that a curvature must gain to be chosen, or to be looked for.
 LEAST_GAIN = 0.02
 
@@ -58,8 +62,11 @@ def scout(
     floor: float | None = None,
     seed: int = 0,
     directed: bool = False,
+    hold_out: bool = False,
 ) -> tuple[tuple[int, int], Form, float]:
     """Return the signature of least error, the form, without signs yet, and the error.
+
+    The error is a share of the loss of all objects in one place.
 
     Parameters
     ----------
@@ -68,14 +75,18 @@ def scout(
     components, loss, weights, floor, directed
         As for `refine_for_loss`.
     form : Form
-        That of the fit, with heights if it has them. If `curvature_is_sought`, κ is chosen: one
-        other than zero must gain 2 % of the loss.
+        That of the fit. If `curvature_is_sought`, κ is chosen: one other than zero must gain 2 %
+        of the loss.
     largest_distance : float
         Of all objects: it bounds κ, and those that are drawn may lack it.
     seed : int
-        Draws the objects and the starts.
+        Draws the objects, the starts, and pairs that are held out.
+    hold_out : bool
+        Whether the error is that of a tenth of the pairs, after a last descent on the others: it
+        compares forms that fit pairs in different ways.
     """
     xp = namespace(sq_dissimilarity)
+    is_sample = max(sq_dissimilarity.shape) > SCOUTS
     for axis, size in enumerate(sq_dissimilarity.shape):
         if size <= SCOUTS:
             continue
@@ -86,68 +97,113 @@ def scout(
         sq_dissimilarity = xp.take(sq_dissimilarity, ids, axis=axis)
         if weights is not None:
             weights = xp.take(weights, ids, axis=axis)
+    # Few objects are slow on a GPU: each of their many small products waits for the last.
+    sq_dissimilarity = to_numpy(sq_dissimilarity)
+    if weights is not None:
+        weights = to_numpy(weights)
     # With one start each, local minima would decide between κ.
     starts = ceil(
         usual_starts(len(sq_dissimilarity), total_of(components)) / 4
     )
 
-    def searched(
-        form: Form,
-    ) -> tuple[Tiles, Configuration, Callable[..., list[Configuration]]]:
-        link = form.to_sq(sq_dissimilarity)
-        tiles = Tiles.of(
-            link,
-            loss,
-            form=form,
-            weights=weights,
-            floor=floor,
-            directed=directed,
-        )
-        squared, ends_of = search(
-            replace(tiles, loss=tiles.loss.beginning),
-            link,
-            components,
-            n_init=starts,
-            quick=True,
-            rng=check_random_state(seed),
-        )
-        return tiles, squared, ends_of
-
     def form_of(root: float) -> Form:
         """Return the form of κ = ±root²."""
         return replace(form, curvature=root * abs(root))
 
+    def tiles_of(root: float) -> Tiles:
+        """Return the loss at κ = ±root²."""
+        return Tiles.of(
+            form_of(root).to_sq(sq_dissimilarity),
+            loss,
+            form=form_of(root),
+            weights=weights,
+            floor=floor,
+            directed=directed,
+        )
+
+    compares_forms = curvature_is_sought or hold_out
+    # Errors of a sample differ by more.
+    tol = TOL if is_sample else DISTANCE_TOL
+    brief = partial(descend, max_iter=SCOUT_ITERATIONS, tol=tol)
     errors: dict[float, float] = {}
-    signatures: dict[float, tuple[int, int]] = {}
+    ends: dict[float, Configuration] = {}
 
     def error(root: float) -> float:
         """Return the loss at κ = ±root², with the signature searched from the nearest κ."""
         if root in errors:
             return errors[root]
-        tiles, squared, ends_of = searched(form_of(root))
+        tiles = tiles_of(root)
+        first = replace(tiles, loss=tiles.loss.beginning)
+        squared, ends_of = search(
+            first,
+            form_of(root).to_sq(sq_dissimilarity),
+            components,
+            n_init=starts,
+            quick=True,
+            rng=check_random_state(seed),
+        )
+
+        @cache
+        def short_end(negatives: int) -> Configuration:
+            end = ends_of(negatives)[0]
+            # The signatures that "linear" prefers may end 7 % higher by "absolute".
+            if loss == "absolute":
+                return finish(tiles, end, briefly)
+            return end
+
         negatives = squared.form.signature[1]
         if isinstance(components, int):
             if errors:
                 nearest = min(errors, key=lambda other: abs(other - root))
-                negatives = signatures[nearest][1]
-            negatives = lowest_negatives(squared, ends_of, negatives)
-        brief = partial(descend, max_iter=SCOUT_ITERATIONS, tol=TOL)
-        first = replace(tiles, loss=tiles.loss.beginning)
-        end = lowest(first, ends_of(negatives, starts), brief)
-        if first.loss != tiles.loss:
+                negatives = ends[nearest].form.signature[1]
+            negatives = best_negatives(
+                lambda q: short_end(q).value,
+                negatives,
+                sum(squared.form.signature),
+            )
+        end = short_end(negatives)
+        if compares_forms and loss != "absolute":
+            end = lowest(first, ends_of(negatives, starts), brief)
+        if compares_forms and first.loss != tiles.loss:
             end = finish(tiles, end, brief)
-        # As a share: the loss counts errors of d, whatever κ is.
-        errors[root] = tiles.value_of(end) / max(tiles.size * tiles.unit, TINY)
-        signatures[root] = end.form.signature
+        ends[root] = end
+        errors[root] = _share(tiles, ends[root])
         return errors[root]
+
+    def held_out_error(root: float) -> float:
+        """Return the loss of some pairs after a descent on all others."""
+        if not hold_out:
+            return errors[root]
+        tiles = tiles_of(root)
+        held_out = _held_out(tiles, seed)
+        end = finish(_counting(tiles, 1 - held_out), ends[root], brief)
+        return _share(_counting(tiles, held_out), end)
 
     if not curvature_is_sought:
         root = copysign(sqrt(abs(form.curvature)), form.curvature)
-        least = error(root)
-        return signatures[root], form, least
-    longest = sqrt(float(xp.max(sq_dissimilarity)))
+        error(root)
+        return ends[root].form.signature, form, held_out_error(root)
+    longest = sqrt(float(np.max(sq_dissimilarity)))
     root = _best_root(error, 1 / max(longest, largest_distance))
-    return signatures[root], form_of(root), errors[root]
+    return ends[root].form.signature, form_of(root), held_out_error(root)
+
+
+def _share(tiles: Tiles, end: Configuration) -> float:
+    """Return the loss as a share: it counts errors of d, whatever κ is."""
+    return tiles.value_of(end) / max(tiles.size * tiles.unit, TINY)
+
+
+def _held_out(tiles: Tiles, seed: int) -> Array:
+    """Return ones at the pairs that are held out, and zeros."""
+    drawn = np.random.default_rng(seed).random(tuple(tiles.d.shape))
+    if not tiles.is_directed:
+        drawn = np.maximum(drawn, drawn.T) ** 2
+    return asarray_like(drawn < HELD_OUT, tiles.d)
+
+
+def _counting(tiles: Tiles, counts: Array) -> Tiles:
+    """Return the same loss of some pairs alone."""
+    return replace(tiles, weights=weighted(counts, tiles.weights))
 
 
 def _best_root(error: Callable[[float], float], unit: float) -> float:
@@ -156,8 +212,7 @@ def _best_root(error: Callable[[float], float], unit: float) -> float:
     `unit` is one over the largest d. Spheres are above zero, up to the one that has the largest d
     as its half.
     """
-    farthest = -FARTHEST * unit
-    hyperbolic = [farthest / 2**i for i in reversed(range(CURVATURES))]
+    hyperbolic = [-root * unit for root in ROOTS]
     spherical = [pi * unit / 2, 0.97 * pi * unit, pi * unit]
     if error(0.0) < EXACT:
         return 0.0

@@ -69,7 +69,7 @@ def as_start(init: Any) -> Configuration:
         )
     x = to_numpy(coordinates)
     a = to_numpy(signs)
-    # A last sign of zero is that of a height.
+    # The last sign may be zero.
     plain = a[:-1] if a[-1:].any() == 0 else a
     if x.ndim != 2 or a.shape != x.shape[1:] or not np.all(np.abs(plain) == 1):
         raise InputError(
@@ -87,19 +87,10 @@ def as_start(init: Any) -> Configuration:
     return Configuration(coordinates, Form(a.astype(np.float64)))
 
 
-def with_heights(start: Configuration, form: Form) -> Configuration:
-    """Add heights of zero to a start that has none, if the form of the fit has heights."""
-    if start.form.has_heights or not form.has_heights:
-        return start
-    x = start.coordinates
-    xp = namespace(x)
-    heights = xp.sum(x * 0.0, axis=1)[:, None]
-    signs = np.append(start.signs, 0.0)
-    return replace(
-        start,
-        coordinates=xp.concat([x, heights], axis=1),
-        form=replace(start.form, signs=signs),
-    )
+def in_form(start: Configuration, form: Form) -> Configuration:
+    """Give a start the further columns, zero each, that the form of the fit has."""
+    x, own = form.extended(start.coordinates, start.form)
+    return replace(start, coordinates=x, form=own)
 
 
 def best_refined(
@@ -240,7 +231,7 @@ def without_null_columns(
     real = int(np.sum(sizes > 1e-12 * np.max(sizes, initial=least)))
     k = sum(form.signature)
     xp = namespace(x)
-    # A height is the last.
+    # Columns without a sign are the last.
     x = xp.concat([x[:, :real], x[:, k:]], axis=1)
     signs = np.concatenate([form.signs[:real], form.signs[k:]])
     form = replace(form, signs=signs)

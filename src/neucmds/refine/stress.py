@@ -50,7 +50,7 @@ def stress_of_rows(
         if weights is not None:
             w = xp.astype(weights[rows, :], xp.float64)
         if x is y:
-            # D̂ of an object with itself is 0 by definition, whatever its height.
+            # D̂ of an object with itself is 0 by definition.
             own = np.arange(rows.start, rows.stop)[:, None]
             w = w * asarray_like(own != np.arange(int(y.shape[0])), w)
         sq = form.sq(x[rows, :], y)

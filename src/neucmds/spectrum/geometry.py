@@ -31,7 +31,7 @@ ROUNDING = 16 * eps(np.float64)
 def canonical(x: Array, form: Form) -> tuple[Array, Form]:
     """Rotate coordinates, D̂ unchanged, so that columns are orthogonal and ordered by length.
 
-    A height stays the last column.
+    Columns without a sign stay the last.
     """
     xp = namespace(x)
     k = sum(form.signature)

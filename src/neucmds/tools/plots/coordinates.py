@@ -288,10 +288,11 @@ def axis_label(embedding: Embedding, axis: int) -> str:
     if embedding.loss == "ordinal":
         kind = "NMDS"
     label = f"{kind}{axis}"
-    if to_numpy(embedding.signs)[axis - 1] < 0:
+    sign = to_numpy(embedding.signs)[axis - 1]
+    if sign < 0:
         label += ", negative"
-    if axis == embedding.k and embedding.heights is not None:
-        label = "height"
+    if sign == 0:
+        label = embedding.axis_names[axis - 1]
     if "trace" in embedding.shares:
         share = f"{100 * embedding.shares['trace'][axis - 1]:.1f} %"
         label += f" ({figures.with_minus(share)})"
