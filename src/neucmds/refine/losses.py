@@ -200,7 +200,8 @@ class PairLoss:
     ) -> tuple[Array, Array, Array]:
         """Return D̂ between the corners of a pair, its root, and dd̂/dD̂; beyond, d̂ is a tangent."""
         xp = namespace(sq)
-        lowest = _at_least(sq, self.sq_floor) * self._corner
+        lowest = _at_least(sq, self.sq_floor)
+        lowest *= self._corner
         clipped = form.away_from_antipodes(xp.maximum(sq_hat, lowest))
         root = xp.sqrt(clipped)
         return clipped, root, form.distance_slope(root)
