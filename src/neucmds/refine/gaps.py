@@ -105,7 +105,11 @@ def from_all_pairs(pairs: Pairs, components: Size) -> Configuration:
             models[-1]
             for _, models in _held_out_models(sq, weights, components, rng)
         ]
-        end = _lowest_fit(sq, weights, components, models, descend)
+        end = min(
+            _grow(sq, weights, _sizes(components), descend)[-1],
+            _lowest_fit(sq, weights, components, models, descend),
+            key=attrgetter("value"),
+        )
         return _restarted(sq, weights, end, rng, descend)
 
 
