@@ -48,9 +48,9 @@ from neucmds.spectrum.solve import START_TOL, solve_for
 
 Floats = npt.NDArray[np.float64]
 
-# Share of the pairs that is held out at a time, until so many are held out that two models can be
-# compared.
+# Share of the observed pairs that is held out at a time.
 HELD_OUT = 0.1
+# Held-out pairs that are enough to compare two models.
 ENOUGH = 500
 # Few pairs of few objects have several local minima: so few have random starts.
 RESTARTED = 20
@@ -348,7 +348,7 @@ def _fit(
 
 
 def _row_effects(sq: Array, weights: Array) -> Array:
-    """D_ij ≈ r_i + r_j by least squares on the observed entries."""
+    """D_ij ≈ r_i + r_j by least squares on the observed entries, for all i and j."""
     observed = to_numpy(weights > 0).copy()
     np.fill_diagonal(observed, False)
     sums = np.where(observed, to_numpy(sq), 0.0).sum(axis=1)
@@ -371,15 +371,18 @@ def _hold_outs(weights: Array, rng: np.random.Generator) -> Iterator[Array]:
     No object loses more than a third of its pairs.
     """
     n = int(weights.shape[0])
-    i, j = np.nonzero(np.triu(to_numpy(weights > 0), 1))
-    degrees = np.bincount(np.concatenate([i, j]), minlength=n)
-    count = max(1, round(HELD_OUT * i.size))
-    order = rng.permutation(i.size)
-    for start in range(0, min(ENOUGH, i.size), count):
-        pairs = order[start : start + count]
-        ends = np.stack([i[pairs], j[pairs]], axis=1)
-        lost = np.bincount(ends.ravel(), minlength=n)
-        pairs = pairs[np.all(lost[ends] <= degrees[ends] // 3, axis=1)]
-        chosen = np.zeros((n, n), dtype=bool)
-        chosen[i[pairs], j[pairs]] = chosen[j[pairs], i[pairs]] = True
-        yield asarray_like(chosen, weights, dtype=namespace(weights).bool)
+    # Both objects of every observed pair.
+    observed = np.argwhere(np.triu(to_numpy(weights > 0), 1))
+    pairs_of_object = np.bincount(observed.ravel(), minlength=n)
+    n_observed = len(observed)
+    count = max(1, round(HELD_OUT * n_observed))
+    order = rng.permutation(n_observed)
+    for start in range(0, min(ENOUGH, n_observed), count):
+        drawn = observed[order[start : start + count]]
+        lost = np.bincount(drawn.ravel(), minlength=n)
+        loses_little = lost[drawn] <= pairs_of_object[drawn] // 3
+        first, second = drawn[np.all(loses_little, axis=1)].T
+        held_out = np.zeros((n, n), dtype=bool)
+        held_out[first, second] = True
+        held_out[second, first] = True
+        yield asarray_like(held_out, weights, dtype=namespace(weights).bool)
