@@ -263,7 +263,7 @@ def _hestenes_stiefel(
 
 def lowest_point(quartic: Floats) -> float | None:
     """Return the t > 0 where a quartic (constant first) that falls at 0 is lowest."""
-    _, c1, c2, c3, c4 = quartic.tolist()
+    c1, c2, c3, c4 = (float(c) for c in quartic[1:])
     if not all(math.isfinite(c) for c in (c1, c2, c3, c4)) or c1 >= 0:
         return None
 
