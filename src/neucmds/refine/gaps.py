@@ -29,6 +29,7 @@ from neucmds.problem.components import Size, total_of
 from neucmds.problem.pairs import Pairs
 from neucmds.refine.descent import (
     FEW_OBJECTS,
+    TOL,
     Configuration,
     Descent,
     briefly,
@@ -54,6 +55,8 @@ HELD_OUT = 0.1
 ENOUGH = 500
 # Few pairs of few objects have several local minima: so few have random starts.
 RESTARTED = 20
+# The descent of a model that fills gaps, or starts another.
+coarsely = partial(descend, tol=TOL)
 
 
 def complete_and_refine(
@@ -106,11 +109,11 @@ def from_all_pairs(pairs: Pairs, components: Size) -> Configuration:
             for _, models in _held_out_models(sq, weights, components, rng)
         ]
         end = min(
-            _grow(sq, weights, _sizes(components), descend)[-1],
-            _lowest_fit(sq, weights, components, models, descend),
+            _grow(sq, weights, _sizes(components), coarsely)[-1],
+            _lowest_fit(sq, weights, components, models, coarsely),
             key=attrgetter("value"),
         )
-        return _restarted(sq, weights, end, rng, descend)
+        return _restarted(sq, weights, end, rng, coarsely)
 
 
 def among_points(
@@ -181,10 +184,9 @@ def _grow(
 ) -> list[Configuration]:
     """Fit models of growing size to D with row effects in its gaps, each filling them anew."""
     completed = namespace(sq).where(weights > 0, sq, _row_effects(sq, weights))
-    quiet = partial(descent, callback=None)
     fits = []
     for size in sizes[:-1]:
-        fits.append(_fit(completed, weights, size, quiet))
+        fits.append(_fit(completed, weights, size, coarsely))
         completed = filled(sq, weights, fits[-1])
     fits.append(_fit(completed, weights, sizes[-1], descent))
     return fits
@@ -222,7 +224,7 @@ def _held_out_models(
     sq: Array, weights: Array, components: Size, rng: np.random.Generator
 ) -> Iterator[tuple[Array, list[Configuration]]]:
     """Hold out some entries at a time; fit models of growing size to all others."""
-    descent: Descent = descend
+    descent: Descent = coarsely
     if isinstance(components, tuple):
         # A signature takes dozens of descents.
         descent = briefly
@@ -249,15 +251,13 @@ def _lowest_fit(
     models: list[Configuration],
     descent: Descent,
 ) -> Configuration:
-    """Fit all observed entries, with the gaps filled by each model in turn."""
-    quiet = partial(descent, callback=None)
+    """Fit all observed entries, first with the gaps filled by each model in turn."""
     ends = [
-        _fit(filled(sq, weights, model), weights, size, quiet)
-        for model in models[:-1]
+        _fit(filled(sq, weights, model), weights, size, coarsely)
+        for model in models
     ]
-    completed = filled(sq, weights, models[-1])
-    ends.append(_fit(completed, weights, size, descent))
-    return min(ends, key=attrgetter("value"))
+    tiles = Tiles.of(sq, "squared", weights=weights)
+    return minimize(tiles, min(ends, key=attrgetter("value")), descent)
 
 
 def _restarted(
