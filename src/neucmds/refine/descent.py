@@ -170,11 +170,12 @@ def descend(
     else:
         enough = tol
     current = objective
+    rounding = objective.rounding
     history = [current.value]
     at_rest = False
     direction = -current.step
     steepest = True
-    while len(history) <= max_iter and current.value > objective.rounding:
+    while len(history) <= max_iter and current.value > rounding:
         if not dot(current.gradient, direction) < 0:
             direction = -current.step
             steepest = True
@@ -182,7 +183,7 @@ def descend(
         if moved is None:
             sharper = current.sharper()
             if sharper is None and steepest:
-                at_rest = _promises_little(current, tol)
+                at_rest = _promises_little(current, tol, rounding)
                 break
             current = sharper or current
             direction = -current.step
@@ -193,9 +194,11 @@ def descend(
         history.append(current.value)
         if callback is not None:
             callback(len(history) - 1, max_iter, current.value * current.unit)
-        if _gains_little(history, tol) and _promises_little(current, tol):
+        if _gains_little(history, tol) and _promises_little(
+            current, tol, rounding
+        ):
             current = current.measured()
-            at_rest = _promises_little(current, tol)
+            at_rest = _promises_little(current, tol, rounding)
             if at_rest:
                 break
             direction = -current.step
@@ -207,17 +210,18 @@ def descend(
         steepest = beta == 0.0
     current = current.measured()
     at_rest = at_rest or (
-        _gains_little(history, enough) and _promises_little(current, enough)
+        _gains_little(history, enough)
+        and _promises_little(current, enough, rounding)
     )
     promised = max(0.0, dot(current.gradient, current.step)) / 2
-    level = max(current.value, current.rounding, TINY)
+    level = max(current.value, rounding, TINY)
     return Configuration(
         coordinates=current.coordinates,
         form=current.form,
         loss=current.loss,
         value=current.value * current.unit,
         history=tuple(value * current.unit for value in history),
-        converged=at_rest or current.value <= objective.rounding,
+        converged=at_rest or current.value <= rounding,
         relative_gradient=math.sqrt(promised / level),
     )
 
@@ -237,11 +241,13 @@ def _gains_little(history: list[float], tol: float) -> bool:
     return before - history[-1] <= tol * before
 
 
-def _promises_little(objective: Objective, tol: float) -> bool:
+def _promises_little(
+    objective: Objective, tol: float, rounding: float
+) -> bool:
     """Tell whether one more step along −M⁻¹g promises a small share of the loss."""
     share = min(FLAT, max(tol, FLATTEST))
     promised = dot(objective.gradient, objective.step) / 2
-    return promised <= share * objective.value + objective.rounding
+    return promised <= share * objective.value + rounding
 
 
 def _hestenes_stiefel(
@@ -257,17 +263,16 @@ def _hestenes_stiefel(
 
 def lowest_point(quartic: Floats) -> float | None:
     """Return the t > 0 where a quartic (constant first) that falls at 0 is lowest."""
-    _, c1, c2, c3, c4 = quartic
-    if not np.all(np.isfinite(quartic)) or c1 >= 0:
+    c1, c2, c3, c4 = (float(c) for c in quartic[1:])
+    if not all(math.isfinite(c) for c in (c1, c2, c3, c4)) or c1 >= 0:
         return None
+
+    def change(t: float) -> float:
+        return t * (c1 + t * (c2 + t * (c3 + t * c4)))
+
     # Real parts of complex roots may stay: no point is lower than the lowest stationary one.
-    stationary = np.roots([4 * c4, 3 * c3, 2 * c2, c1]).real
-    stationary = stationary[stationary > 0]
-    if stationary.size == 0:
-        return None
-    return float(
-        stationary[np.argmin(np.polyval([c4, c3, c2, c1, 0.0], stationary))]
-    )
+    roots = np.roots([4 * c4, 3 * c3, 2 * c2, c1]).real.tolist()
+    return min((t for t in roots if t > 0), key=change, default=None)
 
 
 def search_by_slopes(
@@ -288,6 +293,12 @@ def search_by_slopes(
     @lru_cache(maxsize=1)
     def trial(t: float) -> Point:
         return move(t * first)
+
+    usual = trial(1.0)
+    slope_there = dot(usual.gradient, direction)
+    is_flatter = abs(slope_there) <= -slope_left * start_slope
+    if usual.value < quartic[0] and is_flatter:
+        return usual
 
     def value(t: Floats) -> float:
         return trial(float(t[0])).value

@@ -29,6 +29,7 @@ from neucmds.problem.components import Size, total_of
 from neucmds.problem.pairs import Pairs
 from neucmds.refine.descent import (
     FEW_OBJECTS,
+    TOL,
     Configuration,
     Descent,
     briefly,
@@ -48,12 +49,14 @@ from neucmds.spectrum.solve import START_TOL, solve_for
 
 Floats = npt.NDArray[np.float64]
 
-# Share of the pairs that is held out at a time, until so many are held out that two models can be
-# compared.
+# Share of the observed pairs that is held out at a time.
 HELD_OUT = 0.1
+# Held-out pairs that are enough to compare two models.
 ENOUGH = 500
 # Few pairs of few objects have several local minima: so few have random starts.
 RESTARTED = 20
+# The descent of a model that fills gaps, or starts another.
+coarsely = partial(descend, tol=TOL)
 
 
 def complete_and_refine(
@@ -73,32 +76,44 @@ def complete_and_refine(
     pairs. Without `hold_out` the model of all sizes is returned, and no warning issued.
     """
     rng = _generator(random_state)
-    d = sq_dissimilarity
+    sq = sq_dissimilarity
     # Small products are slower on two threads than on one.
     with (
         single_blas_thread()
-        if int(d.shape[0]) <= FEW_OBJECTS
+        if int(sq.shape[0]) <= FEW_OBJECTS
         else nullcontext()
     ):
         if not has_gaps(weights):
-            return _fit(d, weights, components, descent)
+            return _fit(sq, weights, components, descent)
         if not hold_out:
-            return _grown(d, weights, _sizes(components), rng, descent)
-        sizes = _best_sizes(d, weights, components, rng)
-        end = _grown(d, weights, sizes, rng, descent)
+            end = _grow(sq, weights, _sizes(components), descent)[-1]
+            return _restarted(sq, weights, end, rng, descent)
+        size, models = _best_models(sq, weights, components, rng)
+        end = _lowest_fit(sq, weights, size, models, descent)
+        end = _restarted(sq, weights, end, rng, descent)
     _warn_if_undetermined(weights, end.signs.size)
     return end
 
 
 def from_all_pairs(pairs: Pairs, components: Size) -> Configuration:
     """Fit at most `FEW_OBJECTS` objects to connected listed pairs, as weights of a whole D."""
-    d = np.zeros((pairs.n, pairs.n))
+    sq = np.zeros((pairs.n, pairs.n))
     weights = np.zeros((pairs.n, pairs.n))
     both = (np.r_[pairs.i, pairs.j], np.r_[pairs.j, pairs.i])
-    d[both] = np.tile(pairs.sq_dissimilarity, 2)
+    sq[both] = np.tile(pairs.sq_dissimilarity, 2)
     weights[both] = np.tile(pairs.weights, 2)
+    rng = _generator(0)
     with single_blas_thread():
-        return _grown(d, weights, _sizes(components), _generator(0))
+        models = [
+            models[-1]
+            for _, models in _held_out_models(sq, weights, components, rng)
+        ]
+        end = min(
+            _grow(sq, weights, _sizes(components), coarsely)[-1],
+            _lowest_fit(sq, weights, components, models, coarsely),
+            key=attrgetter("value"),
+        )
+        return _restarted(sq, weights, end, rng, coarsely)
 
 
 def among_points(
@@ -112,16 +127,16 @@ def among_points(
     coordinate each. Otherwise nothing is known among departures or among arrivals.
     """
     xp = namespace(sq_dissimilarity)
-    d = sq_dissimilarity
-    m, n = (int(size) for size in d.shape)
+    sq = sq_dissimilarity
+    m, n = (int(size) for size in sq.shape)
     transposed = xp.matrix_transpose
-    among_rows = asarray_like(np.zeros((m, m)), d)
-    among_columns = asarray_like(np.zeros((n, n)), d)
+    among_rows = asarray_like(np.zeros((m, m)), sq)
+    among_columns = asarray_like(np.zeros((n, n)), sq)
     weights_of_rows = among_rows
     weights_of_columns = among_columns
     if m == n and not bool(xp.any(xp.linalg.diagonal(weights) > 0)):
         both = weights + transposed(weights)
-        total = weights * d + transposed(weights * d)
+        total = weights * sq + transposed(weights * sq)
         known = both > 0
         among_rows = xp.where(known, total / xp.where(known, both, 1.0), 0.0)
         among_columns = among_rows
@@ -129,8 +144,8 @@ def among_points(
         weights_of_columns = weights_of_rows
         eye = asarray_like(np.eye(n), weights)
         if bool(xp.all((weights > 0) | (eye > 0))):
-            return _blocks(among_rows, d, among_columns), None
-    return _blocks(among_rows, d, among_columns), _blocks(
+            return _blocks(among_rows, sq, among_columns), None
+    return _blocks(among_rows, sq, among_columns), _blocks(
         weights_of_rows, weights, weights_of_columns
     )
 
@@ -155,86 +170,119 @@ def _observed_pairs(weights: Array) -> int:
     return int(xp.sum(xp.astype(weights > 0, xp.int64))) // 2
 
 
-def filled(d: Array, weights: Array, model: Configuration) -> Array:
+def filled(sq: Array, weights: Array, model: Configuration) -> Array:
     """Put the D̂ of a model where nothing was observed."""
     x = model.coordinates
-    return namespace(d).where(weights > 0, d, model.form.sq(x, x))
-
-
-def _grown(
-    d: Array,
-    weights: Array,
-    sizes: list[Size],
-    rng: np.random.Generator,
-    descent: Descent = descend,
-) -> Configuration:
-    """Fill the gaps by models of growing size; few objects have further random starts."""
-    grown = _grow(d, weights, sizes, descent)[-1]
-    if int(d.shape[0]) > RESTARTED or not grown.signs.size:
-        return grown
-    x = grown.coordinates
-    tiles = Tiles.of(d, "squared", weights=weights)
-    size = float(namespace(x).std(x))
-    ends = []
-    for _ in range(MORE_STARTS):
-        noise = asarray_like(rng.standard_normal(x.shape), x)
-        start = Configuration(size * noise, grown.form)
-        ends.append(minimize(tiles, start, briefly))
-    end = minimize(tiles, min(ends, key=attrgetter("value")), descent)
-    # Not for the last digits: other coordinates predict other values in the gaps.
-    if end.value < 0.99 * grown.value - tiles.rounding * tiles.unit:
-        return end
-    return grown
+    return namespace(sq).where(weights > 0, sq, model.form.sq(x, x))
 
 
 def _grow(
-    d: Array,
+    sq: Array,
     weights: Array,
     sizes: list[Size],
     descent: Descent,
 ) -> list[Configuration]:
     """Fit models of growing size to D with row effects in its gaps, each filling them anew."""
-    completed = namespace(d).where(weights > 0, d, _row_effects(d, weights))
-    quiet = partial(descent, callback=None)
+    completed = namespace(sq).where(weights > 0, sq, _row_effects(sq, weights))
     fits = []
     for size in sizes[:-1]:
-        fits.append(_fit(completed, weights, size, quiet))
-        completed = filled(d, weights, fits[-1])
+        fits.append(_fit(completed, weights, size, coarsely))
+        completed = filled(sq, weights, fits[-1])
     fits.append(_fit(completed, weights, sizes[-1], descent))
     return fits
 
 
-def _best_sizes(
-    d: Array,
+def _best_models(
+    sq: Array,
     weights: Array,
     components: Size,
     rng: np.random.Generator,
-) -> list[Size]:
-    """Return sizes up to the one that predicts held-out entries best; warn if more were asked."""
+) -> tuple[Size, list[Configuration]]:
+    """Return the size that predicts held-out entries best, and a model of it for each hold-out.
+
+    Warn if more coordinates were asked for.
+    """
     sizes = _sizes(components)
-    descent: Descent = descend
+    models_by_share = []
+    errors_by_share = []
+    for held_out, models in _held_out_models(sq, weights, components, rng):
+        models_by_share.append(models)
+        errors_by_share.append(_errors_of(models, sq, weights, held_out))
+    errors = np.concatenate(errors_by_share, axis=1)
+    best = len(sizes) - 1
+    if errors.size:  # else no object has a pair to spare
+        means = errors.mean(axis=1)
+        best = int(np.argmin(means))
+        if _clearly_less(errors[best], errors[-1]):
+            _warn_of_overfit(sizes, np.sqrt(means), best)
+        else:
+            best = len(sizes) - 1
+    return sizes[best], [models[best] for models in models_by_share]
+
+
+def _held_out_models(
+    sq: Array, weights: Array, components: Size, rng: np.random.Generator
+) -> Iterator[tuple[Array, list[Configuration]]]:
+    """Hold out some entries at a time; fit models of growing size to all others."""
+    descent: Descent = coarsely
     if isinstance(components, tuple):
         # A signature takes dozens of descents.
         descent = briefly
-    shares = _hold_outs(weights, rng)
-    each = [
-        _held_out_errors(d, weights, share, sizes, descent) for share in shares
-    ]
-    errors = np.concatenate(each, axis=1)
-    if not errors.size:  # no object has a pair to spare
-        return sizes
-    best = int(np.argmin(errors.mean(axis=1)))
-    if not _clearly_less(errors[best], errors[-1]):
-        return sizes
-    norms = np.sqrt(errors.mean(axis=1))
+    for held_out in _hold_outs(weights, rng):
+        kept = namespace(sq).where(held_out, 0 * weights, weights)
+        yield held_out, _grow(sq, kept, _sizes(components), descent)
+
+
+def _warn_of_overfit(sizes: list[Size], errors: Floats, best: int) -> None:
+    """Warn that fewer coordinates than requested predict held-out entries better."""
     model = f"{total_of(sizes[best])} coordinates"
     message = (
         f"{total_of(sizes[-1])} coordinates predict unobserved entries badly: on held-out ones the "
-        f"error is {norms[-1]:.2g} of predicting their mean, with {model} {norms[best]:.2g}; the "
+        f"error is {errors[-1]:.2g} of predicting their mean, with {model} {errors[best]:.2g}; the "
         f"gaps are filled by {model}. Ask for another number of coordinates."
     )
     warnings.warn(message, OverfitWarning, stacklevel=2)
-    return sizes[: best + 1]
+
+
+def _lowest_fit(
+    sq: Array,
+    weights: Array,
+    size: Size,
+    models: list[Configuration],
+    descent: Descent,
+) -> Configuration:
+    """Fit all observed entries, first with the gaps filled by each model in turn."""
+    ends = [
+        _fit(filled(sq, weights, model), weights, size, coarsely)
+        for model in models
+    ]
+    tiles = Tiles.of(sq, "squared", weights=weights)
+    return minimize(tiles, min(ends, key=attrgetter("value")), descent)
+
+
+def _restarted(
+    sq: Array,
+    weights: Array,
+    end: Configuration,
+    rng: np.random.Generator,
+    descent: Descent,
+) -> Configuration:
+    """Descend from random starts as well if there are few objects; return the lower end."""
+    if int(sq.shape[0]) > RESTARTED or not end.signs.size:
+        return end
+    x = end.coordinates
+    tiles = Tiles.of(sq, "squared", weights=weights)
+    spread = float(namespace(x).std(x))
+    ends = []
+    for _ in range(MORE_STARTS):
+        noise = asarray_like(rng.standard_normal(x.shape), x)
+        start = Configuration(spread * noise, end.form)
+        ends.append(minimize(tiles, start, briefly))
+    other = minimize(tiles, min(ends, key=attrgetter("value")), descent)
+    # Not for the last digits: other coordinates predict other values in the gaps.
+    if other.value < 0.99 * end.value - tiles.rounding * tiles.unit:
+        return other
+    return end
 
 
 def _warn_if_undetermined(weights: Array, k: int) -> None:
@@ -250,27 +298,21 @@ def _warn_if_undetermined(weights: Array, k: int) -> None:
         warnings.warn(message, OverfitWarning, stacklevel=2)
 
 
-def _held_out_errors(
-    d: Array,
-    weights: Array,
-    held_out: Array,
-    sizes: list[Size],
-    descent: Descent,
+def _errors_of(
+    models: list[Configuration], sq: Array, weights: Array, held_out: Array
 ) -> Floats:
-    """Squared errors on held-out entries, relative to their variance, of each size.
+    """Squared errors on held-out entries, relative to their variance, one row per model.
 
     Errors are clipped at five standard deviations, so that no single object decides.
     """
-    kept = namespace(d).where(held_out, 0 * weights, weights)
     which = np.triu(to_numpy(held_out))
-    models = _grow(d, kept, sizes, descent)
     residuals = [
-        end.form.residuals(end.coordinates, end.coordinates, d)
-        for end in models
+        model.form.residuals(model.coordinates, model.coordinates, sq)
+        for model in models
     ]
     errors = np.stack([to_numpy(part)[which] for part in residuals]) ** 2
-    variance = float(np.var(to_numpy(d)[to_numpy(weights > 0)]))
-    return np.minimum(errors / (variance or 1.0), 25.0)
+    variance = float(np.var(to_numpy(sq)[to_numpy(weights > 0)]))
+    return np.minimum(errors / (variance or 1.0), 5.0**2)
 
 
 def _clearly_less(errors: Floats, others: Floats) -> bool:
@@ -291,31 +333,31 @@ def _sizes(components: Size) -> list[Size]:
 
 
 def _fit(
-    d: Array, weights: Array, components: Size, descent: Descent
+    sq: Array, weights: Array, components: Size, descent: Descent
 ) -> Configuration:
     """Start from eigenvectors of the filled matrix and descend on the weighted STRESS."""
-    gram = DenseGram(d)
-    tiles = Tiles.of(d, "squared", weights=weights)
+    gram = DenseGram(sq)
+    tiles = Tiles.of(sq, "squared", weights=weights)
     spectrum = solve_for(gram, components, "neuc+", tol=START_TOL)
     start_of = partial(eigenvector_start, spectrum, gram.diagonal())
     refine = partial(minimize, tiles, descent=descent)
     if isinstance(components, int) or gram.n > MAX_DENSE:
         return refine(start_of(components))
-    extended = partial(with_steepest_column, d, weights=weights)
+    extended = partial(with_steepest_column, sq, weights=weights)
     return lowest_end(components, start_of, extended, refine)
 
 
-def _row_effects(d: Array, weights: Array) -> Array:
-    """D_ij ≈ r_i + r_j by least squares on the observed entries."""
+def _row_effects(sq: Array, weights: Array) -> Array:
+    """D_ij ≈ r_i + r_j by least squares on the observed entries, for all i and j."""
     observed = to_numpy(weights > 0).copy()
     np.fill_diagonal(observed, False)
-    sums = np.where(observed, to_numpy(d), 0.0).sum(axis=1)
+    sums = np.where(observed, to_numpy(sq), 0.0).sum(axis=1)
     counts = observed.sum(axis=1)
     # (Diag(counts) + observed) r = row sums; the diagonal shift guards bipartite patterns
     system = observed.astype(np.float64)
     system[np.diag_indices_from(system)] = counts + 1e-9 * max(1, counts.max())
     effects = np.linalg.solve(system, sums)
-    return asarray_like(effects[:, None] + effects[None, :], d)
+    return asarray_like(effects[:, None] + effects[None, :], sq)
 
 
 def _generator(random_state: Any) -> np.random.Generator:
@@ -329,15 +371,18 @@ def _hold_outs(weights: Array, rng: np.random.Generator) -> Iterator[Array]:
     No object loses more than a third of its pairs.
     """
     n = int(weights.shape[0])
-    i, j = np.nonzero(np.triu(to_numpy(weights > 0), 1))
-    degrees = np.bincount(np.concatenate([i, j]), minlength=n)
-    count = max(1, round(HELD_OUT * i.size))
-    order = rng.permutation(i.size)
-    for start in range(0, min(ENOUGH, i.size), count):
-        pairs = order[start : start + count]
-        ends = np.stack([i[pairs], j[pairs]], axis=1)
-        lost = np.bincount(ends.ravel(), minlength=n)
-        pairs = pairs[np.all(lost[ends] <= degrees[ends] // 3, axis=1)]
-        chosen = np.zeros((n, n), dtype=bool)
-        chosen[i[pairs], j[pairs]] = chosen[j[pairs], i[pairs]] = True
-        yield asarray_like(chosen, weights, dtype=namespace(weights).bool)
+    # Both objects of every observed pair.
+    observed = np.argwhere(np.triu(to_numpy(weights > 0), 1))
+    pairs_of_object = np.bincount(observed.ravel(), minlength=n)
+    n_observed = len(observed)
+    count = max(1, round(HELD_OUT * n_observed))
+    order = rng.permutation(n_observed)
+    for start in range(0, min(ENOUGH, n_observed), count):
+        drawn = observed[order[start : start + count]]
+        lost = np.bincount(drawn.ravel(), minlength=n)
+        loses_little = lost[drawn] <= pairs_of_object[drawn] // 3
+        first, second = drawn[np.all(loses_little, axis=1)].T
+        held_out = np.zeros((n, n), dtype=bool)
+        held_out[first, second] = True
+        held_out[second, first] = True
+        yield asarray_like(held_out, weights, dtype=namespace(weights).bool)

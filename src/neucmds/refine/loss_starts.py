@@ -69,12 +69,12 @@ FEW_COORDINATES = 10
 STARTS = 12
 # Lowest ends of short descents that are descended to convergence.
 FINALISTS = 5
-# D below which the first descent of further starts is smooth, in means of D: without smoothing,
-# "distance" ended 0.28 % above the lowest value seen, with it 0.07 %. None: no such descent, and a
-# start about the best so far instead of one anywhere.
+# How further starts begin, in turn. A number: anywhere, with a first descent on a loss that is
+# smooth for D below so many means of D; without smoothing, "distance" ended 0.28 % above the lowest
+# value seen, with it 0.07 %. None: near the best end so far, with no such descent.
 SMOOTHINGS = (1.0, 0.09, 1.0, None)
-# Loss of a poor start, relative to that of all objects in one place: affinities of 128 patients in
-# 20 coordinates start at 0.67 and end at 0.61, in stages at 0.41.
+# A start by "distance" is poor if its loss is this share of that of all objects in one place:
+# affinities of 128 patients in 20 coordinates start at 0.67 and end at 0.61, in stages at 0.41.
 POOR = 0.1
 
 
@@ -176,18 +176,17 @@ def approach(
     """
     before = tiles.value_of(start)
     largest = min_and_max(tiles.d)[1]
-    worst = 1.0
+    # The largest share of the loss in one place at which a start is near enough.
+    enough = 1.0
     if tiles.loss.name == "distance":
-        worst = POOR
+        enough = POOR
     elif spans_decades(tiles.loss, largest):
-        worst = 0.0
-    if (
-        tiles.loss.name == "squared"
-        or before <= worst * tiles.size * tiles.unit
-    ):
+        enough = 0.0
+    in_one_place = tiles.size * tiles.unit
+    if tiles.loss.name == "squared" or before <= enough * in_one_place:
         return lowered(tiles, start, stage)
-    first = largest / FLOOR_STEP
-    end = lowered(tiles, start, stage, first)
+    highest_floor = largest / FLOOR_STEP
+    end = lowered(tiles, start, stage, highest_floor)
     if tiles.value_of(end) < before:
         return end
     return start
@@ -202,10 +201,10 @@ def search(
     quick: bool,
     rng: np.random.RandomState,
 ) -> tuple[Configuration, Callable[..., list[Configuration]]]:
-    """Return the squared solution, and what descends from it and from other starts.
+    """Return the squared solution, and a function that descends from it and from other starts.
 
-    The latter, of a number of negatives and of starts (a quarter of all by default), returns the
-    lowest ends of short descents, sorted.
+    The function takes a number of negatives and a number of starts (a quarter of `n_init` by
+    default), and returns the lowest ends of short descents, the lowest first.
 
     Parameters
     ----------
@@ -227,7 +226,7 @@ def search(
     brief = briefly
     if quick:
         brief = partial(briefly, tol=TOL)
-    # Of short descents so far, by numbers of negatives, the lowest first.
+    # Ends of all short descents so far, the lowest first, by the number of negatives.
     ends: dict[int, list[Configuration]] = {}
 
     def ends_of(
@@ -263,16 +262,18 @@ def _add_ends(
     seed: int,
     brief: Descent,
 ) -> None:
-    """Descend from further starts, about the best end or anywhere on a loss with few minima."""
+    """Descend from further starts, near the best end or anywhere on a loss with few minima."""
     rng = check_random_state(seed)
     tried = len(ends)
-    mean = float(namespace(tiles.d).mean(tiles.d[tiles.d > 0]))
+    mean_sq = float(namespace(tiles.d).mean(tiles.d[tiles.d > 0]))
     for i in range(1, starts):
+        # Drawn for starts that were tried as well, so that each start has its own noise.
         noise = rng.standard_normal(tuple(ends[0].coordinates.shape))
         if i < tried:
             continue
         best = ends[0]
         x = to_numpy(best.coordinates)
+        # Heights, of sign 0, start as they are or at zero.
         noise = noise * np.abs(best.signs)
         smoothing = SMOOTHINGS[(i - 1) % len(SMOOTHINGS)]
         if smoothing is None:
@@ -280,7 +281,7 @@ def _add_ends(
             start = Configuration(x, best.form)
         else:
             x = asarray_like(x.std() * noise, best.coordinates)
-            loss = tiles.loss.smoothed(smoothing * mean)
+            loss = tiles.loss.smoothed(smoothing * mean_sq)
             start = minimize(
                 replace(tiles, loss=loss),
                 Configuration(x, best.form),
@@ -357,16 +358,18 @@ def _padded(
     positive, negative = start.form.signature
     if isinstance(components, int):
         components = (components - negative, negative)
-    missing = np.maximum(np.subtract(components, (positive, negative)), 0)
-    if not missing.any():
+    more_positive = max(0, components[0] - positive)
+    more_negative = max(0, components[1] - negative)
+    more = more_positive + more_negative
+    if not more:
         return start
     x = to_numpy(start.coordinates)
-    size = 1.0
+    length = 1.0
     if x.size:
-        size = float(x.std(axis=0).min())
-    columns = size * rng.standard_normal((x.shape[0], int(missing.sum())))
+        length = float(x.std(axis=0).min())
+    columns = length * rng.standard_normal((x.shape[0], more))
     signs = np.concatenate(
-        [start.signs, np.ones(missing[0]), -np.ones(missing[1])]
+        [start.signs, np.ones(more_positive), -np.ones(more_negative)]
     )
     padded = np.concatenate([x, columns], axis=1)
     return Configuration(asarray_like(padded, start.coordinates), Form(signs))

@@ -186,9 +186,10 @@ class PairLoss:
         bends = None
         if bend:
             # q″ = −g″ q′³, so 1 + q·q″/q′² = 1 − q·q′·g″; a tangent does not bend.
-            bends = 1 - off * slope * form.bend(clipped)
-            unclipped = sq_hat == clipped
-            bends = xp.where(unclipped, bends, xp.ones_like(root))
+            bends = off * slope
+            bends *= -form.bend(clipped)
+            bends *= xp.astype(sq_hat == clipped, bends.dtype)
+            bends += 1
         # q = off + slope·(D̂ − clipped)
         sq_hat -= clipped
         sq_hat *= slope
@@ -200,7 +201,8 @@ class PairLoss:
     ) -> tuple[Array, Array, Array]:
         """Return D̂ between the corners of a pair, its root, and dd̂/dD̂; beyond, d̂ is a tangent."""
         xp = namespace(sq)
-        lowest = _at_least(sq, self.sq_floor) * self._corner
+        lowest = _at_least(sq, self.sq_floor)
+        lowest *= self._corner
         clipped = form.away_from_antipodes(xp.maximum(sq_hat, lowest))
         root = xp.sqrt(clipped)
         return clipped, root, form.distance_slope(root)

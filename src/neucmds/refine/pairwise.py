@@ -122,9 +122,16 @@ class SummedLoss(ABC):
         """Return the gradient where Σ_j of pulls times x_j, and the Σ_j of pulls, are known."""
         k = int(x.shape[1])
         total = pulled[:, k:]
-        gradient = (total * x - pulled[:, :k]) * (8.0 * self.signs[None, :])
-        gradient += 4.0 * total * (1 - abs(self.signs[None, :]))
+        factors = 8.0 * self.signs
+        # A height h_i is in D̂_ij as it is, not squared.
+        gradient = total * (x * factors + self._height_weights)
+        gradient -= pulled[:, :k] * factors
         return self.form.centered(gradient)
+
+    @cached_property
+    def _height_weights(self) -> Array:
+        """4 of a height, and 0 of every other coordinate."""
+        return 4.0 * (1 - abs(self.signs))
 
     def each(
         self, work: Callable[[Any], Any], parts: Iterable[Any]

@@ -340,8 +340,8 @@ class Tiles(SummedLoss):
 
     @cached_property
     def _precomputed(self) -> Array | None:
-        """Terms of a curved loss that depend on D alone: they take a third of its time."""
-        if self.form.is_flat or self.loss.name == "squared":
+        """Terms of a loss that depend on D alone: they take a third of its time."""
+        if self.loss.name == "squared":
             return None
         precomputed = namespace(self.d).empty_like(
             self.d, dtype=self.precision
