@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from math import isqrt
 
@@ -10,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from neucmds.backend.arrays import to_numpy
-from neucmds.errors import OverfitWarning
+from neucmds.embedding import Embedding
 from neucmds.index.answers import Answers
 from neucmds.index.search import PlacedObjects
 from neucmds.large.landmark_fit import embed_landmarks
 from neucmds.large.listed import fit_pairs
+from neucmds.large.two_levels import BRIEF_ITERATIONS
 from neucmds.options import Options
 from neucmds.place.neighbors import roughly_nearest
 from neucmds.place.rules import LossPlacement
@@ -24,10 +24,8 @@ from neucmds.refine.descent import Configuration
 Indices = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-# Calls per object among the core, which are compared all with all.
+# Calls per object for the core, whose objects are compared all with all.
 CORE_CALLS = 20
-# Iterations of the descents on all known pairs, the first and the last.
-ITERATIONS = (20, 60)
 
 
 def learn(
@@ -63,31 +61,29 @@ def learn(
             far[np.arange(others.size), d.argmin(axis=1)]
         ]
         x[others] = placed.descended(start, far, d, 10)
-    first = order[:size]
     everyone = np.arange(n)
     drawn = rng.randint(1, n, size=(n, max(1, k // 2)))
     _ask_all(answers, members, (everyone[:, None] + drawn) % n)
-    form = placed.form
-    loss = placed.loss
-    for falling, max_iter in zip((True, False), ITERATIONS, strict=True):
+    placed = replace(placed, coordinates=x, first=core)
+    for first in (True, False):
         count = min(n - 1, 3 * k // 2)
-        near = roughly_nearest(form, x, x, everyone[:, None], count)
+        x = placed.coordinates
+        near = roughly_nearest(placed.form, x, x, everyone[:, None], count)
         _ask_all(answers, members, near)
-        with warnings.catch_warnings():
-            # Held-out objects say below how good it is.
-            warnings.simplefilter("ignore", OverfitWarning)
-            embedding = fit_pairs(
-                _known_among(answers, members),
-                Configuration(x, form),
-                replace(options, max_iter=max_iter),
-                falling=falling,
-            )
-        x = to_numpy(embedding.coordinates)
-        form = embedding.form.in_numpy()
-        rule = embedding.placement
-        assert isinstance(rule, LossPlacement)
-        loss = rule.loss
-    return PlacedObjects(x, form, loss, first)
+        pairs = _known_among(answers, members)
+        # The first descent only has to tell which objects are near.
+        max_iter = BRIEF_ITERATIONS if first else 2 * BRIEF_ITERATIONS
+        embedding = fit_pairs(
+            pairs,
+            Configuration(x, placed.form),
+            replace(options, max_iter=max_iter),
+            falling=first,
+        )
+        placed = _placed_by(embedding, core)
+    x = placed.coordinates[pairs.i]
+    d = np.sqrt(pairs.sq_dissimilarity)
+    noise = float(placed.relative_errors(x, pairs.j, d).mean())
+    return replace(placed, noise=noise)
 
 
 def _embedded_core(
@@ -100,14 +96,14 @@ def _embedded_core(
     sq[i, j] = d * d
     sq[j, i] = d * d
     embedding, _ = embed_landmarks(sq, options)
+    return _placed_by(embedding, np.arange(core.size))
+
+
+def _placed_by(embedding: Embedding, first: Indices) -> PlacedObjects:
     rule = embedding.placement
     assert isinstance(rule, LossPlacement)
-    return PlacedObjects(
-        to_numpy(embedding.coordinates),
-        embedding.form.in_numpy(),
-        rule.loss,
-        np.arange(core.size),
-    )
+    x = to_numpy(embedding.coordinates)
+    return PlacedObjects(x, embedding.form.in_numpy(), rule.loss, first)
 
 
 def _ask_all(answers: Answers, members: Indices, partners: Indices) -> None:

@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from neucmds.backend.arrays import row_blocks, to_numpy
+from neucmds.backend.arrays import to_numpy
 from neucmds.backend.files import atomic_file, format_errors, read_npz
 from neucmds.backend.progress import ProgressBar
 from neucmds.embedding import Embedding
@@ -41,10 +41,6 @@ Floats = npt.NDArray[np.float64]
 HELD_OUT = 40
 # Recall@10 that words stand for.
 RECALLS = {"normal": 0.99, "high": 0.997}
-# Levels of effort at which recall is measured.
-EFFORTS = 6
-# New objects that are placed without knowing each other.
-ADDED_TOGETHER = 256
 WHAT = "an index saved by this version of neucmds"
 
 
@@ -238,15 +234,15 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         begin = time.perf_counter()
         tradeoff = []
         errors = []
-        for effort in range(1, EFFORTS + 1):
+        for effort in range(2, 14, 2):
             x, partners, distances = placed.search(known, m, k, effort, n)
             _, nearest = least(partners, distances, k)
             calls = np.mean([row.size for row in partners])
             tradeoff.append((calls, np.mean(nearest <= limits)))
-            errors.append(_relative_error(placed, x, partners, distances))
+            errors.append(_error_of(placed, x, partners, distances))
         self.tradeoff_ = np.array(tradeoff)
-        search_seconds = (time.perf_counter() - begin) / (m * EFFORTS)
-        self._error = errors[self._effort("normal") - 1]
+        search_seconds = (time.perf_counter() - begin) / (m * len(tradeoff))
+        self._error = errors[self._level("normal")]
         self._n_fitted = m + n
         sq = placed.form.sq(x, placed.coordinates)
         ranked = np.take_along_axis(d, np.argsort(sq, axis=1), axis=1)
@@ -262,7 +258,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
     def _in_words(self, raw: float, best: float) -> str:
         lines = [f"{len(self.objects_)} objects, {self.n_calls_} calls."]
         for word in RECALLS:
-            calls, recall = self.tradeoff_[self._effort(word) - 1]
+            calls, recall = self.tradeoff_[self._level(word)]
             lines.append(
                 f'recall="{word}": recall@10 {recall:.3f} at {calls:.0f} calls per query.'
             )
@@ -275,7 +271,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
     def _say_if_it_does_not_pay(
         self, n: int, call_seconds: float, search_seconds: float
     ) -> None:
-        calls, recall = self.tradeoff_[self._effort("normal") - 1]
+        calls, recall = self.tradeoff_[self._level("normal")]
         query_seconds = calls * call_seconds + search_seconds
         if query_seconds > n * call_seconds:
             _warn(
@@ -337,17 +333,19 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         calls = np.array([row.size for row in partners], dtype=np.int64)
         return self.ids_[positions], nearest, calls
 
-    def _effort(self, recall: str | float) -> int:
-        """Return the least effort that reached a recall."""
+    def _level(self, recall: str | float) -> int:
+        """Return the first row of `tradeoff_` that reached a recall, or the last."""
         target = RECALLS.get(recall, recall)  # type: ignore[call-overload]
         if isinstance(target, str) or not 0 < target <= 1:
             raise InputError(
                 f"{option('recall', recall)} must be 'normal', 'high' or a number up to 1."
             )
         reached = self.tradeoff_[:, 1] >= target
-        if not reached.any():
-            return EFFORTS
-        return int(reached.argmax()) + 1
+        reached[-1] = True
+        return int(reached.argmax())
+
+    def _effort(self, recall: str | float) -> int:
+        return 2 * self._level(recall) + 2
 
     def _search(
         self, objects: list[Any], k: int, max_calls: int | None, effort: int
@@ -435,31 +433,27 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "_placed")
         objects = list(objects)
         new_ids = _checked_ids(ids, self.ids_, len(objects))
+        n = len(self.objects_)
         effort = self._effort("normal")
-        errors = [0.0]
-        for rows in row_blocks(len(objects), 1, ADDED_TOGETHER):
-            n = len(self.objects_)
-            block = objects[rows]
-            k = min(10, n)
-            x, partners, distances = self._search(block, k, None, effort)
-            errors.append(
-                _relative_error(self._placed, x, partners, distances)
-            )
-            sizes = [row.size for row in partners]
-            pairs = np.zeros(sum(sizes), self._pairs.dtype)
-            pairs["i"] = np.concatenate(partners)
-            pairs["j"] = np.arange(n, n + len(block)).repeat(sizes)
-            pairs["d"] = np.concatenate(distances)
-            coordinates = np.concatenate([self.coordinates_, x])
-            self._placed = replace(self._placed, coordinates=coordinates)
-            self._pairs = np.concatenate([self._pairs, pairs])
-            self.objects_ = self.objects_ + block
-            self.ids_ = np.concatenate([self.ids_, new_ids[rows]])
+        x, partners, distances = self._search(
+            objects, min(10, n), None, effort
+        )
+        error = _error_of(self._placed, x, partners, distances)
+        sizes = [row.size for row in partners]
+        pairs = np.zeros(sum(sizes), self._pairs.dtype)
+        pairs["i"] = np.concatenate(partners)
+        pairs["j"] = np.arange(n, n + len(objects)).repeat(sizes)
+        pairs["d"] = np.concatenate(distances)
+        coordinates = np.concatenate([self.coordinates_, x])
+        self._placed = replace(self._placed, coordinates=coordinates)
+        self._pairs = np.concatenate([self._pairs, pairs])
+        self.objects_ = self.objects_ + objects
+        self.ids_ = np.concatenate([self.ids_, new_ids])
         n_added = len(self.objects_) - self._n_fitted
-        if n_added > self._n_fitted or max(errors) > 1.5 * self._error:
+        if n_added > self._n_fitted or error > 1.5 * self._error:
             _warn(
                 f"a refit is due: {n_added} objects were added to {self._n_fitted}, and their "
-                f"distances are off by {max(errors):.1%} (held-out objects of the fit: "
+                f"distances are off by {error:.1%} (held-out objects of the fit: "
                 f"{self._error:.1%}); call fit(index.objects_, ids=index.ids_)."
             )
         return self
@@ -597,6 +591,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 [
                     placed.form.curvature,
                     placed.loss.sq_floor,
+                    placed.noise,
                     self._error,
                     self._n_fitted,
                     self.n_calls_,
@@ -641,14 +636,17 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         with format_errors(str(path), WHAT):
             x = arrays["coordinates"]
             index = cls(metric, x.shape[1], **params)
-            curvature, sq_floor, error, n_fitted, n_calls = arrays["numbers"]
+            curvature, sq_floor, noise, error, n_fitted, n_calls = arrays[
+                "numbers"
+            ].tolist()
             index._placed = PlacedObjects(
                 x,
-                Form(arrays["signs"], float(curvature)),
-                PairLoss("relative", sq_floor=float(sq_floor)),
+                Form(arrays["signs"], curvature),
+                PairLoss("relative", sq_floor=sq_floor),
                 arrays["first"],
+                noise,
             )
-            index._error = float(error)
+            index._error = error
             index._n_fitted = int(n_fitted)
             index.n_calls_ = int(n_calls)
             index.ids_ = arrays["ids"]
@@ -702,20 +700,20 @@ def _checked_ids(
     return new
 
 
-def _relative_error(
+def _error_of(
     placed: PlacedObjects,
     x: Floats,
     partners: list[Indices],
     distances: list[Floats],
 ) -> float:
-    """Return the mean share by which D̂ misses the distances of queries."""
+    """Return the mean share by which d̂ misses the distances of queries at x."""
     sizes = [row.size for row in partners]
-    ids = np.concatenate(partners)
-    d = np.concatenate(distances)
-    near = placed.coordinates[ids]
-    d_hat = placed.form.paired_d(x.repeat(sizes, axis=0), near)
-    floor = placed.form.to_distance(np.array([placed.loss.sq_floor]))
-    return float(np.mean(np.abs(d_hat - d) / np.maximum(d, floor)))
+    errors = placed.relative_errors(
+        x.repeat(sizes, axis=0),
+        np.concatenate(partners),
+        np.concatenate(distances),
+    )
+    return float(errors.mean())
 
 
 def _warn(message: str) -> None:

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.backend.arrays import CACHED_ELEMENTS, row_blocks
+from neucmds.backend.arrays import (
+    CACHED_ELEMENTS,
+    row_blocks,
+    solve_definite,
+)
 from neucmds.form import Form
-from neucmds.place.least_squares import NewObjects
+from neucmds.place.least_squares import TINY
 from neucmds.place.neighbors import roughly_nearest
-from neucmds.place.newton import descend
 from neucmds.refine.losses import PairLoss
 
 Indices = npt.NDArray[np.int64]
@@ -39,39 +42,86 @@ class PlacedObjects:
         Queries are placed by it.
     first : ndarray of int
         Objects that every query is compared with first, as many of them as it takes.
+    noise : float, default=0.1
+        Mean share by which d̂ misses d.
     """
 
     coordinates: Floats
     form: Form
     loss: PairLoss
     first: Indices
+    noise: float = 0.1
 
     def descended(
         self, x: Floats, ids: Indices, d: Floats, steps: int
     ) -> Floats:
         """Move queries from x (m, k) by steps that lower the loss of their distances (m, c)."""
         sq = self.form.to_sq(d * d)
-        moved = np.empty_like(x)
         width = ids.shape[1] * x.shape[1]
-        for rows in row_blocks(len(x), width, CACHED_ELEMENTS):
-            near = self.coordinates[ids[rows]]
-            new = NewObjects(sq[rows], None, near, self.form)
-            moved[rows] = descend(
-                new, self.loss, x[rows].copy(), max_iter=steps, gauss=True
+        moved = [
+            self._descended_block(
+                x[rows], self.coordinates[ids[rows]], sq[rows], steps
             )
-        return moved
+            for rows in row_blocks(len(x), width, CACHED_ELEMENTS)
+        ]
+        return np.concatenate(moved)
+
+    def _descended_block(
+        self, x: Floats, near: Floats, sq: Floats, steps: int
+    ) -> Floats:
+        """Take damped Gauss–Newton steps to the minimum of Σ q² + Σ_a r_a (x_a − mean_a)².
+
+        The ridge r_a, the squared noise over the variance of coordinate a, holds queries that were
+        compared with few objects.
+        """
+        mean = self.coordinates.mean(axis=0)
+        ridge = self.noise**2 / (self.coordinates.var(axis=0) + TINY)
+        _, partners = self.form.tangents(near)
+
+        def evaluated(x: Floats) -> tuple[Floats, Floats, Floats]:
+            sq_hat = self.form.paired_sq(x[:, None, :], near)
+            q, slope, _ = self.loss.terms(self.form, sq, sq_hat)
+            value = np.vecdot(q, q) + (x - mean) ** 2 @ ridge
+            return q, slope, value
+
+        q, slope, value = evaluated(x)
+        damping = np.full(len(x), 0.01)
+        for _ in range(steps):
+            own, _ = self.form.tangents(x)
+            jacobian = own[:, None, :] - partners
+            jacobian *= 2 * slope[:, :, None] * self.form.turn
+            hessian = jacobian.mT @ jacobian + np.diag(ridge)
+            mean_curvature = np.trace(hessian, axis1=1, axis2=2) / ridge.size
+            added = damping * mean_curvature + TINY
+            hessian += added[:, None, None] * np.eye(ridge.size)
+            gradient = (q[:, None, :] @ jacobian)[:, 0] + ridge * (x - mean)
+            trial = x - solve_definite(hessian, gradient)
+            trial_q, trial_slope, trial_value = evaluated(trial)
+            better = trial_value < value
+            damping *= np.where(better, 0.2, 8.0)
+            x = np.where(better[:, None], trial, x)
+            q = np.where(better[:, None], trial_q, q)
+            slope = np.where(better[:, None], trial_slope, slope)
+            value = np.where(better, trial_value, value)
+        return x
+
+    def relative_errors(self, x: Floats, ids: Indices, d: Floats) -> Floats:
+        """Return |d̂ − d|/max(d, floor) of queries at x (m, k) and one object each."""
+        d_hat = self.form.paired_d(x, self.coordinates[ids])
+        floor = self.form.to_distance(np.array([self.loss.sq_floor]))
+        return np.asarray(np.abs(d_hat - d) / np.maximum(d, floor))
 
     def search(
         self, compare: Compare, m: int, k: int, effort: int, max_calls: int
     ) -> tuple[Floats, list[Indices], list[Floats]]:
         """Return places of m queries, the objects that each was compared with, and the distances.
 
-        A query begins with `effort` objects per coordinate. It ends when its k nearest have not
-        changed in more than `effort` rounds.
+        A query begins with an object per coordinate. It ends when its k nearest have not changed
+        in `effort` rounds.
         """
         n, n_coordinates = self.coordinates.shape
         most = min(n, max_calls)
-        count = min(effort * n_coordinates, self.first.size, most)
+        count = min(n_coordinates, self.first.size, most)
         ids = np.tile(self.first[:count], (m, 1))
         rows = np.arange(m)
         d = compare(rows, ids)
@@ -92,7 +142,7 @@ class PlacedObjects:
                 is_same = _sum_of_least(d, k) == before
                 quiet[rows] = np.where(is_same, quiet[rows] + 1, 0)
                 x[rows] = self.descended(x[rows], ids, d, 2)
-            ended = (quiet[rows] > effort) | (ids.shape[1] >= most)
+            ended = (quiet[rows] >= effort) | (ids.shape[1] >= most)
             for at in np.nonzero(ended)[0]:
                 partners[rows[at]] = ids[at]
                 distances[rows[at]] = d[at]
