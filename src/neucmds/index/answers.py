@@ -121,8 +121,8 @@ class Answers:
         _, first = np.unique(keys[unknown], return_index=True)
         new = wanted[unknown][first]
         in_file = np.isin(self._keys(new), self._keys(self.stored))
-        at = np.isin(self._keys(self.stored), self._keys(new))
-        new["d"][in_file] = self.stored["d"][at]
+        wanted_again = np.isin(self._keys(self.stored), self._keys(new))
+        new["d"][in_file] = self.stored["d"][wanted_again]
         called = new[~in_file]
         self._call(called)
         new[~in_file] = called

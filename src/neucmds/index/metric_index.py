@@ -281,8 +281,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         if recall < 0.95 or calls > n / 2:
             _warn(
                 f"recall@10 of held-out objects is {recall:.3f} at {calls:.0f} of {n} calls: "
-                f"{self.n_components} coordinates do not hold these distances; pass more as "
-                f"{option('n_components')}, or scan."
+                f"{self.n_components} coordinates do not hold these distances, or objects are few; "
+                f"pass more as {option('n_components')}, or scan."
             )
 
     @contextmanager
@@ -335,8 +335,10 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
 
     def _level(self, recall: str | float) -> int:
         """Return the first row of `tradeoff_` that reached a recall, or the last."""
-        target = RECALLS.get(recall, recall)  # type: ignore[call-overload]
-        if isinstance(target, str) or not 0 < target <= 1:
+        target: Any = recall
+        if isinstance(recall, str):
+            target = RECALLS.get(recall, 0)
+        if not 0 < target <= 1:
             raise InputError(
                 f"{option('recall', recall)} must be 'normal', 'high' or a number up to 1."
             )
@@ -579,7 +581,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "_placed")
         placed = self._placed
-        arrays = {
+        arrays: dict[str, Any] = {
             "coordinates": placed.coordinates,
             "signs": self.signs_,
             "first": placed.first,

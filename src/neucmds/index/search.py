@@ -81,6 +81,7 @@ class PlacedObjects:
         def evaluated(x: Floats) -> tuple[Floats, Floats, Floats]:
             sq_hat = self.form.paired_sq(x[:, None, :], near)
             q, slope, _ = self.loss.terms(self.form, sq, sq_hat)
+            assert slope is not None
             value = np.vecdot(q, q) + (x - mean) ** 2 @ ridge
             return q, slope, value
 
@@ -98,12 +99,33 @@ class PlacedObjects:
             trial = x - solve_definite(hessian, gradient)
             trial_q, trial_slope, trial_value = evaluated(trial)
             better = trial_value < value
+            gain = value - trial_value
             damping *= np.where(better, 0.2, 8.0)
             x = np.where(better[:, None], trial, x)
             q = np.where(better[:, None], trial_q, q)
             slope = np.where(better[:, None], trial_slope, slope)
             value = np.where(better, trial_value, value)
+            if np.all(np.abs(gain) <= 1e-3 * value):
+                break
         return x
+
+    def _next(self, x: Floats, asked: Indices, count: int) -> Indices:
+        """Return objects (m, count) to ask: the nearest of each query, and some of the first.
+
+        These correct a query that began in the wrong region.
+        """
+        n = len(self.coordinates)
+        n_asked = asked.shape[1]
+        far = self.first[n_asked : n_asked + count // 4]
+        if n - n_asked < 2 * ROUND:
+            far = far[:0]
+        far = np.tile(far, (len(x), 1))
+        known = np.concatenate([asked, far], axis=1)
+        near = roughly_nearest(self.form, x, self.coordinates, known, count)
+        new = np.concatenate([far, near], axis=1)
+        is_asked = (new[:, :, None] == asked[:, None, :]).any(axis=2)
+        order = np.argsort(is_asked, axis=1, kind="stable")
+        return np.take_along_axis(new, order, axis=1)[:, :count]
 
     def relative_errors(self, x: Floats, ids: Indices, d: Floats) -> Floats:
         """Return |d̂ − d|/max(d, floor) of queries at x (m, k) and one object each."""
@@ -126,22 +148,20 @@ class PlacedObjects:
         rows = np.arange(m)
         d = compare(rows, ids)
         x = self.coordinates[ids[rows, d.argmin(axis=1)]]
-        x = self.descended(x, ids, d, 8)
+        x = self.descended(x, ids, d, 20)
         partners: list[Indices] = [ids[0]] * m
         distances: list[Floats] = list(d)
         quiet = np.zeros(m, dtype=int)
         while rows.size:
             count = min(ROUND, most - ids.shape[1])
             if count:
-                new = roughly_nearest(
-                    self.form, x[rows], self.coordinates, ids, count
-                )
+                new = self._next(x[rows], ids, count)
                 ids = np.concatenate([ids, new], axis=1)
                 before = _sum_of_least(d, k)
                 d = np.concatenate([d, compare(rows, new)], axis=1)
                 is_same = _sum_of_least(d, k) == before
                 quiet[rows] = np.where(is_same, quiet[rows] + 1, 0)
-                x[rows] = self.descended(x[rows], ids, d, 2)
+                x[rows] = self.descended(x[rows], ids, d, 5)
             ended = (quiet[rows] >= effort) | (ids.shape[1] >= most)
             for at in np.nonzero(ended)[0]:
                 partners[rows[at]] = ids[at]
