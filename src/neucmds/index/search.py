@@ -129,7 +129,8 @@ class PlacedObjects:
 
     def relative_errors(self, x: Floats, ids: Indices, d: Floats) -> Floats:
         """Return |d̂ − d|/max(d, floor) of queries at x (m, k) and one object each."""
-        d_hat = self.form.paired_d(x, self.coordinates[ids])
+        sq_hat = self.form.paired_sq(x, self.coordinates[ids])
+        d_hat = self.form.to_distance(sq_hat)
         floor = self.form.to_distance(np.array([self.loss.sq_floor]))
         return np.asarray(np.abs(d_hat - d) / np.maximum(d, floor))
 
