@@ -296,7 +296,7 @@ def test_it_is_said_when_coordinates_do_not_hold_the_data():
 
 def test_vectors_rank_objects_by_inner_product(fitted):
     index, _ = fitted
-    query = index.objects_[5] + 0.01
+    query = points(1, seed=4)[0]
     scores = index.vectors() @ index.query_vector(query)
     ids, _, _ = index.query([query])
     best = np.argsort(-scores)[:50]
