@@ -74,3 +74,12 @@ def test_the_vector_index_example_prints_its_table(capsys):
     flat = [float(value) for value in rows[1].split()[2:]]
     assert flat[0] > 0.99
     assert flat[2] > 0.99
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::neucmds.errors.NeucmdsWarning")
+def test_the_metric_index_example_prints_its_answers(capsys):
+    load("metric_index").main()
+    rows = capsys.readouterr().out.splitlines()
+    assert rows[0].startswith("1500 objects")
+    assert len(rows) == 4 + 5

@@ -46,7 +46,7 @@ def run(page, folder):
         ("migration.md", 6),
         ("missing.md", 4),
         ("nmds.md", 4),
-        ("objects.md", 2),
+        ("objects.md", 6),
         ("scale.md", 0),
         ("statistics.md", 11),
     ],

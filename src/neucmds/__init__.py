@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         stress_curve,
     )
     from neucmds.fit import neuc_mds
+    from neucmds.index import MetricIndex
     from neucmds.versions import show_versions
 
 __version__ = "0.3.0"
@@ -33,6 +34,7 @@ __all__ = [
     "NeucMDS",
     "LandmarkNeucMDS",
     "NeucIsomap",
+    "MetricIndex",
     "neuc_mds",
     "compare",
     "diagnose",
@@ -56,6 +58,7 @@ _MODULES = (
     "embedding",
     "fit",
     "estimators",
+    "index",
     "explore",
     "versions",
 )

@@ -1,0 +1,155 @@
+"""Distances that a user's function was asked for: each pair once, kept in a file if wanted."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import numpy.typing as npt
+
+from neucmds.errors import InputError, option
+from neucmds.problem.calls import call_pairs
+from neucmds.problem.files import one_line
+
+Indices = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+# What is known of a pair of objects, in memory and in the file of calls.
+PAIR = np.dtype([("i", "<i8"), ("j", "<i8"), ("d", "<f8")])
+
+
+def checked_call(function: Callable[..., Any], a: Any, b: Any) -> float:
+    """Call a distance of two objects; whatever is wrong with it is one line that names them."""
+    try:
+        value = float(function(a, b))
+    except Exception as error:
+        problem = f"raises {type(error).__name__}: {one_line(error)}"
+        raise _refusal(problem, a, b) from error
+    if not 0 <= value < math.inf:
+        raise _refusal(f"gives {value:.4g}", a, b)
+    return value
+
+
+def _refusal(problem: str, a: Any, b: Any) -> InputError:
+    names = " and ".join(" ".join(reprlib.repr(x).split()) for x in (a, b))
+    return InputError(
+        f"the metric {problem}, for {names}; it must return a finite number of at least 0."
+    )
+
+
+def compare(
+    function: Callable[..., Any],
+    left: list[Any],
+    right: list[Any],
+    i: Indices,
+    j: Indices,
+) -> Floats:
+    """Call a distance for listed pairs, i of left with j of right."""
+    return call_pairs(
+        partial(checked_call, function), left, right, i, j, "the metric"
+    )
+
+
+class Answers:
+    """Known distances of pairs of objects, and the function that gives the others.
+
+    Parameters
+    ----------
+    function : callable
+        The distance of two objects.
+    objects : list
+    path : path, optional
+        File of calls. What it holds of the same objects is not asked again; a process that is
+        killed loses the calls of a few seconds.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        objects: list[Any],
+        path: Any = None,
+    ) -> None:
+        self.function = function
+        self.objects = objects
+        # Those asked for, sorted, with i < j; those of the file, which need no call.
+        self.pairs = np.empty(0, PAIR)
+        self.stored = np.empty(0, PAIR)
+        self.n_calls = 0
+        self.path = None
+        if path is not None:
+            self.path = Path(path)
+            self._read_file(self.path)
+
+    def _read_file(self, path: Path) -> None:
+        """Read the file of calls, or begin one: its first entry tells whose calls they are."""
+        mark = np.zeros(1, PAIR)
+        mark["i"] = len(self.objects)
+        mark["j"] = int(joblib.hash(self.objects)[:15], 16)
+        if not path.exists():
+            path.write_bytes(mark.tobytes())
+        content = path.read_bytes()
+        # A process that was killed may have left a part of an entry.
+        whole = len(content) // PAIR.itemsize * PAIR.itemsize
+        entries = np.frombuffer(content[:whole], PAIR)
+        if entries[:1].tobytes() != mark.tobytes():
+            raise InputError(
+                f"{path} holds calls of other objects; pass another file as "
+                f"{option('calls_file')}, or remove it."
+            )
+        with path.open("r+b") as file:
+            file.truncate(whole)
+        self.stored = np.sort(entries[1:], order=["i", "j"])
+
+    def _keys(self, pairs: npt.NDArray[Any]) -> Indices:
+        keys: Indices = pairs["i"] * len(self.objects) + pairs["j"]
+        return keys
+
+    def ask(self, i: Indices, j: Indices) -> Floats:
+        """Return the distances of pairs of different objects, by calls where they are unknown."""
+        wanted = np.zeros(i.size, PAIR)
+        wanted["i"] = np.minimum(i, j)
+        wanted["j"] = np.maximum(i, j)
+        keys = self._keys(wanted)
+        unknown = ~np.isin(keys, self._keys(self.pairs))
+        _, first = np.unique(keys[unknown], return_index=True)
+        new = wanted[unknown][first]
+        in_file = np.isin(self._keys(new), self._keys(self.stored))
+        wanted_again = np.isin(self._keys(self.stored), self._keys(new))
+        new["d"][in_file] = self.stored["d"][wanted_again]
+        called = new[~in_file]
+        self._call(called)
+        new[~in_file] = called
+        pairs = np.concatenate([self.pairs, new])
+        self.pairs = pairs[np.argsort(self._keys(pairs), kind="stable")]
+        at = np.searchsorted(self._keys(self.pairs), keys)
+        distances: Floats = self.pairs["d"][at]
+        return distances
+
+    def _call(self, pairs: npt.NDArray[Any]) -> None:
+        """Call the function for pairs, and write them to the file every few seconds."""
+        done = 0
+        size = 1024
+        while done < pairs.size:
+            part = pairs[done : done + size]
+            begin = time.perf_counter()
+            part["d"] = compare(
+                self.function,
+                self.objects,
+                self.objects,
+                part["i"],
+                part["j"],
+            )
+            if time.perf_counter() - begin < 4:
+                size *= 2
+            if self.path is not None:
+                with self.path.open("ab") as file:
+                    file.write(part.tobytes())
+            done += part.size
+        self.n_calls += pairs.size

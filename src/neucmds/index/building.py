@@ -1,0 +1,121 @@
+"""Learn coordinates from few distances: a core among itself, then every object's nearest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import isqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from neucmds.backend.arrays import to_numpy
+from neucmds.embedding import Embedding
+from neucmds.index.answers import Answers
+from neucmds.index.search import PlacedObjects
+from neucmds.large.landmark_fit import embed_landmarks
+from neucmds.large.listed import fit_pairs
+from neucmds.large.two_levels import BRIEF_ITERATIONS
+from neucmds.options import Options
+from neucmds.place.neighbors import roughly_nearest
+from neucmds.place.rules import LossPlacement
+from neucmds.problem.pairs import Pairs
+from neucmds.refine.descent import Configuration
+
+Indices = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+# Calls per object for the core, whose objects are compared all with all.
+CORE_CALLS = 20
+
+
+def learn(
+    answers: Answers, members: Indices, options: Options
+) -> PlacedObjects:
+    """Place the objects `members`: positions below are those among them.
+
+    A core of objects is compared all with all and embedded. Every other object is compared with
+    two of these per coordinate and placed; one object per two coordinates, drawn at random, keeps
+    far pairs apart. Then, twice, every object is compared with its nearest by D̂, three per two
+    coordinates, and all descend together on the pairs that are known.
+    """
+    rng = options.random_state
+    n = members.size
+    k = options.n_components
+    size = min(n, max(4 * k, isqrt(2 * CORE_CALLS * n)))
+    order = rng.permutation(n)
+    core = order[:size]
+    others = order[size:]
+    placed = _embedded_core(answers, members[core], options)
+    k = placed.form.signs.size
+    x = np.zeros((n, k))
+    x[core] = placed.coordinates
+    if others.size:
+        count = min(size, 2 * k)
+        steps = rng.randint(size, size=others.size)[:, None] + np.arange(count)
+        far = steps % size
+        d = answers.ask(
+            members[others].repeat(count), members[core[far]].ravel()
+        )
+        d = d.reshape(far.shape)
+        start = placed.coordinates[
+            far[np.arange(others.size), d.argmin(axis=1)]
+        ]
+        x[others] = placed.descended(start, far, d, 10)
+    everyone = np.arange(n)
+    drawn = rng.randint(1, n, size=(n, max(1, k // 2)))
+    _ask_all(answers, members, (everyone[:, None] + drawn) % n)
+    placed = replace(placed, coordinates=x, first=core)
+    for first in (True, False):
+        count = min(n - 1, 3 * k // 2)
+        x = placed.coordinates
+        near = roughly_nearest(placed.form, x, x, everyone[:, None], count)
+        _ask_all(answers, members, near)
+        pairs = _known_among(answers, members)
+        # The first descent only has to tell which objects are near.
+        max_iter = BRIEF_ITERATIONS if first else 2 * BRIEF_ITERATIONS
+        embedding = fit_pairs(
+            pairs,
+            Configuration(x, placed.form),
+            replace(options, max_iter=max_iter),
+            falling=first,
+        )
+        placed = _placed_by(embedding, core)
+    x = placed.coordinates[pairs.i]
+    d = np.sqrt(pairs.sq_dissimilarity)
+    noise = float(placed.relative_errors(x, pairs.j, d).mean())
+    return replace(placed, noise=noise)
+
+
+def _embedded_core(
+    answers: Answers, core: Indices, options: Options
+) -> PlacedObjects:
+    """Embed some objects from all their pairs."""
+    i, j = np.triu_indices(core.size, 1)
+    d = answers.ask(core[i], core[j])
+    sq = np.zeros((core.size, core.size))
+    sq[i, j] = d * d
+    sq[j, i] = d * d
+    embedding, _ = embed_landmarks(sq, options)
+    return _placed_by(embedding, np.arange(core.size))
+
+
+def _placed_by(embedding: Embedding, first: Indices) -> PlacedObjects:
+    rule = embedding.placement
+    assert isinstance(rule, LossPlacement)
+    x = to_numpy(embedding.coordinates)
+    return PlacedObjects(x, embedding.form.in_numpy(), rule.loss, first)
+
+
+def _ask_all(answers: Answers, members: Indices, partners: Indices) -> None:
+    """Ask for the distances of every member to its row of partners (n, c)."""
+    count = partners.shape[1]
+    answers.ask(members.repeat(count), members[partners].ravel())
+
+
+def _known_among(answers: Answers, members: Indices) -> Pairs:
+    """Return the known pairs, all of which are among members; these ascend."""
+    position = np.zeros(len(answers.objects), dtype=np.int64)
+    position[members] = np.arange(members.size)
+    i = position[answers.pairs["i"]]
+    j = position[answers.pairs["j"]]
+    return Pairs(members.size, i, j, answers.pairs["d"] ** 2)

@@ -1,0 +1,722 @@
+"""`MetricIndex`: the nearest objects by any distance, with few calls of it."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from joblib import parallel_config  # type: ignore[import-untyped]
+from scipy.sparse import csr_matrix
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from neucmds.backend.arrays import to_numpy
+from neucmds.backend.files import atomic_file, format_errors, read_npz
+from neucmds.backend.progress import ProgressBar
+from neucmds.embedding import Embedding
+from neucmds.embedding.inner_product import InnerProduct
+from neucmds.errors import InputError, NeucmdsWarning, option
+from neucmds.form import Form
+from neucmds.index.answers import Answers, compare
+from neucmds.index.building import learn
+from neucmds.index.search import PlacedObjects, least
+from neucmds.options import Options
+from neucmds.problem.calls import watched
+from neucmds.problem.validation import check_count
+from neucmds.refine.losses import PairLoss, floor_of
+
+Indices = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+# Objects that `fit` holds out and compares with all others, to measure recall.
+HELD_OUT = 40
+# Recall@10 that words stand for.
+RECALLS = {"normal": 0.99, "high": 0.997}
+WHAT = "an index saved by this version of neucmds"
+
+
+class MetricIndex(BaseEstimator):  # type: ignore[misc]
+    """Find the nearest objects by any distance, with few calls of it.
+
+    Objects get coordinates. A query is placed from a few distances; then its nearest by D̂ are
+    asked, and it is placed again, until its nearest do not change. The distances that are returned
+    are those of the function.
+
+    Parameters
+    ----------
+    metric : callable
+        ``metric(a, b)``, the distance of two objects: symmetric, 0 for equal ones. It need not
+        obey the triangle inequality.
+    n_components : int, default=32
+    n_jobs : int, optional
+        Processes that call the function; as `joblib.parallel_config` says by default.
+    calls_file : path, optional
+        `fit` writes every distance to this file. A `fit` that was killed goes on from it.
+    callback : callable, optional
+        Called with the number of calls made, that of all in this step, and a word.
+    verbose : int, default=0
+        Whether progress is shown, and `summary_` printed by `fit`.
+    random_state : int or RandomState, default=0
+
+    Attributes
+    ----------
+    objects_ : list
+    ids_ : ndarray of shape (n,)
+        Their ids, 0, 1, … by default.
+    coordinates_ : ndarray of shape (n, n_components)
+    signs_ : ndarray of shape (n_components,)
+    n_calls_ : int
+        Calls of the last `fit`.
+    tradeoff_ : ndarray of shape (levels, 2)
+        Calls per query and recall@10 of held-out objects, at rising levels of effort.
+    summary_ : str
+        What was measured, in words.
+
+    Examples
+    --------
+    >>> from neucmds import MetricIndex
+    >>> words = [f"{a}{b}{c}" for a in "bcdfg" for b in "aeiou" for c in "lmnrst"]
+    >>> def letters(a, b):
+    ...     return sum(x != y for x, y in zip(a, b))
+    >>> index = MetricIndex(letters, n_components=4).fit(words)
+    >>> ids, distances, calls = index.query(["bat"], k=3)
+    >>> distances
+    array([[0., 1., 1.]])
+    """
+
+    def __init__(
+        self,
+        metric: Callable[[Any, Any], float],
+        n_components: int = 32,
+        *,
+        n_jobs: int | None = None,
+        calls_file: str | PathLike[str] | None = None,
+        callback: Any = None,
+        verbose: int = 0,
+        random_state: Any = 0,
+    ) -> None:
+        self.metric = metric
+        self.n_components = n_components
+        self.n_jobs = n_jobs
+        self.calls_file = calls_file
+        self.callback = callback
+        self.verbose = verbose
+        self.random_state = random_state
+
+    # Learning
+
+    def fit(
+        self, objects: Sequence[Any], y: Any = None, *, ids: Any = None
+    ) -> MetricIndex:
+        """Learn coordinates, and measure recall on objects held out.
+
+        Parameters
+        ----------
+        objects : sequence
+            Anything that the function takes.
+        y : ignored
+        ids : sequence, optional
+            Ids of the objects, all different.
+
+        Returns
+        -------
+        self
+        """
+        objects = list(objects)
+        n = len(objects)
+        check_count(n_components=self.n_components)
+        if n < self.n_components + 2:
+            raise InputError(
+                f"{n} objects are too few for {self.n_components} coordinates; pass "
+                f"{option('n_components')} of at most {n - 2}, or compare all with all."
+            )
+        self.ids_ = _checked_ids(ids, np.arange(0), n)
+        self.objects_ = objects
+        rng = check_random_state(self.random_state)
+        options = Options(self.n_components, loss="relative", random_state=rng)
+        with self._calling():
+            answers = Answers(self.metric, objects, self.calls_file)
+            order = rng.permutation(n)
+            held_out = order[: min(HELD_OUT, n // 10)]
+            members = np.sort(order[held_out.size :])
+            placed = learn(answers, members, options)
+            x = self._measure(answers, held_out, members, placed)
+        coordinates = np.empty((n, x.shape[1]))
+        coordinates[members] = placed.coordinates
+        coordinates[held_out] = x
+        first = members[placed.first]
+        self._placed = replace(placed, coordinates=coordinates, first=first)
+        return self
+
+    @classmethod
+    def from_embedding(
+        cls,
+        embedding: Embedding,
+        objects: Sequence[Any],
+        metric: Callable[[Any, Any], float],
+        **params: Any,
+    ) -> MetricIndex:
+        """Make an index of objects that have coordinates already.
+
+        Some objects are compared with all others, to measure recall.
+
+        Parameters
+        ----------
+        embedding : Embedding
+        objects : sequence
+            Those of the embedding, in its order.
+        metric : callable
+        **params
+            As for `MetricIndex`.
+
+        Returns
+        -------
+        MetricIndex
+        """
+        index = cls(metric, embedding.k, **params)
+        index.objects_ = list(objects)
+        n = len(index.objects_)
+        if n != embedding.n:
+            raise InputError(
+                f"there are {n} objects, but the embedding has {embedding.n}; pass those "
+                "that were embedded, in its order."
+            )
+        index.ids_ = np.arange(n)
+        x = to_numpy(embedding.coordinates).astype(np.float64)
+        form = embedding.form.in_numpy()
+        order = check_random_state(index.random_state).permutation(n)
+        drawn = order[: min(HELD_OUT, n // 10)]
+        others = order[drawn.size :]
+        among = form.sq(x[order[:1000]], x[order[:1000]])
+        loss = PairLoss("relative").floored(floor_of(form, among), form)
+        first = np.arange(others.size)
+        placed = PlacedObjects(x[others], form, loss, first)
+        with index._calling():
+            index._measure(
+                Answers(metric, index.objects_), drawn, others, placed
+            )
+        index._placed = replace(placed, coordinates=x, first=others)
+        return index
+
+    def _measure(
+        self,
+        answers: Answers,
+        drawn: Indices,
+        others: Indices,
+        placed: PlacedObjects,
+    ) -> Floats:
+        """Compare drawn objects with all others, and search for them; return their places."""
+        begin = time.perf_counter()
+        calls_before = answers.n_calls
+        i = drawn.repeat(others.size)
+        d = answers.ask(i, np.tile(others, drawn.size))
+        d = d.reshape(drawn.size, -1)
+        n_calls = answers.n_calls - calls_before
+        scan_seconds = (time.perf_counter() - begin) / max(1, n_calls)
+        self._pairs = answers.pairs
+        self.n_calls_ = answers.n_calls
+        m, n = d.shape
+        k = min(10, n)
+        limits = np.partition(d, k - 1, axis=1)[:, k - 1 : k]
+
+        def known(rows: Indices, ids: Indices) -> Floats:
+            return np.asarray(d[rows[:, None], ids])
+
+        begin = time.perf_counter()
+        tradeoff = []
+        errors = []
+        for effort in range(2, 14, 2):
+            x, partners, distances = placed.search(known, m, k, effort, n)
+            _, nearest = least(partners, distances, k)
+            calls = np.mean([row.size for row in partners])
+            tradeoff.append((calls, np.mean(nearest <= limits)))
+            errors.append(_error_of(placed, x, partners, distances))
+        self.tradeoff_ = np.array(tradeoff)
+        search_seconds = (time.perf_counter() - begin) / (m * len(tradeoff))
+        self._error = errors[self._level("normal")]
+        self._n_fitted = m + n
+        sq = placed.form.sq(x, placed.coordinates)
+        ranked = np.take_along_axis(d, np.argsort(sq, axis=1), axis=1)
+        ranked = ranked[:, : 5 * k]
+        raw = np.mean(ranked[:, :k] <= limits)
+        best = np.mean(np.sort(ranked, axis=1)[:, :k] <= limits)
+        self.summary_ = self._in_words(float(raw), float(best))
+        if self.verbose:
+            print(self.summary_)
+        self._say_if_it_does_not_pay(n, scan_seconds, search_seconds)
+        return np.asarray(x)
+
+    def _in_words(self, raw: float, best: float) -> str:
+        lines = [f"{len(self.objects_)} objects, {self.n_calls_} calls."]
+        for word in RECALLS:
+            calls, recall = self.tradeoff_[self._level(word)]
+            lines.append(
+                f'recall="{word}": recall@10 {recall:.3f} at {calls:.0f} calls per query.'
+            )
+        lines.append(
+            f"vectors() alone: recall@10 {raw:.3f}; {best:.3f} with the best 50 re-ranked by the "
+            "metric."
+        )
+        return "\n".join(lines)
+
+    def _say_if_it_does_not_pay(
+        self, n: int, call_seconds: float, search_seconds: float
+    ) -> None:
+        calls, recall = self.tradeoff_[self._level("normal")]
+        query_seconds = calls * call_seconds + search_seconds
+        if query_seconds > n * call_seconds:
+            _warn(
+                f"a linear scan is cheaper: a query takes {1e3 * query_seconds:.3g} ms with "
+                f"{calls:.0f} calls, and {1e3 * n * call_seconds:.3g} ms with all {n}."
+            )
+        if recall < 0.95 or calls > n / 2:
+            _warn(
+                f"recall@10 of held-out objects is {recall:.3f} at {calls:.0f} of {n} calls: "
+                f"{self.n_components} coordinates do not hold these distances, or objects are few; "
+                f"pass more as {option('n_components')}, or scan."
+            )
+
+    @contextmanager
+    def _calling(self) -> Iterator[None]:
+        """Call the function in processes, and show how far it is."""
+        callback = self.callback
+        if self.verbose:
+            callback = ProgressBar(self.callback)
+        with parallel_config(n_jobs=self.n_jobs), watched(callback):
+            yield
+
+    # Searching
+
+    def query(
+        self,
+        objects: Sequence[Any],
+        k: int = 10,
+        *,
+        max_calls: int | None = None,
+        recall: str | float = "normal",
+    ) -> tuple[npt.NDArray[Any], Floats, Indices]:
+        """Find the k nearest objects of every query.
+
+        Parameters
+        ----------
+        objects : sequence
+            Queries.
+        k : int, default=10
+        max_calls : int, optional
+            The most calls per query.
+        recall : {"normal", "high"} or float, default="normal"
+            Recall@10 to aim at, .99, .997 or a number below 1: the least effort that reached it
+            for the objects that `fit` held out, and the most if none did.
+
+        Returns
+        -------
+        ids : ndarray of shape (m, k)
+            `ids_` of the nearest, nearest first.
+        distances : ndarray of shape (m, k)
+            By the function.
+        calls : ndarray of shape (m,)
+            Calls per query.
+        """
+        _, partners, distances = self._search(
+            list(objects), k, max_calls, self._effort(recall)
+        )
+        positions, nearest = least(partners, distances, k)
+        calls = np.array([row.size for row in partners], dtype=np.int64)
+        return self.ids_[positions], nearest, calls
+
+    def _level(self, recall: str | float) -> int:
+        """Return the first row of `tradeoff_` that reached a recall, or the last."""
+        target: Any = recall
+        if isinstance(recall, str):
+            target = RECALLS.get(recall, 0)
+        if not 0 < target <= 1:
+            raise InputError(
+                f"{option('recall', recall)} must be 'normal', 'high' or a number up to 1."
+            )
+        reached = self.tradeoff_[:, 1] >= target
+        reached[-1] = True
+        return int(reached.argmax())
+
+    def _effort(self, recall: str | float) -> int:
+        return 2 * self._level(recall) + 2
+
+    def _search(
+        self, objects: list[Any], k: int, max_calls: int | None, effort: int
+    ) -> tuple[Floats, list[Indices], list[Floats]]:
+        check_is_fitted(self, "_placed")
+        check_count(k=k)
+        n = len(self.objects_)
+        most = n if max_calls is None else max_calls
+        check_count(max_calls=most)
+        if k > min(n, most):
+            raise InputError(
+                f"{option('k', k)} neighbours of {n} objects with at most {most} calls: pass "
+                f"at most {min(n, most)}."
+            )
+
+        def ask(rows: Indices, ids: Indices) -> Floats:
+            i = rows.repeat(ids.shape[1])
+            d = compare(self.metric, objects, self.objects_, i, ids.ravel())
+            return d.reshape(ids.shape)
+
+        with self._calling():
+            return self._placed.search(ask, len(objects), k, effort, most)
+
+    def kneighbors_graph(
+        self, X: Any = None, n_neighbors: int = 10, mode: str = "distance"
+    ) -> Any:
+        """Graph of nearest objects, as scikit-learn's estimators take it precomputed.
+
+        Parameters
+        ----------
+        X : sequence, optional
+            New objects; by default those of the index, of which none is its own neighbour. These
+            take no calls: their nearest are those among the objects they were compared with.
+        n_neighbors : int, default=10
+        mode : {"distance", "connectivity"}, default="distance"
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix of shape (m, n)
+        """
+        check_is_fitted(self, "_placed")
+        n = len(self.objects_)
+        if X is not None:
+            _, partners, distances = self._search(
+                list(X), n_neighbors, None, self._effort("normal")
+            )
+        else:
+            partners, distances = self._known_partners()
+            fewest = min(row.size for row in partners)
+            if fewest < n_neighbors:
+                raise InputError(
+                    f"{option('n_neighbors', n_neighbors)}: an object was compared with {fewest} "
+                    "others only; pass fewer, or fit again."
+                )
+        columns, d = least(partners, distances, n_neighbors)
+        if mode == "connectivity":
+            d = np.ones_like(d)
+        starts = np.arange(0, d.size + 1, n_neighbors)
+        return csr_matrix((d.ravel(), columns.ravel(), starts), (len(d), n))
+
+    def _known_partners(self) -> tuple[list[Indices], list[Floats]]:
+        """Return the objects that every object was compared with, and the distances."""
+        i = np.concatenate([self._pairs["i"], self._pairs["j"]])
+        j = np.concatenate([self._pairs["j"], self._pairs["i"]])
+        d = np.tile(self._pairs["d"], 2)
+        order = np.argsort(i, kind="stable")
+        ends = np.searchsorted(i[order], np.arange(1, len(self.objects_)))
+        return np.split(j[order], ends), np.split(d[order], ends)
+
+    # Growing
+
+    def add(self, objects: Sequence[Any], ids: Any = None) -> MetricIndex:
+        """Add objects by the calls of a query each; no coordinates but theirs are computed.
+
+        Parameters
+        ----------
+        objects : sequence
+        ids : sequence, optional
+            By default they count on.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self, "_placed")
+        objects = list(objects)
+        new_ids = _checked_ids(ids, self.ids_, len(objects))
+        n = len(self.objects_)
+        effort = self._effort("normal")
+        x, partners, distances = self._search(
+            objects, min(10, n), None, effort
+        )
+        error = _error_of(self._placed, x, partners, distances)
+        sizes = [row.size for row in partners]
+        pairs = np.zeros(sum(sizes), self._pairs.dtype)
+        pairs["i"] = np.concatenate(partners)
+        pairs["j"] = np.arange(n, n + len(objects)).repeat(sizes)
+        pairs["d"] = np.concatenate(distances)
+        coordinates = np.concatenate([self.coordinates_, x])
+        self._placed = replace(self._placed, coordinates=coordinates)
+        self._pairs = np.concatenate([self._pairs, pairs])
+        self.objects_ = self.objects_ + objects
+        self.ids_ = np.concatenate([self.ids_, new_ids])
+        n_added = len(self.objects_) - self._n_fitted
+        if n_added > self._n_fitted or error > 1.5 * self._error:
+            _warn(
+                f"a refit is due: {n_added} objects were added to {self._n_fitted}, and their "
+                f"distances are off by {error:.1%} (held-out objects of the fit: "
+                f"{self._error:.1%}); call fit(index.objects_, ids=index.ids_)."
+            )
+        return self
+
+    def remove(self, ids: Any) -> MetricIndex:
+        """Remove objects.
+
+        Parameters
+        ----------
+        ids : sequence
+            `ids_` of the objects.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self, "_placed")
+        unknown = np.setdiff1d(np.asarray(ids), self.ids_)
+        if unknown.size:
+            raise InputError(f"there is no object {unknown[0]!r} to remove.")
+        kept = np.nonzero(~np.isin(self.ids_, np.asarray(ids)))[0]
+        if kept.size < self.signs_.size + 2:
+            raise InputError(
+                f"{kept.size} objects would be left, too few for {self.signs_.size} coordinates."
+            )
+        position = np.full(len(self.objects_), -1)
+        position[kept] = np.arange(kept.size)
+        pairs = self._pairs.copy()
+        for end in ("i", "j"):
+            pairs[end] = position[pairs[end]]
+        self._pairs = pairs[(pairs["i"] >= 0) & (pairs["j"] >= 0)]
+        first = position[self._placed.first]
+        first = first[first >= 0]
+        # Random ones stand for those that were removed.
+        first = np.union1d(first, np.arange(self.signs_.size))
+        self._placed = replace(
+            self._placed, coordinates=self.coordinates_[kept], first=first
+        )
+        self.objects_ = [self.objects_[at] for at in kept]
+        self.ids_ = self.ids_[kept]
+        return self
+
+    # For other programs
+
+    @property
+    def coordinates_(self) -> Floats:
+        """Coordinates of all objects."""
+        return self._placed.coordinates
+
+    @property
+    def signs_(self) -> Floats:
+        """The sign of each coordinate, ±1.0."""
+        return np.asarray(self._placed.form.signs)
+
+    def vectors(self, *, unit: bool = False) -> Floats:
+        """Vectors of all objects for FAISS, USearch, Qdrant or pgvector, by inner product.
+
+        Parameters
+        ----------
+        unit : bool, default=False
+            Whether all have length one, which graphs of neighbours (HNSW) need.
+
+        Returns
+        -------
+        ndarray of shape (n, n_components + 1), with `unit` (n, n_components + 2)
+        """
+        check_is_fitted(self, "_placed")
+        return np.asarray(self._inner_product(unit).vectors)
+
+    def query_vector(self, item: Any, *, unit: bool = False) -> Floats:
+        """Place a query by calls, and return its vector; the largest inner product is the nearest.
+
+        Parameters
+        ----------
+        item : object
+        unit : bool, default=False
+            As for `vectors`.
+
+        Returns
+        -------
+        ndarray of shape (n_components + 1,) or (n_components + 2,)
+        """
+        k = min(10, len(self.objects_))
+        x, _, _ = self._search([item], k, None, self._effort("normal"))
+        return np.asarray(self._inner_product(unit).queries(x)[0])
+
+    def _inner_product(self, unit: bool) -> InnerProduct:
+        return InnerProduct(self.coordinates_, self.signs_, unit)
+
+    def pgvector(self, table: str = "objects") -> Iterator[str]:
+        """Statements in SQL that store the vectors in PostgreSQL with pgvector.
+
+        A query is ``SELECT id FROM objects ORDER BY vector <#> %s LIMIT 50`` with
+        `query_vector`: <#> is the negative inner product.
+
+        Parameters
+        ----------
+        table : str, default="objects"
+
+        Yields
+        ------
+        str
+        """
+        vectors = self.vectors().astype(np.float32)
+        yield "CREATE EXTENSION IF NOT EXISTS vector;"
+        yield (
+            f"CREATE TABLE {table} (id text PRIMARY KEY, vector "
+            f"vector({vectors.shape[1]}));"
+        )
+        for name, vector in zip(self.ids_.tolist(), vectors, strict=True):
+            quoted = str(name).replace("'", "''")
+            numbers = ",".join(f"{number:.9g}" for number in vector)
+            yield f"INSERT INTO {table} VALUES ('{quoted}', '[{numbers}]');"
+
+    # Files
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the index to a file, without pickle; objects too if they are text or numbers.
+
+        Parameters
+        ----------
+        path : path
+        """
+        check_is_fitted(self, "_placed")
+        placed = self._placed
+        arrays: dict[str, Any] = {
+            "coordinates": placed.coordinates,
+            "signs": self.signs_,
+            "first": placed.first,
+            "ids": self.ids_,
+            "pairs": self._pairs,
+            "tradeoff": self.tradeoff_,
+            "summary": np.array(self.summary_),
+            "numbers": np.array(
+                [
+                    placed.form.curvature,
+                    placed.loss.sq_floor,
+                    placed.noise,
+                    self._error,
+                    self._n_fitted,
+                    self.n_calls_,
+                ]
+            ),
+        }
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                objects = np.array(self.objects_)
+            except ValueError:  # rows of different lengths
+                objects = np.empty(0, dtype=object)
+        if objects.dtype.kind in "Ubiuf":
+            arrays["objects"] = objects
+        with atomic_file(path) as file:
+            np.savez(file, **arrays)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | PathLike[str],
+        metric: Callable[[Any, Any], float],
+        objects: Sequence[Any] | None = None,
+        **params: Any,
+    ) -> MetricIndex:
+        """Read an index.
+
+        Parameters
+        ----------
+        path : path
+        metric : callable
+        objects : sequence, optional
+            The objects in the order of the index, unless they are text or numbers.
+        **params
+            As for `MetricIndex`.
+
+        Returns
+        -------
+        MetricIndex
+        """
+        arrays = read_npz(Path(path), WHAT)
+        with format_errors(str(path), WHAT):
+            x = arrays["coordinates"]
+            index = cls(metric, x.shape[1], **params)
+            curvature, sq_floor, noise, error, n_fitted, n_calls = arrays[
+                "numbers"
+            ].tolist()
+            index._placed = PlacedObjects(
+                x,
+                Form(arrays["signs"], curvature),
+                PairLoss("relative", sq_floor=sq_floor),
+                arrays["first"],
+                noise,
+            )
+            index._error = error
+            index._n_fitted = int(n_fitted)
+            index.n_calls_ = int(n_calls)
+            index.ids_ = arrays["ids"]
+            index._pairs = arrays["pairs"]
+            index.tradeoff_ = arrays["tradeoff"]
+            index.summary_ = str(arrays["summary"])
+        if objects is None and "objects" not in arrays:
+            raise InputError(
+                f"{path} holds no objects, because they were neither text nor numbers; pass "
+                f"{option('objects')}."
+            )
+        if objects is None and arrays["objects"].ndim > 1:
+            objects = list(arrays["objects"])
+        elif objects is None:
+            objects = arrays["objects"].tolist()
+        index.objects_ = list(objects)
+        if len(index.objects_) != len(x):
+            raise InputError(
+                f"{path} is an index of {len(x)} objects, not of {len(index.objects_)}; pass "
+                "these objects in their order."
+            )
+        return index
+
+
+def _checked_ids(
+    ids: Any, known: npt.NDArray[Any], count: int
+) -> npt.NDArray[Any]:
+    """Return ids of so many new objects, different from each other and from those known."""
+    if ids is None:
+        start = 0
+        if known.size and known.dtype.kind in "iu":
+            start = int(known.max()) + 1
+        elif known.size:
+            raise InputError(
+                f"the objects of this index have ids that are no whole numbers; pass "
+                f"{option('ids')} of the new ones."
+            )
+        return np.arange(start, start + count)
+    new = np.asarray(ids)
+    if new.shape != (count,):
+        raise InputError(
+            f"{option('ids')} has shape {new.shape} for {count} objects; pass one per object."
+        )
+    values, counts = np.unique(
+        np.concatenate([np.unique(known), new]), return_counts=True
+    )
+    if (counts > 1).any():
+        raise InputError(
+            f"id {values[counts > 1][0]!r} is there twice; every object needs its own."
+        )
+    return new
+
+
+def _error_of(
+    placed: PlacedObjects,
+    x: Floats,
+    partners: list[Indices],
+    distances: list[Floats],
+) -> float:
+    """Return the mean share by which d̂ misses the distances of queries at x."""
+    sizes = [row.size for row in partners]
+    errors = placed.relative_errors(
+        x.repeat(sizes, axis=0),
+        np.concatenate(partners),
+        np.concatenate(distances),
+    )
+    return float(errors.mean())
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, NeucmdsWarning, stacklevel=4)

@@ -1,0 +1,377 @@
+"""`MetricIndex` finds the nearest by few calls, grows, is saved, and goes on after a kill."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.cluster import DBSCAN
+from sklearn.pipeline import make_pipeline
+
+from neucmds import InputError, MetricIndex, neuc_mds
+from neucmds.errors import NeucmdsWarning
+from neucmds.estimators import KNeighborsGraph
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:a linear scan:neucmds.errors.NeucmdsWarning"
+)
+
+
+class Counted:
+    """A distance of points on a curved sheet, not Euclidean, that counts its calls."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, a, b):
+        self.calls += 1
+        return float(np.abs(a - b).sum() ** 0.8)
+
+
+def points(n, seed=0):
+    rng = np.random.default_rng(seed)
+    u = rng.normal(size=(n, 3))
+    directions = np.random.default_rng(9).normal(size=(3, 6))
+    return list(u @ directions)
+
+
+def true_limits(queries, objects, k=10):
+    """Return the true distance of the k-th nearest object of every query."""
+    metric = Counted()
+    d = np.array([[metric(q, x) for x in objects] for q in queries])
+    return np.sort(d, axis=1)[:, k - 1 : k]
+
+
+def recall(distances, limits):
+    return float(np.mean(distances <= limits + 1e-12))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    metric = Counted()
+    index = MetricIndex(metric, n_components=8).fit(points(500))
+    return index, metric
+
+
+def test_ten_nearest_take_a_fraction_of_all_calls(fitted):
+    index, metric = fitted
+    assert metric.calls == index.n_calls_ <= 150 * 500
+    queries = points(40, seed=1)
+    before = metric.calls
+    ids, distances, calls = index.query(queries)
+    assert metric.calls - before == calls.sum()
+    assert calls.mean() < 150
+    assert recall(distances, true_limits(queries, points(500))) >= 0.97
+    own = Counted()
+    assert distances[3, 4] == own(queries[3], index.objects_[ids[3, 4]])
+    assert (np.diff(distances, axis=1) >= 0).all()
+
+
+def test_higher_recall_takes_more_calls_and_held_out_objects_foretell_both(
+    fitted,
+):
+    index, _ = fitted
+    queries = points(40, seed=1)
+    limits = true_limits(queries, points(500))
+    _, normal, calls = index.query(queries)
+    _, high, more = index.query(queries, recall=1.0)
+    assert more.sum() >= calls.sum()
+    assert recall(high, limits) >= recall(normal, limits)
+    promised_calls, promised = index.tradeoff_[-1]
+    assert promised_calls >= index.tradeoff_[0, 0]
+    assert abs(recall(high, limits) - promised) < 0.03
+    assert "recall@10" in index.summary_
+
+
+def test_calls_are_limited(fitted):
+    index, _ = fitted
+    ids, _, calls = index.query(points(5, seed=2), k=3, max_calls=20)
+    assert ids.shape == (5, 3)
+    assert (calls <= 20).all()
+    with pytest.raises(InputError, match="at most 20"):
+        index.query(points(1), k=21, max_calls=20)
+    with pytest.raises(InputError, match="recall='best'"):
+        index.query(points(1), recall="best")
+
+
+def test_a_query_does_not_depend_on_the_others(fitted):
+    index, _ = fitted
+    queries = points(6, seed=3)
+    together, _, _ = index.query(queries)
+    alone, _, _ = index.query(queries[2:3])
+    np.testing.assert_array_equal(together[2], alone[0])
+
+
+def test_added_objects_are_found_as_if_they_had_been_fitted():
+    objects = points(320)
+    whole = MetricIndex(Counted(), n_components=8).fit(objects)
+    grown = MetricIndex(Counted(), n_components=8).fit(objects[:240])
+    grown.add(objects[240:])
+    queries = points(60, seed=1)
+    limits = true_limits(queries, objects)
+    recalls = [
+        recall(index.query(queries)[1], limits) for index in (whole, grown)
+    ]
+    assert recalls[1] >= recalls[0] - 0.01
+    np.testing.assert_array_equal(grown.ids_, np.arange(320))
+
+
+def test_add_says_when_a_refit_is_due():
+    index = MetricIndex(Counted(), n_components=4).fit(points(60))
+    other = [10 * x + 50 for x in points(61, seed=5)]
+    with pytest.warns(NeucmdsWarning, match="refit is due: 61 objects"):
+        index.add(other)
+
+
+def test_ids_of_ones_own_name_objects_and_removed_ones_are_not_found():
+    objects = points(120)
+    names = [f"object {i}" for i in range(120)]
+    index = MetricIndex(Counted(), n_components=4).fit(objects, ids=names)
+    ids, distances, _ = index.query(objects[7:8], k=2)
+    assert ids[0, 0] == "object 7"
+    assert distances[0, 0] == 0
+    index.remove(["object 7", "object 9"])
+    later, _, _ = index.query(objects[7:8], k=2)
+    assert later[0, 0] == ids[0, 1]
+    assert len(index.objects_) == 118
+    index.add(objects[7:8], ids=["again"])
+    again, _, _ = index.query(objects[7:8], k=2)
+    assert again[0, 0] == "again"
+    with pytest.raises(InputError, match=r"no object .*object 7"):
+        index.remove(["object 7"])
+    with pytest.raises(InputError, match="twice"):
+        index.add(objects[:1], ids=["object 3"])
+
+
+def test_an_index_saved_by_a_process_answers_in_another(tmp_path):
+    words = [a + b + c for a in "bcdfgh" for b in "aeiou" for c in "lmnrst"]
+
+    index = MetricIndex(letters, n_components=6).fit(words)
+    path = tmp_path / "words.npz"
+    index.save(path)
+    ids, distances, calls = index.query(["bat", "zot"], k=4)
+    code = f"""
+from neucmds import MetricIndex
+def letters(a, b):
+    return sum(x != y for x, y in zip(a, b))
+index = MetricIndex.load({str(path)!r}, letters)
+for part in index.query(["bat", "zot"], k=4):
+    print(part.tolist())
+"""
+    out = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    assert out == [str(part.tolist()) for part in (ids, distances, calls)]
+
+
+def letters(a, b):
+    return sum(x != y for x, y in zip(a, b, strict=True))
+
+
+def test_objects_that_are_no_arrays_are_given_again_to_load(tmp_path):
+    objects = [frozenset({i, i % 7, i % 11}) for i in range(60)]
+
+    def jaccard(a, b):
+        return 1 - len(a & b) / len(a | b)
+
+    index = MetricIndex(jaccard, n_components=4).fit(objects)
+    path = tmp_path / "sets.npz"
+    index.save(path)
+    with pytest.raises(InputError, match="holds no objects"):
+        MetricIndex.load(path, jaccard)
+    with pytest.raises(InputError, match="60 objects, not of 2"):
+        MetricIndex.load(path, jaccard, objects[:2])
+    loaded = MetricIndex.load(path, jaccard, objects)
+    for a, b in zip(
+        loaded.query(objects[:3]), index.query(objects[:3]), strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
+    (tmp_path / "no.npz").write_bytes(b"PK nonsense")
+    with pytest.raises(InputError, match="not an index saved"):
+        MetricIndex.load(tmp_path / "no.npz", jaccard)
+
+
+SLOW = """
+import sys, time
+import numpy as np
+from neucmds import MetricIndex
+x = list(np.random.default_rng(0).normal(size=(100, 3)))
+def slow(a, b):
+    print("call", flush=True)
+    time.sleep(float(sys.argv[2]))
+    return float(np.abs(a - b).sum())
+index = MetricIndex(slow, n_components=4, calls_file=sys.argv[1]).fit(x)
+print("coordinates", index.coordinates_.sum())
+"""
+
+
+def test_a_killed_fit_goes_on_from_its_calls(tmp_path):
+    path = tmp_path / "calls"
+    command = [sys.executable, "-W", "ignore", "-c", SLOW]
+    fresh = subprocess.run(
+        [*command, str(tmp_path / "fresh"), "0"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    process = subprocess.Popen(
+        [*command, str(path), "0.001"], stdout=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while not (path.exists() and path.stat().st_size > 24 * 1000):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    made, _ = process.communicate()
+    kept = path.stat().st_size // 24 - 1
+    # What a writer that was killed may leave.
+    with path.open("ab") as file:
+        file.write(b"half")
+    resumed = subprocess.run(
+        [*command, str(path), "0"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert kept >= 1000
+    assert made.count("call") < len(fresh)
+    assert len(resumed) == len(fresh) - kept
+    assert resumed[-1] == fresh[-1]
+
+
+def test_a_file_of_calls_is_for_its_objects_alone(tmp_path):
+    path = tmp_path / "calls"
+    metric = Counted()
+    index = MetricIndex(metric, n_components=4, calls_file=path)
+    index.fit(points(60))
+    made = metric.calls
+    index.fit(points(60))
+    assert metric.calls == made
+    with pytest.raises(InputError, match="calls of other objects"):
+        index.fit(points(60, seed=1))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (float("nan"), r"gives nan, for 'x\d+' and 'x\d+'"),
+        (-1.0, r"gives -1, for 'x\d+' and 'x\d+'"),
+        (None, r"raises TypeError: .*, for 'x\d+' and 'x\d+'"),
+    ],
+)
+def test_a_bad_distance_is_one_line_that_names_the_two_objects(value, message):
+    def metric(a, b):
+        if "x7" in (a, b):
+            return value
+        return abs(len(a) - len(b)) + (a != b)
+
+    objects = [f"x{i}" for i in range(40)]
+    with pytest.raises(InputError, match=message) as refusal:
+        MetricIndex(metric, n_components=2).fit(objects)
+    assert "'x7'" in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_it_is_said_when_a_linear_scan_is_cheaper():
+    with pytest.warns(NeucmdsWarning, match="linear scan is cheaper: a query"):
+        MetricIndex(Counted(), n_components=4).fit(points(60))
+
+
+def test_it_is_said_when_coordinates_do_not_hold_the_data():
+    rng = np.random.default_rng(0)
+    d = rng.uniform(1, 2, size=(150, 150))
+    d = d + d.T
+
+    def noise(a, b):
+        return d[a, b] * (a != b)
+
+    with pytest.warns(NeucmdsWarning, match="4 coordinates do not hold"):
+        MetricIndex(noise, n_components=4).fit(range(150))
+
+
+def test_vectors_rank_objects_by_inner_product(fitted):
+    index, _ = fitted
+    query = points(1, seed=4)[0]
+    scores = index.vectors() @ index.query_vector(query)
+    ids, _, _ = index.query([query])
+    best = np.argsort(-scores)[:50]
+    assert len(set(best) & set(ids[0])) >= 9
+    unit = index.vectors(unit=True)
+    np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1)
+    assert unit.shape[1] == index.query_vector(query, unit=True).size
+
+
+def test_statements_for_pgvector_hold_every_vector(fitted):
+    index, _ = fitted
+    statements = list(index.pgvector("things"))
+    assert statements[1].startswith("CREATE TABLE things (id text")
+    assert len(statements) == 2 + 500
+    numbers = statements[2].split("[")[1].split("]")[0]
+    np.testing.assert_allclose(
+        np.array(numbers.split(","), dtype=float),
+        index.vectors()[0],
+        rtol=1e-6,
+    )
+
+
+def test_the_graph_of_neighbours_serves_estimators_that_take_it_precomputed(
+    fitted,
+):
+    index, metric = fitted
+    before = metric.calls
+    graph = index.kneighbors_graph(n_neighbors=10)
+    assert metric.calls == before
+    assert graph.shape == (500, 500)
+    assert graph.diagonal().sum() == 0
+    limits = true_limits(index.objects_[:50], index.objects_, 11)
+    near = graph.data.reshape(500, 10)[:50]
+    assert recall(near, limits) >= 0.95
+    groups = [x + shift for shift in (0, 100) for x in points(60)]
+    pipeline = make_pipeline(
+        KNeighborsGraph(MetricIndex(Counted(), 4), n_neighbors=6),
+        DBSCAN(eps=20, metric="precomputed", min_samples=3),
+    )
+    labels = pipeline.fit_predict(groups)
+    assert set(labels[:60]).isdisjoint(labels[60:])
+    new = index.kneighbors_graph(points(2, seed=8), 3)
+    assert new.shape == (2, 500)
+    assert new.nnz == 6
+
+
+def test_an_embedding_becomes_an_index():
+    objects = points(200)
+    metric = Counted()
+    emb = neuc_mds(objects, 8, metric=metric, loss="relative")
+    index = MetricIndex.from_embedding(emb, objects, metric)
+    queries = points(20, seed=1)
+    _, distances, calls = index.query(queries)
+    assert recall(distances, true_limits(queries, objects)) >= 0.95
+    assert calls.mean() < 150
+    with pytest.raises(InputError, match="the embedding has 200"):
+        MetricIndex.from_embedding(emb, objects[:3], metric)
+
+
+def test_it_is_an_estimator():
+    index = MetricIndex(letters, n_components=5, random_state=3)
+    copy = clone(index)
+    assert copy.get_params() == index.get_params()
+    assert copy.set_params(n_components=7).n_components == 7
+    with pytest.raises(InputError, match="too few for 5 coordinates"):
+        index.fit(["a", "b"])
+
+
+def test_progress_is_told_and_processes_give_the_same_answer():
+    steps = []
+    objects = points(60)
+    alone = MetricIndex(
+        Counted(), 4, callback=lambda *step: steps.append(step)
+    ).fit(objects)
+    assert steps
+    assert steps[-1][2] == "calls of the metric"
+    together = MetricIndex(Counted(), 4, n_jobs=2).fit(objects)
+    np.testing.assert_array_equal(alone.coordinates_, together.coordinates_)
