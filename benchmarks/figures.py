@@ -37,6 +37,7 @@ def dune() -> tuple[Any, Any, dict[str, Any]]:
     fit = envfit(embedding, sites[["A1", "Moisture"]], random_state=0)
     look = {
         "title": "Management",
+        "names": True,
         "hulls": True,
         "filled": True,
         "arrows": fit,
@@ -72,7 +73,7 @@ def enterotypes() -> tuple[Any, Any, dict[str, Any]]:
 def moving_pictures() -> tuple[Any, Any, dict[str, Any]]:
     D = stored("moving_pictures_unifrac")
     embedding = neuc_mds(D, (2, 0), loss="distance")
-    look = {"title": "Body site", "spiders": True}
+    look = {"title": "Body site", "spiders": True, "names": True}
     return embedding, D.attrs["labels"], look
 
 
