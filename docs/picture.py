@@ -2,7 +2,7 @@
 
     NEUCMDS_DATA=… python docs/picture.py
 
-Without NEUCMDS_DATA, the folder of the benchmarks' data, the picture of the streets is left as it is.
+Without NEUCMDS_DATA, the folder of the benchmarks' data, the picture of the streets stays as it is.
 """
 
 from __future__ import annotations

@@ -88,6 +88,7 @@ def embed_directed_pairs(pairs: Pairs, options: Options) -> Embedding:
     paths along the pairs and against them. Otherwise points of both sides are objects of a list.
     """
     n = pairs.n_departures
+    assert n is not None
     ways = pairs.graph()[:n, n:]
     count = 0
     if 2 * n == pairs.n:
