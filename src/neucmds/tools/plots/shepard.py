@@ -78,7 +78,7 @@ def plot_shepard(
     >>> x = np.random.default_rng(0).uniform(size=(12, 3))
     >>> D = ((x[:, None] - x[None, :]) ** 2).sum(-1)
     >>> plot_shepard(D, neuc_mds(D, 4)).texts[0].get_text().splitlines()
-    ['cor² 0.996', '66 pairs']
+    ['cor² 0.946', '66 pairs']
     """
     problem = problem_of(
         embedding,
@@ -164,7 +164,7 @@ class SampledPairs:
     @property
     def cor2(self) -> float:
         """cor(d, d̂)²: how well a straight line fits the points; NaN where one is constant."""
-        return _sq_correlation(self.given, self.fitted)
+        return _sq_correlation(self.given, np.maximum(self.fitted, 0.0))
 
     @property
     def linear_r2(self) -> float:
