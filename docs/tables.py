@@ -608,7 +608,7 @@ def curved_spaces() -> str:
 
 def published_graphs() -> str:
     """Return the mean error with ten numbers per node beside published values."""
-    rows = record("published_graphs")
+    rows = record("published_graphs")["rows"]
 
     def value(figure: float | None) -> str:
         return "" if figure is None else f"{figure:.4f}"
