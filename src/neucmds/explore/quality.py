@@ -446,6 +446,7 @@ def measure(
     """
     x = to_numpy(coordinates).astype(np.float64)
     y = x
+    form = form.in_numpy()
     n_pairs = math.comb(max(2, problem.n), 2)
     # Doubled: D and D̂ are symmetric with zero diagonals.
     orders = 2
