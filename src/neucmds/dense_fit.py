@@ -273,9 +273,7 @@ def _end_by_loss(
     if weights is not None:
         # A pair without weight bounds no curvature.
         xp = namespace(sq_dissimilarity)
-        sq_dissimilarity = xp.where(
-            weights > 0, sq_dissimilarity, xp.zeros_like(sq_dissimilarity)
-        )
+        sq_dissimilarity = xp.where(weights > 0, sq_dissimilarity, 0.0)
     if is_numpy(sq_dissimilarity):
         # D, a scaled copy of it, and tiles of this, in float64.
         require_memory(
@@ -317,7 +315,7 @@ def _end_by_loss(
         floor=options.floor,
         form=form,
         random_state=options.random_state,
-        directed=bool(options.directed),
+        directed=options.directed,
     )
     end = without_null_columns(end, n_points * mean**2)
     x = asarray_like(end.coordinates, like, namespace(like).float64)
@@ -405,7 +403,7 @@ def scouted(
                 weights=weights,
                 floor=options.floor,
                 seed=seed,
-                directed=bool(options.directed),
+                directed=options.directed,
                 hold_out=heights_are_sought,
             )
             for size, one, _ in tried

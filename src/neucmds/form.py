@@ -153,12 +153,11 @@ class Form:
 
         Paper: eq:embeddingX, with the form applied to differences (errata E5).
         """
-        xp = namespace(x, y)
         signed = x * asarray_like(self.signs, x)
         return (
             self.norms(x)[:, None]
             + self.norms(y)[None, :]
-            - 2 * (signed @ xp.matrix_transpose(y))
+            - 2 * (signed @ y.T)
         )
 
     def paired_sq(self, x: Array, y: Array) -> Array:

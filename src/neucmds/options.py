@@ -382,6 +382,8 @@ class Options:
             raise InputError(
                 f"{option('tol', self.tol)} must be above 0 for a closed form."
             )
+        for name in ("squared", "symmetrize", "directed"):
+            object.__setattr__(self, name, bool(getattr(self, name)))
         object.__setattr__(self, "random_state", as_seed(self.random_state))
         if self.init is not None:
             start = _checked_start(self.init)

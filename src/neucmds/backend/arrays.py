@@ -20,6 +20,8 @@ Array = Any
 # NumPy's arrays of real numbers, of row numbers, and of truth values.
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
+# Whole numbers of any size.
+Ints = npt.NDArray[Any]
 Marks = npt.NDArray[np.bool_]
 
 # Entries in one block of rows: 16 MB in float64.

@@ -148,6 +148,13 @@ def read_npz(path: Path, what: str) -> dict[str, npt.NDArray[Any]]:
             return dict(archive)
 
 
+def one_line(error: Exception) -> str:
+    """Return the message of another library for use inside our own."""
+    return (
+        " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
+    )
+
+
 @contextmanager
 def format_errors(name: str, what: str) -> Iterator[None]:
     """Turn any error that a library raises on damaged bytes into one `InputError`."""
@@ -162,10 +169,6 @@ def format_errors(name: str, what: str) -> Iterator[None]:
             f"{name} does not fit in memory, or is damaged."
         ) from error
     except Exception as error:
-        reason = (
-            " ".join(str(error).split()).rstrip(".")[:200]
-            or type(error).__name__
-        )
         raise InputError(
-            f"{name}: not {what}, or damaged ({reason})."
+            f"{name}: not {what}, or damaged ({one_line(error)})."
         ) from error

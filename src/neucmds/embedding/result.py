@@ -23,6 +23,8 @@ from neucmds.alignment import (
 )
 from neucmds.backend.arrays import (
     Array,
+    Floats,
+    Indices,
     asarray_like,
     index_like,
     namespace,
@@ -60,7 +62,6 @@ from neucmds.problem.validation import as_labels, check_count
 from neucmds.spectrum.geometry import StressTerms
 
 # Arrays are NumPy's unless the input was another library's.
-Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 # Share of distances that scores in float32 may lose without a warning.
@@ -142,8 +143,8 @@ class Embedding:
     loss_value: float = math.nan
     missing: str = "error"
     mean_distance: float = math.nan
-    landmarks: npt.NDArray[np.intp] | None = None
-    global_landmarks: npt.NDArray[np.intp] | None = None
+    landmarks: Indices | None = None
+    global_landmarks: Indices | None = None
     n_global: int = 0
     n_near: int = 0
     arrivals: Floats | None = None
@@ -266,7 +267,7 @@ class Embedding:
         return self.form.curvature * self.mean_distance**2
 
     @property
-    def explained(self) -> npt.NDArray[np.float64]:
+    def explained(self) -> Floats:
         """R² lost without each coordinate, the others as they are; shape (k,).
 
         They do not add up to `r2`: coordinates are fitted together. Where a coordinate makes the
@@ -283,7 +284,7 @@ class Embedding:
         return self.info.total_sum_of_squares or math.nan
 
     @property
-    def shares(self) -> dict[str, npt.NDArray[np.float64]]:
+    def shares(self) -> dict[str, Floats]:
         """Each kept eigenvalue as a fraction of a sum of eigenvalues; keys name the convention.
 
         For "classical" and "neuc", which project on eigenvectors; empty otherwise. "trace":
@@ -291,7 +292,7 @@ class Embedding:
         λ / Σλ over the positive ones, if all are known, as vegan's ``capscale`` and scikit-bio's
         ``pcoa`` of all dimensions.
         """
-        shares: dict[str, npt.NDArray[np.float64]] = {}
+        shares: dict[str, Floats] = {}
         if self.method in ("classical", "neuc"):
             values = to_numpy(self.info.eigenvalues)
             if self.info.trace > 0:
@@ -448,7 +449,7 @@ class Embedding:
             return sq
         xp = namespace(sq)
         own = asarray_like(same, sq, dtype=xp.bool)
-        return xp.where(own, xp.zeros_like(sq), sq)
+        return xp.where(own, 0.0, sq)
 
     @cached_property
     def _targets(self) -> Embedding:
@@ -490,7 +491,7 @@ class Embedding:
         )
 
     @property
-    def _fitted_rows(self) -> npt.NDArray[np.intp]:
+    def _fitted_rows(self) -> Indices:
         if self.landmarks is None:
             return np.arange(self.n)
         return self.landmarks
@@ -1038,7 +1039,7 @@ class Embedding:
             )
         return row
 
-    def _rows(self, which: Any) -> npt.NDArray[np.intp]:
+    def _rows(self, which: Any) -> Indices:
         """Return the rows of objects, in the shape in which these are given."""
         if self._is_single(which):
             return np.array(self._row(which))
@@ -1066,7 +1067,7 @@ class Embedding:
             raise InputError(f"{name} hold NaN or infinity; drop these rows.")
         return array
 
-    def _indices(self, which: Any) -> npt.NDArray[np.intp]:
+    def _indices(self, which: Any) -> Indices:
         """Rows of the objects that a slice, a mask, names or numbers choose; None: all."""
         if which is None:
             return np.arange(self.n)

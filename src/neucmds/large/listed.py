@@ -190,7 +190,7 @@ def fit_pairs(
         pairs,
         refined,
         start.signs.size,
-        squared=bool(options.squared),
+        squared=options.squared,
         mean_distance=distances_of(pairs)[0],
         checks=checks,
     )
@@ -224,7 +224,7 @@ def _fit_ordinal(
         pairs,
         fitted.end,
         start.signs.size,
-        squared=bool(options.squared),
+        squared=options.squared,
         mean_distance=distances_of(pairs)[0],
         checks=checks,
     )

@@ -69,7 +69,7 @@ def nearest(
 
     def find(rows: slice) -> tuple[Indices, npt.NDArray[Any]]:
         x = queries[rows, :]
-        ranking = norms[None, :] - 2 * (x @ xp.matrix_transpose(signed))
+        ranking = norms[None, :] - 2 * (x @ signed.T)
         slack = rounding * (xp.sum(x * x, axis=1) + sq_farthest)
         bound = _bound(ranking, wanted) + 2 * slack
         # Candidate c: the query in row at[c], and point columns[c].
@@ -120,7 +120,7 @@ def sq_ranks(queries: Array, points: Array, signs: Any = 1.0) -> Array:
     """Return D̂ without the norm of each query, which shifts all of its D̂ alike."""
     xp = namespace(points)
     norms = xp.sum(points * points * signs, axis=1)
-    return norms - 2 * (queries * signs) @ xp.matrix_transpose(points)
+    return norms - 2 * (queries * signs) @ points.T
 
 
 def _bound(ranking: Array, k: int) -> Array:

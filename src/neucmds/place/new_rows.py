@@ -80,9 +80,7 @@ def sq_rows(
     xp = namespace(delta)
     lowest, highest = min_and_max(delta)
     if math.isnan(lowest):
-        lowest, highest = min_and_max(
-            xp.where(xp.isnan(delta), xp.zeros_like(delta), delta)
-        )
+        lowest, highest = min_and_max(xp.where(xp.isnan(delta), 0.0, delta))
     if lowest < 0 and not squared:
         raise InputError(
             f"new dissimilarities have a negative entry ({lowest:.3g}), but the fit was on "
@@ -124,7 +122,7 @@ def _without_negative(
             f"{option('loss', loss)} needs D ≥ 0, and the dissimilarity of new object {first + i} "
             f"to fitted object {j} is {float(sq_new[i, j]):.4g}; repair it, or give it weight 0."
         )
-    return xp.where(sq_new < 0, xp.zeros_like(sq_new), sq_new)
+    return xp.where(sq_new < 0, 0.0, sq_new)
 
 
 def checked_weights(

@@ -172,7 +172,7 @@ class LossPlacement:
             if bool(xp.any(missing)):
                 known = xp.astype(~missing, xp.float64)
                 counts = known if counts is None else counts * known
-                sq_d = xp.where(missing, xp.zeros_like(sq_d), sq_d)
+                sq_d = xp.where(missing, 0.0, sq_d)
             if self.offsets is not None:
                 sq_d = sq_d - asarray_like(self.offsets, sq_d)
             fitted = x

@@ -11,14 +11,11 @@ from pickle import PicklingError
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from joblib import Parallel, delayed, effective_n_jobs  # type: ignore[import-untyped]
 
-from neucmds.backend.arrays import Floats, row_blocks
+from neucmds.backend.arrays import Floats, Ints, row_blocks
 from neucmds.backend.progress import Callback
 from neucmds.errors import InputError, option
-
-Ints = npt.NDArray[Any]
 
 _watching: ContextVar[Callback | None] = ContextVar("watching", default=None)
 

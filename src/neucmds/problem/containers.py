@@ -13,9 +13,10 @@ from scipy.spatial.distance import squareform
 
 from neucmds.backend import arrays
 from neucmds.backend.arrays import Array
+from neucmds.backend.files import one_line
 from neucmds.backend.memory import require_memory
 from neucmds.errors import InputError, option
-from neucmds.problem.files import one_line, read_table
+from neucmds.problem.files import read_table
 from neucmds.problem.names import agreed, is_frame, row_names, text_of
 from neucmds.problem.validation import as_labels, working_dtype
 

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from neucmds.backend.arrays import Floats
 from neucmds.backend.files import format_errors
+from neucmds.backend.files import one_line as one_line
 from neucmds.errors import InputError, option
 from neucmds.problem.names import Labels, agreed, order_of
 
@@ -62,13 +63,6 @@ def require_pandas(what: str) -> Any:
             f"{what} needs pandas: pip install 'neucmds[cli]'."
         ) from error
     return pandas
-
-
-def one_line(error: Exception) -> str:
-    """Return the message of another library for use inside our own."""
-    return (
-        " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
-    )
 
 
 @contextmanager
@@ -223,13 +217,6 @@ def _cells(line: str, delimiter: str | None) -> list[str]:
     return [cell.strip() for cell in next(cut)]
 
 
-def _width(line: str, delimiter: str | None) -> int:
-    """Count the cells of a line."""
-    if delimiter is None or '"' in line:
-        return len(_cells(line, delimiter))
-    return line.count(delimiter) + 1
-
-
 def _frame(
     lines: Sequence[str], delimiter: str | None, n_names: int, name: str
 ) -> tuple[list[list[str]], Floats]:
@@ -238,7 +225,7 @@ def _frame(
     Lines are of one width, or each of a square table has a cell more than the one before; cells
     that they lack are NaN.
     """
-    widths = [_width(line, delimiter) for line in lines]
+    widths = [len(_cells(line, delimiter)) for line in lines]
     width = widths[-1]
     if len(lines) > 2 and widths == list(
         range(widths[0], widths[0] + len(lines))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from math import inf, sqrt
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +18,14 @@ from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
-from neucmds.backend.arrays import k_smallest, row_blocks
+from neucmds.backend.arrays import Array, Floats, Ints, k_smallest, row_blocks
 from neucmds.backend.memory import require_memory
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.problem.files import require_pandas
 from neucmds.problem.names import counts, examples, is_frame, text_of
 from neucmds.problem.pairs import (
     TOLERANCE,
+    Connection,
     edges_of,
     make_pairs,
     refuse_parts,
@@ -32,6 +33,7 @@ from neucmds.problem.pairs import (
 from neucmds.problem.sampled_pairs import (
     CHECKED,
     PARTNERS,
+    Check,
     PairSample,
     Sampling,
     drawn_pairs,
@@ -39,8 +41,6 @@ from neucmds.problem.sampled_pairs import (
 )
 from neucmds.problem.validation import entry_name
 
-Floats = npt.NDArray[Any]
-Ints = npt.NDArray[Any]
 # Both ends and the lengths of edges or paths.
 Edges = tuple[Ints, Ints, Floats]
 
@@ -50,8 +50,14 @@ NEAR_BLOCK = 1000
 SEARCHED = 64
 # Edge visits from which searches run in processes: 5 s on one core, against 1 s to start these.
 WORTH_PROCESSES = 250_000_000
-# How the lengths of a path there and of one back become one length; "both": they stay two.
-DIRECTIONS = ("mean", "min", "max", "out", "both")
+# How the lengths of a path there and of one back become one length.
+JOINED: dict[Any, Callable[[Floats, Floats], Floats]] = {
+    "mean": lambda out, back: (out + back) / 2,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+# "out": one length alone counts; "both": they stay two.
+DIRECTIONS = (*JOINED, "out", "both")
 # The column of a table of edges that tells which lead one way, and what it says of these.
 ONE_WAY = "oneway"
 YES = ("true", "yes", "1", "1.0")
@@ -70,17 +76,11 @@ class Graph(sparse.csr_array):  # type: ignore[misc]
     def search(self, sources: Ints, limit: float = inf) -> Floats:
         """Lengths of the shortest paths from some nodes to all, infinite beyond a limit."""
         # The graph is stored in both orders: directed=False would only search each edge twice.
-        out = np.asarray(csgraph.dijkstra(self, indices=sources, limit=limit))
-        if self.direction in (None, "out", "both"):
-            return out
-        back = np.asarray(
-            csgraph.dijkstra(self.T, indices=sources, limit=limit)
-        )
-        if self.direction == "mean":
-            return (out + back) / 2
-        if self.direction == "min":
-            return np.minimum(out, back)
-        return np.maximum(out, back)
+        search = partial(csgraph.dijkstra, indices=sources, limit=limit)
+        out: Floats = search(self)
+        if self.direction in JOINED:
+            out = JOINED[self.direction](out, search(self.T))
+        return out
 
     def to_nearest(self, nodes: Ints, **settings: Any) -> Any:
         """Search from the nearest of some nodes along edges in either direction."""
@@ -202,7 +202,7 @@ def as_graph(
             "the graph must be a scipy.sparse array of lengths, n × n, a table of edges, or "
             "networkx's."
         )
-    n = int(data.shape[0])
+    n = data.shape[0]
     if data.shape != (n, n):
         raise InputError(
             f"the graph is not square: {' × '.join(map(str, data.shape))}."
@@ -213,9 +213,7 @@ def as_graph(
     # SciPy 1.13 searches graphs with indices of 32 bits alone.
     ends = i.astype(np.int32), j.astype(np.int32)
     graph: Graph = Graph((length, ends), shape=(n, n))
-    connection: Literal["weak", "strong"] = "strong"
-    if direction is None:
-        connection = "weak"
+    connection: Connection = "weak" if direction is None else "strong"
     if part is not None:
         graph = _largest_part(graph, labels, connection)
     else:
@@ -224,9 +222,7 @@ def as_graph(
     return graph
 
 
-def _largest_part(
-    graph: Graph, labels: Any, connection: Literal["weak", "strong"]
-) -> Graph:
+def _largest_part(graph: Graph, labels: Any, connection: Connection) -> Graph:
     """Keep the nodes of the largest connected part, and warn of the others."""
     count, part_of = csgraph.connected_components(graph, connection=connection)
     if count == 1:
@@ -304,9 +300,7 @@ def _both_orders(
         )
     low = key // n
     high = key % n
-    i = np.concatenate([low, high])
-    j = np.concatenate([high, low])
-    return i, j, np.concatenate([shortest, shortest])
+    return np.r_[low, high], np.r_[high, low], np.r_[shortest, shortest]
 
 
 def _networkx_lengths(graph: Any, weight: str | None) -> Any:
@@ -401,7 +395,7 @@ def shortest_path_rows(
     `n_jobs` processes search where the work is worth starting them; None: as many as cores.
     """
     sources = np.asarray(nodes, dtype=np.int64)
-    n = int(graph.shape[0])
+    n = graph.shape[0]
     require_memory(
         sources.size * n * np.dtype(dtype).itemsize,
         f"shortest paths from {sources.size} nodes to {n}",
@@ -417,7 +411,7 @@ def path_blocks(
     graph: Graph, sources: Ints, n_jobs: int | None = None
 ) -> Iterator[tuple[slice, Floats]]:
     """Search from some nodes as `shortest_path_rows` does, and hand on some rows at a time."""
-    n = int(graph.shape[0])
+    n = graph.shape[0]
     blocks = list(row_blocks(sources.size, n))
     visits = sources.size * (graph.nnz + n)
     parts = [sources[block] for block in blocks]
@@ -439,7 +433,7 @@ def nearest_nodes(
 
     The searches end where the nearest are found.
     """
-    n = int(graph.shape[0])
+    n = graph.shape[0]
     count = min(count, n - 1)
     # Consecutive nodes of this order are near each other, so that they share a small subgraph.
     order = csgraph.reverse_cuthill_mckee(
@@ -488,14 +482,14 @@ def _nearest(graph: Graph, nodes: Ints, count: int, height: int) -> Edges:
 
 def nearest_landmarks(
     graph: Graph, landmarks: Ints, count: int, *, n_jobs: int | None = None
-) -> tuple[Ints, Floats]:
+) -> tuple[Ints, Array]:
     """Find the nearest landmarks of every node: numbers among these (n, count), and lengths.
 
     Searches run from the landmarks, so far that they reach a node `count` times on average, and
     farther around nodes that they reach less than half as often. A landmark that is not found is
     infinitely far.
     """
-    n = int(graph.shape[0])
+    n = graph.shape[0]
     count = min(count, landmarks.size)
     reach = min(n - 1, count * n // landmarks.size + 1)
     # Some 40 landmarks tell how far a search must go.
@@ -554,33 +548,45 @@ def graph_pairs(
     Paths are searched from all sources, `n_landmarks` landmarks among them, and a node keeps those
     to its own far partners; and from others when a fit is measured.
     """
-    n = int(graph.shape[0])
+    n = graph.shape[0]
     rng = check_random_state(random_state)
     sampling = Sampling.of(n, n_pairs, loss, rng)
-    sources = sampling.sources
-    landmarks = sources[:n_landmarks]
+    landmarks = sampling.sources[:n_landmarks]
+    far, to_landmarks = _far_paths(graph, sampling, n_landmarks)
+    pairs = drawn_pairs(sampling, [far], partial(nearest_nodes, graph))
+    pairs = replace(pairs, one_way=graph.direction == "out")
+    checks = _checked_paths(graph, rng)
+    return PairSample(pairs, landmarks, to_landmarks, checks)
+
+
+def _far_paths(
+    graph: Graph, sampling: Sampling, n_landmarks: int
+) -> tuple[Edges, Floats]:
+    """Search from all sources: paths to the nodes that have these as partners, and to landmarks."""
     far = []
-    to_landmarks = np.empty((n, landmarks.size))
-    for block, rows in path_blocks(graph, sources):
+    to_landmarks = []
+    for block, rows in path_blocks(graph, sampling.sources):
+        if block.start < n_landmarks:
+            to_landmarks.append(rows[: n_landmarks - block.start].T)
         for number, row in enumerate(rows, block.start):
             nodes = sampling.objects_of(number)
-            far.append(
-                (np.full(nodes.size, sources[number]), nodes, row[nodes])
-            )
-            if number < landmarks.size:
-                to_landmarks[:, number] = row
-    pairs = drawn_pairs(
-        sampling, [_concatenated(far)], partial(nearest_nodes, graph)
-    )
-    pairs = replace(pairs, one_way=graph.direction == "out")
+            source = np.full(nodes.size, sampling.sources[number])
+            far.append((source, nodes, row[nodes]))
+    return _concatenated(far), np.concatenate(to_landmarks, axis=1)
+
+
+def _checked_paths(
+    graph: Graph, rng: np.random.RandomState, first: int = 0
+) -> Iterator[Check]:
+    """Search from some nodes to all others, whose numbers begin with the first."""
+    n = graph.shape[0]
     chosen = rng.permutation(n)[: CHECKED // PARTNERS]
-    everyone = np.arange(n)
-    checks = (
+    everyone = np.arange(first, first + n)
+    return (
         (int(node), np.delete(everyone, node), np.delete(row, node) ** 2)
         for block, rows in path_blocks(graph, chosen)
         for node, row in zip(chosen[block], rows, strict=True)
     )
-    return PairSample(pairs, landmarks, to_landmarks, checks)
 
 
 def directed_pairs(
@@ -596,28 +602,18 @@ def directed_pairs(
     Points of arrival follow those of departure. Return with the sample the lengths (n, L) from
     landmarks; those of the sample are to them.
     """
-    n = int(graph.shape[0])
+    n = graph.shape[0]
     rng = check_random_state(random_state)
     sampling = Sampling.of(n, n_pairs, loss, rng)
-    sources = sampling.sources
-    landmarks = sources[:n_landmarks]
+    landmarks = sampling.sources[:n_landmarks]
     kinds = []
     weights = []
     to_and_from = []
     for searched, is_reverse in ((graph, False), (graph.turned(), True)):
-        far = []
-        lengths = np.empty((n, landmarks.size))
-        for block, rows in path_blocks(searched, sources):
-            for number, row in enumerate(rows, block.start):
-                nodes = sampling.objects_of(number)
-                center = np.full(nodes.size, sources[number])
-                far.append((center, nodes, row[nodes]))
-                if number < landmarks.size:
-                    lengths[:, number] = row
+        far, lengths = _far_paths(searched, sampling, n_landmarks)
         to_and_from.append(lengths)
-        nearest = partial(nearest_nodes, searched)
-        rings = list(near_pairs(sampling, nearest))
-        rings.append((_concatenated(far), 1 / sampling.far_share))
+        rings = list(near_pairs(sampling, partial(nearest_nodes, searched)))
+        rings.append((far, 1 / sampling.far_share))
         for (center, nodes, length), kind_weight in rings:
             departures, arrivals = center, nodes
             if is_reverse:
@@ -633,13 +629,7 @@ def directed_pairs(
         2 * n, i[order], j[order], length[order], weight[order], sampled=True
     )
     pairs = replace(pairs, n_departures=n)
-    chosen = rng.permutation(n)[: CHECKED // PARTNERS]
-    everyone = np.arange(n, 2 * n)
-    checks = (
-        (int(node), np.delete(everyone, node), np.delete(row, node) ** 2)
-        for block, rows in path_blocks(graph, chosen)
-        for node, row in zip(chosen[block], rows, strict=True)
-    )
+    checks = _checked_paths(graph, rng, first=n)
     from_landmarks, to_landmarks = to_and_from
     sample = PairSample(pairs, landmarks, to_landmarks, checks)
     return sample, from_landmarks
@@ -676,7 +666,7 @@ def neighbor_graph(neighbors: NearestNeighbors, X: Any) -> tuple[Any, int]:
     `neighbors` is fitted to X: features, or dissimilarities if its metric is "precomputed". Return
     the lengths of the edges, each in both orders, and the number of parts before they were joined.
     """
-    n = int(X.shape[0])
+    n = X.shape[0]
     graph = neighbors.kneighbors_graph(mode="distance").tocoo()
     i = graph.row
     j = graph.col
@@ -699,9 +689,6 @@ def neighbor_graph(neighbors: NearestNeighbors, X: Any) -> tuple[Any, int]:
         j = np.append(j, partner)
         length = np.append(length, gaps[closest])
         part[inside] = part[partner]
-    rows = np.concatenate([i, j])
-    columns = np.concatenate([j, i])
-    edges = sparse.coo_array(
-        (np.concatenate([length, length]), (rows, columns)), shape=(n, n)
-    )
+    both = (np.r_[i, j], np.r_[j, i])
+    edges = sparse.coo_array((np.r_[length, length], both), shape=(n, n))
     return edges, int(count)

@@ -30,9 +30,9 @@ from neucmds.backend.arrays import (
     to_numpy,
 )
 from neucmds.backend.cuda_kernels import between
+from neucmds.backend.files import one_line
 from neucmds.errors import InputError, option
 from neucmds.problem.calls import call_pairs
-from neucmds.problem.files import one_line
 from neucmds.problem.validation import tolerance, working_dtype
 
 FLOAT32_EPS = float(np.finfo(np.float32).eps)
@@ -206,7 +206,7 @@ class Metric:
         """Squared dissimilarities between all rows and all cols, in a new array."""
         if self.inner:
             right = _mirrored(cols, self.metric)
-            inner = rows @ namespace(rows).matrix_transpose(right)
+            inner = rows @ right.T
             return INNER_METRICS[self.metric](inner, self.params, rows, cols)
         values = self.dissimilarities(rows, cols)
         if self.squared:
@@ -337,9 +337,7 @@ class Metric:
         # On the diagonal ‖x‖² + ‖x‖² − 2x·x is zero but for rounding, whose root is not small.
         xp = namespace(values)
         ids = index_like(np.arange(values.shape[0]), values)
-        return xp.where(
-            ids[:, None] == ids[None, :], xp.zeros_like(values), values
-        )
+        return xp.where(ids[:, None] == ids, 0.0, values)
 
     def refuse_function(
         self, advice: str = f"pass {option('symmetrize', True)} to average"
@@ -538,7 +536,7 @@ def _both_and_either(x: Array, y: Array) -> tuple[Array, Array]:
     xp = namespace(x)
     x = xp.astype(x != 0, x.dtype)
     y = xp.astype(y != 0, y.dtype)
-    both = x @ xp.matrix_transpose(y)
+    both = x @ y.T
     either = xp.sum(x, axis=1)[:, None] + xp.sum(y, axis=1)[None, :] - both
     return both, either
 

@@ -7,23 +7,22 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.neighbors import VALID_METRICS, NearestNeighbors
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import (
     Array,
+    Ints,
     in_double,
     index_like,
     is_numpy,
     namespace,
     taken,
 )
+from neucmds.backend.files import one_line
 from neucmds.errors import InputError
-from neucmds.problem.files import one_line
 from neucmds.problem.metrics import Metric
 
-Ints = npt.NDArray[Any]
 # Objects i, objects j and their dissimilarities, all of one library.
 ListedLengths = tuple[Array, Array, Array]
 # From a count and objects (None: all): these objects with the `count` nearest of each.

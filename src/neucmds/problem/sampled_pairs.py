@@ -13,13 +13,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
 from neucmds.backend.arrays import (
     Array,
     Floats,
+    Ints,
     in_double,
     index_like,
     namespace,
@@ -34,8 +34,6 @@ from neucmds.problem.neighbor_search import (
 )
 from neucmds.problem.pairs import Pairs, make_pairs
 from neucmds.problem.validation import refuse_range
-
-Ints = npt.NDArray[Any]
 
 # A ring around an object reaches this many times as many objects as the ring inside it.
 WIDER = 4
@@ -254,7 +252,7 @@ def feature_pairs(
         far.append((i, j, in_double(lengths)))
     nearest = nearest_rows(features, metric, random_state=rng)
     pairs = drawn_pairs(sampling, far, nearest)
-    to_landmarks = to_numpy(to_landmarks).astype(np.float64, copy=False)
+    to_landmarks = in_double(to_numpy(to_landmarks))
     checks = list(_checked_rows(features, metric, rng))
     return PairSample(pairs, landmarks, to_landmarks, checks)
 
@@ -320,7 +318,7 @@ def called_pairs(
     # A twelfth, 8 %, of the calls.
     n_checked = min(CHECKED, max(1, calls // (12 * PARTNERS)))
     objects = rng.permutation(n)[:n_checked]
-    partners = _others(n, objects, PARTNERS, rng)
+    partners = _others(n, objects, rng)
     checked_lengths = space.paired(
         points, points, objects.repeat(PARTNERS), partners.ravel()
     )
@@ -377,7 +375,7 @@ def _checked_rows(
     """Compare objects drawn at random with others drawn for each."""
     n, n_features = features.shape
     objects = rng.permutation(n)[:CHECKED]
-    partners = _others(n, objects, PARTNERS, rng)
+    partners = _others(n, objects, rng)
     ids = np.concatenate([objects[:, None], partners], axis=1)
     blocks = taken(features, ids.ravel()).reshape((*ids.shape, n_features))
     for center, others, block in zip(
@@ -387,9 +385,7 @@ def _checked_rows(
         yield center, others, to_numpy(lengths)[0].astype(np.float64) ** 2
 
 
-def _others(
-    n: int, objects: Ints, count: int, rng: np.random.RandomState
-) -> Ints:
-    """Draw `count` objects for each of some objects, never itself."""
-    others = rng.randint(n - 1, size=(objects.size, count))
+def _others(n: int, objects: Ints, rng: np.random.RandomState) -> Ints:
+    """Draw partners of each of some objects, never itself."""
+    others = rng.randint(n - 1, size=(objects.size, PARTNERS))
     return np.asarray(others + (others >= objects[:, None]))

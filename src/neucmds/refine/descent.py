@@ -10,15 +10,13 @@ from functools import lru_cache, partial
 from typing import Protocol, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import line_search
 
-from neucmds.backend.arrays import Array, is_numpy, namespace
+from neucmds.backend.arrays import Array, Floats, is_numpy, namespace
 from neucmds.backend.progress import Callback
 from neucmds.form import Form
 from neucmds.refine.losses import SQUARED, PairLoss
 
-Floats = npt.NDArray[np.float64]
 # `descend`, with some of its limits and functions given.
 Descent = Callable[..., "Configuration"]
 
@@ -165,7 +163,7 @@ def descend(
     """
     enough = TOL
     if tol is None:
-        n = int(objective.coordinates.shape[0])
+        n = objective.coordinates.shape[0]
         tol = usual_tol(objective.loss.name, n)
     else:
         enough = tol

@@ -14,15 +14,17 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from neucmds.backend.arrays import (
     CACHED_ELEMENTS,
     DEVICE_ELEMENTS,
     Array,
+    Floats,
+    Ints,
     asarray_like,
     device,
+    in_double,
     is_array,
     is_numpy,
     namespace,
@@ -60,9 +62,6 @@ from neucmds.refine.pairwise import (
     second_moments_about,
     with_ones,
 )
-
-Floats = npt.NDArray[Any]
-Ints = npt.NDArray[Any]
 
 # The product with the pulls is cut into so many pieces, however many threads there are: each has
 # n × k sums of its own, added up in a fixed order, so that threads change no digit.
@@ -318,17 +317,15 @@ class ListedPairs(SummedLoss):
 
     def _gradient(self, x: Array, pulls: Array) -> Array:
         """8(Diag(C1) − C)XA with C the symmetric matrix of pulls; centered."""
-        xp = namespace(x)
         table = self._narrow(with_ones(x))
-        summed = xp.astype(self._times(pulls, table), xp.float64, copy=False)
-        return self.gradient_of(x, summed)
+        return self.gradient_of(x, in_double(self._times(pulls, table)))
 
     def _changes(
         self, x: Array, p: Array, residual: Array
     ) -> tuple[Array, Array]:
         """D₁ and D₂ of D̂(x + tp) = D̂ + tD₁ + t²D₂, for every pair."""
         xp = namespace(x)
-        k = int(x.shape[1])
+        k = x.shape[1]
         signs = self._narrow(self.signs)
         changes = pair_changes(
             self._narrow(x), self._narrow(p), signs, self.i, self.j
@@ -371,9 +368,9 @@ class ListedPairs(SummedLoss):
             difference *= difference
             write(part, difference @ sign_columns)
 
-        size = int(self.i.shape[0])
+        size = self.i.shape[0]
         block = CACHED_ELEMENTS if is_numpy(table) else DEVICE_ELEMENTS
-        self.each(walk, row_blocks(size, 2 * int(self.signs.shape[0]), block))
+        self.each(walk, row_blocks(size, 2 * self.signs.shape[0], block))
 
     def _pulled(self, residual: Array, part: slice) -> tuple[float, Array]:
         """Return Σ u q² of some pairs, and u q q′ of each."""
@@ -483,7 +480,7 @@ class ListedPairs(SummedLoss):
     @cached_property
     def _runs(self) -> list[slice]:
         """Slices of all pairs of which some numbers each stay in the cache."""
-        size = int(self.d.shape[0])
+        size = self.d.shape[0]
         if is_numpy(self.d):
             # About eight numbers per pair: D, u, residual, pull, D₁, D₂ and temporaries.
             return list(row_blocks(size, 8, CACHED_ELEMENTS))
@@ -512,7 +509,7 @@ def _index_type(xp: Any, size: int) -> Any:
 def _by_rows(n: int, i: Array, j: Array) -> tuple[Array, ...]:
     """Sort pairs in both orders by row: where each row starts, the partners, and which pair."""
     xp = namespace(i)
-    m = int(i.shape[0])
+    m = i.shape[0]
     wide = _index_type(xp, 2 * m)
     if is_numpy(i):
         number = np.arange(m, dtype=wide)

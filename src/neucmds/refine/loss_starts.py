@@ -20,6 +20,7 @@ from sklearn.utils import check_random_state
 from neucmds.backend.arrays import (
     Array,
     asarray_like,
+    in_double,
     min_and_max,
     namespace,
     to_numpy,
@@ -310,14 +311,13 @@ def _squared_solver(
 
     Its columns are orthogonal and ordered by weight.
     """
-    xp = namespace(link)
-    values = xp.astype(link, xp.float64, copy=False)
+    values = in_double(link)
     weights = tiles.weights
     if tiles.is_directed:
         values, weights = among_points(values, weights)
     completed: Configuration | None = None
     if weights is not None and has_gaps(weights):
-        weights = xp.astype(weights, xp.float64, copy=False)
+        weights = in_double(weights)
         completed = complete_and_refine(
             values,
             weights,

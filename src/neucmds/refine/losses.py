@@ -263,7 +263,7 @@ def power_of_four(array: Array) -> float:
 def least_positive(sq: Array) -> float:
     """Return the least D above zero."""
     xp = namespace(sq)
-    return float(xp.min(xp.where(sq > 0, sq, xp.full_like(sq, inf))))
+    return float(xp.min(xp.where(sq > 0, sq, inf)))
 
 
 def check_defined(
@@ -275,7 +275,7 @@ def check_defined(
         return
     counted = sq_dissimilarity
     if weights is not None:
-        counted = xp.where(weights > 0, counted, xp.zeros_like(counted))
+        counted = xp.where(weights > 0, counted, 0.0)
     copies = counted.ndim  # a matrix has each pair twice, a list once
     count = int(xp.sum(xp.astype(counted < 0, xp.int64))) // copies
     if count:
@@ -316,14 +316,12 @@ def floor_of(form: Form, sq: Array, weights: Array | None = None) -> float:
     With many objects only every step-th row is used.
     """
     xp = namespace(sq)
-    step = ceil(int(sq.shape[0]) ** 2 / BLOCK_ELEMENTS)
+    step = ceil(sq.shape[0] ** 2 / BLOCK_ELEMENTS)
     block = xp.astype(sq[::step, :], xp.float32)
     counted = block > 0
     if weights is not None:
         counted = counted & (weights[::step, :] > 0)
-    nearest = xp.min(
-        xp.where(counted, block, xp.full_like(block, inf)), axis=1
-    )
+    nearest = xp.min(xp.where(counted, block, inf), axis=1)
     largest = min_and_max(sq)[1]
     return combined_floor(
         form, to_numpy(block[counted]), to_numpy(nearest), largest

@@ -21,22 +21,19 @@ from math import inf, sqrt
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.linalg import eigh, orthogonal_procrustes
 from scipy.optimize import OptimizeResult, isotonic_regression, minimize
 from scipy.spatial.distance import pdist, squareform
 from sklearn.utils import check_random_state
 
-from neucmds.backend.arrays import Array, to_numpy
+from neucmds.backend.arrays import Array, Floats, Indices, to_numpy
 from neucmds.backend.progress import Callback
 from neucmds.form import Form
 from neucmds.problem.pairs import Pairs
 from neucmds.refine.descent import FEW_OBJECTS, MAX_ITER, Configuration
 from neucmds.refine.losses import LOSSES, PairLoss, check_defined
 
-Floats = npt.NDArray[np.float64]
-Numbers = npt.NDArray[np.intp]
 # δ of the d̂ of all pairs.
 Regression = Callable[[Floats], Floats]
 
@@ -85,7 +82,7 @@ class RankedPairs:
     dissimilarity: Floats
     weight: Floats | None
     ties: str
-    position: Numbers | None = None
+    position: Indices | None = None
     incidence: Any = None
 
     @classmethod
@@ -94,7 +91,7 @@ class RankedPairs:
     ) -> RankedPairs:
         """Rank the pairs of a matrix of squared dissimilarities."""
         check_defined(sq_dissimilarity, weights, "ordinal")
-        n = int(sq_dissimilarity.shape[0])
+        n = sq_dissimilarity.shape[0]
         upper = np.triu_indices(n, 1)
         sq = to_numpy(sq_dissimilarity)[upper].astype(np.float64)
         position = np.argsort(sq, kind="stable")
@@ -123,18 +120,18 @@ class RankedPairs:
         return cls(pairs.n, d, weight, ties, incidence=incidence)
 
     @cached_property
-    def first(self) -> Numbers:
+    def first(self) -> Indices:
         """The first pair of each value of d."""
         d = self.dissimilarity
         return np.flatnonzero(np.diff(d, prepend=-1.0) > 0)
 
     @cached_property
-    def count(self) -> Numbers:
+    def count(self) -> Indices:
         """The number of pairs of each value of d."""
         return np.diff(self.first, append=self.dissimilarity.size)
 
     @cached_property
-    def tied(self) -> Numbers:
+    def tied(self) -> Indices:
         """The pairs that are not the only ones of their d."""
         return np.flatnonzero(np.repeat(self.count, self.count) > 1)
 

@@ -16,10 +16,10 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
     asarray_like,
     eps,
     index_like,
@@ -40,8 +40,6 @@ from neucmds.refine.descent import (
     shortened,
 )
 from neucmds.refine.losses import PairLoss
-
-Floats = npt.NDArray[np.float64]
 
 # Iterations after which blocks are renewed; a renewal costs about three.
 RENEWAL = 6
@@ -120,7 +118,7 @@ class SummedLoss(ABC):
 
     def gradient_of(self, x: Array, pulled: Array) -> Array:
         """Return the gradient where Σ_j of pulls times x_j, and the Σ_j of pulls, are known."""
-        k = int(x.shape[1])
+        k = x.shape[1]
         total = pulled[:, k:]
         factors = 8.0 * self.signs
         # A height h_i is in D̂_ij as it is, not squared.
@@ -317,7 +315,7 @@ class PairObjective:
 def _inverted(blocks: Array, pull: Array) -> Array:
     """Add to every block what Gauss–Newton drops, and a ridge; invert it in place."""
     xp = namespace(blocks)
-    n, k, _ = (int(size) for size in blocks.shape)
+    n, k, _ = blocks.shape
     mean = xp.sum(xp.linalg.diagonal(blocks), axis=1) / max(1, k)
     ridge = 0.25 * pull + RIDGE * (mean + xp.mean(mean))
     ridge = xp.astype(
@@ -341,7 +339,7 @@ def _inverted(blocks: Array, pull: Array) -> Array:
 def moments(x: Array) -> Array:
     """Products of any two coordinates of every object, its coordinates, and one."""
     xp = namespace(x)
-    above, below = (index_like(i, x) for i in np.triu_indices(int(x.shape[1])))
+    above, below = (index_like(i, x) for i in np.triu_indices(x.shape[1]))
     outer = xp.take(x, above, axis=1) * xp.take(x, below, axis=1)
     return xp.concat([outer, with_ones(x)], axis=1)
 
@@ -356,7 +354,7 @@ def with_ones(x: Array) -> Array:
 def second_moments_about(x: Array, sums: Array) -> Array:
     """Σ_j w (x_i − x_j)(x_i − x_j)ᵀ of every object i, from Σ_j w of the `moments` of x_j."""
     xp = namespace(x)
-    n, k = (int(size) for size in x.shape)
+    n, k = x.shape
     upper = np.triu_indices(k)
     size = len(upper[0])
     products = sums[:, :size]

@@ -16,10 +16,16 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from neucmds.backend.arrays import Array, asarray_like, namespace, to_numpy
+from neucmds.backend.arrays import (
+    Array,
+    Floats,
+    Indices,
+    asarray_like,
+    namespace,
+    to_numpy,
+)
 from neucmds.errors import InputError, option
 from neucmds.form import Form
 from neucmds.problem.components import Size
@@ -36,7 +42,6 @@ from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import neuc, neuc_plus
 from neucmds.spectrum.spectrum import Spectrum
 
-Floats = npt.NDArray[np.float64]
 Signature = tuple[int, int]
 
 # Up to this many objects the signature (k, 0) is tried as well,
@@ -154,7 +159,7 @@ def eigenvector_start(
     )
 
 
-def _untied(spectrum: Spectrum, kept: npt.NDArray[np.intp]) -> Array:
+def _untied(spectrum: Spectrum, kept: Indices) -> Array:
     """Return eigenvectors, mixed with all that share their eigenvalues if any is repeated.
 
     A solver's own choice may be symmetric, and the descent cannot leave that symmetry.

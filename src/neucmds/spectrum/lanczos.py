@@ -111,7 +111,7 @@ class KrylovBasis:
     @property
     def has_room(self) -> bool:
         """Whether the next block and one like it after that fit in."""
-        return self.size + 2 * self.width <= int(self.rows.shape[0])
+        return bool(self.size + 2 * self.width <= self.rows.shape[0])
 
     def inject(self, count: int) -> None:
         """Append random rows to the next block.

@@ -110,7 +110,7 @@ class Spectrum:
     @property
     def complete(self) -> bool:
         """Whether every eigenvalue of B but the constant vector's is known."""
-        return int(self.vectors.shape[0]) == self.values.size + 1
+        return bool(self.vectors.shape[0] == self.values.size + 1)
 
 
 def full_spectrum(gram: Gram) -> Spectrum:
