@@ -42,7 +42,7 @@ from neucmds.place.neighbors import nearest, roughly_nearest
 from neucmds.place.new_rows import (
     check_gaps,
     check_shape,
-    checked_weights,
+    new_weights,
     sq_rows,
 )
 from neucmds.place.rules import LossPlacement, Placement
@@ -605,11 +605,7 @@ class Embedding:
             turns = first + np.arange(self.n_global)
             turns %= self.global_landmarks.size
             return np.asarray(self.global_landmarks[turns])
-        places = to_numpy(as_real(coarse, "coarse"))
-        if places.ndim != 2 or places.shape[1] != self.k:
-            raise InputError(
-                f"coarse has shape {places.shape}; expected (m, {self.k}) for m objects."
-            )
+        places = to_numpy(self._as_points(coarse, "coarse"))
         none_known = np.zeros((len(places), 0), np.intp)
         return roughly_nearest(
             self.form, places, rule.coordinates, none_known, self.n_near
@@ -943,10 +939,7 @@ class Embedding:
         check_shape(rows, self.n)
         check_gaps(rows, self.k, self.missing)
         if weights is not None:
-            known = ~np.isnan(to_numpy(rows))
-            weights = checked_weights(
-                weights, known.shape, self.k, self.labels, known
-            )
+            weights = new_weights(weights, rows, self.k, self.labels)
         sq_new = sq_rows(
             rows,
             self.coordinates,

@@ -100,7 +100,9 @@ def fit_landmarks(
         X = as_graph(X)
     n = X.shape[0]
     k = _least_components(options.n_components)
-    metric = _bound_metric(options)
+    metric = None
+    if options.metric not in (PRECOMPUTED, SHORTEST_PATH):
+        metric = Metric.of(options.metric, symmetrize=options.symmetrize)
     if n_near != 0:
         check_two_levels(X, options, n_near, placement)
         if n_near is None:
@@ -226,13 +228,6 @@ def _with_keys(
     with np.errstate(over="ignore"):
         values = entries[i, j].astype(np.float32)
     return replace(fit, key_columns=columns[j], key_values=values)
-
-
-def _bound_metric(options: Options) -> Metric | None:
-    """Return the metric if X holds features, else None."""
-    if options.metric in (PRECOMPUTED, SHORTEST_PATH):
-        return None
-    return Metric.of(options.metric, symmetrize=options.symmetrize)
 
 
 def _chosen_landmarks(

@@ -30,8 +30,8 @@ from neucmds.refine.scouting import LEAST_GAIN
 from neucmds.refine.signatures import best_negatives
 
 NComponents = int | tuple[int, int]
-# fit(sq_dissimilarity, n_components, method) returns an `Embedding`.
-Fit = Callable[[Floats, NComponents, str], Any]
+# fit(sq_dissimilarity, n_components) returns an `Embedding`.
+Fit = Callable[[Floats, NComponents], Any]
 
 PLACEMENTS = ("auto", "least_squares", "linear")
 
@@ -118,19 +118,17 @@ def cross_validated(
 
     def least_stress(negatives: int) -> float:
         recipes = _recipes((k - negatives, negatives), method)
-        stress = _held_out_stress(sq_d, folds[0], recipes, method, fit)
+        stress = _held_out_stress(sq_d, folds[0], recipes, fit)
         return float(np.min(stress))
 
     if isinstance(n_components, int) and method in ("neuc", "refined"):
         # The spectrum of few objects is wider than that of many, and has too many negatives.
-        usual = fit(sq_d, k, method).signature[1]
+        usual = fit(sq_d, k).signature[1]
         negatives = best_negatives(least_stress, usual, usual, gain=LEAST_GAIN)
         if negatives != usual:
             n_components = (k - negatives, negatives)
     recipes = _recipes(n_components, method)
-    stress = sum(
-        _held_out_stress(sq_d, fold, recipes, method, fit) for fold in folds
-    )
+    stress = sum(_held_out_stress(sq_d, fold, recipes, fit) for fold in folds)
     return recipes[int(np.argmin(stress))]
 
 
@@ -149,7 +147,6 @@ def _held_out_stress(
     sq_d: Floats,
     fold: Indices,
     recipes: list[Recipe],
-    method: str,
     fit: Fit,
 ) -> Floats:
     """Return the STRESS of pairs in a fold, placed by each recipe of one signature.
@@ -160,7 +157,7 @@ def _held_out_stress(
     among_others = sq_d[np.ix_(others, others)]
     among_fold = sq_d[np.ix_(fold, fold)]
     to_others = sq_d[np.ix_(fold, others)]
-    embedding = fit(among_others, recipes[0].n_components, method)
+    embedding = fit(among_others, recipes[0].n_components)
     stress = []
     for recipe in recipes:
         rule = least_squares_rule(among_others, embedding, recipe)

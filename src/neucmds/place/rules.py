@@ -272,11 +272,11 @@ class LossPlacement:
         return shifts
 
     @cached_property
-    def _to_p(self) -> Floats:
+    def _to_p(self) -> Array:
         """Return XW/n: p = −Wᵀ Σ b_j x_j / n is −b times this matrix."""
         to_v, _ = self._frame
         x = self._centered
-        return np.asarray(x @ to_v / len(x))
+        return x @ to_v / len(x)
 
     @cached_property
     def _frame(self) -> tuple[Floats, Floats]:
@@ -294,15 +294,15 @@ class LossPlacement:
         return root @ rotation, m
 
     @cached_property
-    def _center(self) -> Floats:
+    def _center(self) -> Array:
         """The mean of the fitted objects: zero but for a part of them, such as arrivals."""
         x = to_numpy(self.coordinates).astype(np.float64)
-        return np.asarray(x.mean(axis=0))
+        return x.mean(axis=0)
 
     @cached_property
-    def _centered(self) -> Floats:
+    def _centered(self) -> Array:
         x = to_numpy(self.coordinates).astype(np.float64)
-        return np.asarray(x - self._center)
+        return x - self._center
 
     @cached_property
     def farthest(self) -> float:

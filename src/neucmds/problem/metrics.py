@@ -489,28 +489,20 @@ def _powers(inner: Array, params: dict[str, Any], *_: Array) -> Array:
     return in_place("pow", sq, power)
 
 
-def _angles(inner: Array, *_: Any) -> Array:
-    """Square the angle in radians."""
-    return _square(in_place("acos", in_place("clip", inner, -1.0, 1.0)))
-
-
-def _cosines(inner: Array, *_: Any) -> Array:
-    """One minus the cosine similarity, as in scikit-learn and SciPy."""
-    return _square(in_place("subtract", inner, 1.0))
-
-
-def _hyperbolic(inner: Array, *_: Any) -> Array:
-    """Distance in hyperbolic space of curvature −1."""
-    return _square(in_place("acosh", in_place("clip", inner, 1.0, math.inf)))
-
-
 # f(inner products, arguments, rows, cols) → squared dissimilarities, written over the products.
 INNER_METRICS: dict[str, Callable[..., Array]] = {
-    "angular": _angles,
+    # The angle in radians.
+    "angular": lambda inner, *_: _square(
+        in_place("acos", in_place("clip", inner, -1.0, 1.0))
+    ),
     "balls": _gaps,
-    "cosine": _cosines,
+    # One minus the cosine similarity, as in scikit-learn and SciPy.
+    "cosine": lambda inner, *_: _square(in_place("subtract", inner, 1.0)),
     "euclidean": _powers,
-    "hyperbolic": _hyperbolic,
+    # Of curvature −1.
+    "hyperbolic": lambda inner, *_: _square(
+        in_place("acosh", in_place("clip", inner, 1.0, math.inf))
+    ),
     "rbf": _kernel_distances,
 }
 # Features → rows whose products with `_mirrored` ones are the inner products.
@@ -524,11 +516,6 @@ PREPARED: dict[str, Callable[[Array, Metric], Array]] = {
 }
 # The one argument that a metric takes.
 ARGUMENTS = {"euclidean": "power", "rbf": "gamma"}
-
-
-def _hamming(x: Array, y: Array) -> Array:
-    """Return the share of features that differ."""
-    return arrays.minkowski(x, y, 0) / x.shape[1]
 
 
 def _both_and_either(x: Array, y: Array) -> tuple[Array, Array]:
@@ -557,7 +544,8 @@ SUM_METRICS: dict[str, Callable[[Array, Array], Array]] = {
     "braycurtis": lambda x, y: _city_block(x, y) / _city_block(x, -y),
     "chebyshev": partial(arrays.minkowski, p=math.inf),
     "cityblock": _city_block,
-    "hamming": _hamming,
+    # The share of features that differ.
+    "hamming": lambda x, y: arrays.minkowski(x, y, 0) / x.shape[1],
     "jaccard": _jaccard,
 }
 

@@ -43,7 +43,7 @@ def nearest_rows(
     rng = check_random_state(random_state)
     n = features.shape[0]
     xp = namespace(features)
-    index = neighbor_index(features, metric, n_jobs=-1)
+    index = neighbor_index(features, metric)
     descent = None
     if is_numpy(features) and n > ALL_COMPARED:
         descent = descent_on(metric.metric)
@@ -73,7 +73,7 @@ def nearest_rows(
     return nearest
 
 
-def neighbor_index(features: Any, metric: Metric, n_jobs: int = 1) -> Any:
+def neighbor_index(features: Any, metric: Metric) -> Any:
     """Return an exact search among rows with scikit-learn's `kneighbors`.
 
     It is scikit-learn's for metrics that it knows, by a tree where that is the quicker.
@@ -85,7 +85,7 @@ def neighbor_index(features: Any, metric: Metric, n_jobs: int = 1) -> Any:
         search = NearestNeighbors(
             metric=metric.metric,
             metric_params=metric.params or None,
-            n_jobs=n_jobs,
+            n_jobs=-1,
         )
         return search.fit(features)
     except (ValueError, TypeError) as problem:

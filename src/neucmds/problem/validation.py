@@ -111,6 +111,7 @@ def refuse_range(size: float, squared: bool, what: str = "D is") -> None:
     )
 
 
+@np.errstate(invalid="ignore")
 def validate(
     extremes: Extremes,
     diagonal: Floats,
@@ -135,25 +136,9 @@ def validate(
         and gap <= rounding
         and np.abs(diagonal).max() <= rounding
     )
-    if not is_valid:
-        with np.errstate(invalid="ignore"):
-            size = _refuse(
-                diagonal, read, eps, squared, symmetrize, gaps, labels
-            )
-    refuse_range(size, squared)
-    return size
-
-
-def _refuse(
-    diagonal: Floats,
-    read: Callable[[], Strips],
-    eps: float,
-    squared: bool,
-    symmetrize: bool,
-    gaps: bool,
-    labels: Sequence[str] | None,
-) -> float:
-    """Raise for the first fault of D; return the size of its largest entry if there is none."""
+    if is_valid:
+        refuse_range(size, squared)
+        return size
 
     def worst(
         measure: Callable[[Floats, Floats], Array],
@@ -199,13 +184,25 @@ def _refuse(
             "them in."
         )
     _, minus_lowest, entry = worst(lambda rows, columns: -rows)
-    # Similarities, whose diagonal is positive, may be negative: `_refuse_diagonal` tells of them.
+    # Similarities, whose diagonal is positive, may be negative: they are refused below.
     if minus_lowest > 0 and not squared and diagonal.min() <= rounding:
         raise InputError(
             f"Negative values in data: the lowest is {-minus_lowest:.4g} at {entry}; pass "
             f"{option('squared', True)} if D already holds squared dissimilarities."
         )
-    _refuse_diagonal(diagonal, size, rounding, labels)
+    i = int(np.abs(diagonal).argmax())
+    if abs(diagonal[i]) > rounding:
+        advice = "set it to 0"
+        if diagonal.min() > rounding and diagonal.max() >= size - rounding:
+            advice = (
+                "no entry is larger, as in a matrix S of similarities; convert it: pass "
+                "sqrt(s_ii + s_jj - 2 s_ij)"
+            )
+        raise InputError(
+            f"D has a diagonal that is not zero: {diagonal[i]:.4g} at {entry_name(i, i, labels)}; "
+            f"{advice}."
+        )
+    refuse_range(size, squared)
     return size
 
 
@@ -244,28 +241,6 @@ def asymmetric(gap: float, entry: str, share: float = 0.0) -> InputError:
         f"D is not symmetric: {difference} at {entry}; pass {option('symmetrize', True)} to "
         f"average a D in memory, or (D + D.T) / 2; or {option('directed', True)} to keep both "
         "directions."
-    )
-
-
-def _refuse_diagonal(
-    diagonal: Floats,
-    size: float,
-    rounding: float,
-    labels: Sequence[str] | None,
-) -> None:
-    """Refuse a diagonal that is not zero, and advise a conversion if D looks like similarities."""
-    i = int(np.abs(diagonal).argmax())
-    if abs(diagonal[i]) <= rounding:
-        return
-    advice = "set it to 0"
-    if diagonal.min() > rounding and diagonal.max() >= size - rounding:
-        advice = (
-            "no entry is larger, as in a matrix S of similarities; convert it: pass "
-            "sqrt(s_ii + s_jj - 2 s_ij)"
-        )
-    raise InputError(
-        f"D has a diagonal that is not zero: {diagonal[i]:.4g} at {entry_name(i, i, labels)}; "
-        f"{advice}."
     )
 
 

@@ -220,9 +220,10 @@ class ListedPairs(SummedLoss):
             return value
 
         value = 2 * sum(self.each(walk, self._runs))
-        return PairObjective(
-            self, x, value, self._gradient(x, pull), residual, pull
-        )
+        # 8(Diag(C1) − C)XA with C the symmetric matrix of pulls.
+        pulled = in_double(self._times(pull, self._narrow(with_ones(x))))
+        gradient = self.gradient_of(x, pulled)
+        return PairObjective(self, x, value, gradient, residual, pull)
 
     def _residuals(self, x: Array) -> Array:
         """D̂ − D of every pair."""
@@ -314,11 +315,6 @@ class ListedPairs(SummedLoss):
         return 2 * self.loss.value(
             self.form, exact.d, exact._residuals(x) + exact.d, exact.u
         )
-
-    def _gradient(self, x: Array, pulls: Array) -> Array:
-        """8(Diag(C1) − C)XA with C the symmetric matrix of pulls; centered."""
-        table = self._narrow(with_ones(x))
-        return self.gradient_of(x, in_double(self._times(pulls, table)))
 
     def _changes(
         self, x: Array, p: Array, residual: Array

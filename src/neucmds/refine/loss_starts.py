@@ -149,7 +149,11 @@ def refine_for_loss(
                 start = minimize(first, start, shortened(descent))
             return finish(tiles, start, descent)
         if isinstance(components, int):
-            negatives = lowest_negatives(squared, ends_of, negatives)
+            negatives = best_negatives(
+                lambda q: ends_of(q)[0].value,
+                negatives,
+                sum(squared.form.signature),
+            )
         quiet = partial(descent, callback=None)
         end = lowest(first, ends_of(negatives, n_init), quiet)
         return finish(tiles, end, descent)
@@ -243,17 +247,6 @@ def search(
         return ends[negatives][:FINALISTS]
 
     return squared, ends_of
-
-
-def lowest_negatives(
-    squared: Configuration,
-    ends_of: Callable[..., list[Configuration]],
-    first: int,
-) -> int:
-    """Return the number of negatives of which short descents end lowest, searched from a first."""
-    return best_negatives(
-        lambda q: ends_of(q)[0].value, first, sum(squared.form.signature)
-    )
 
 
 def _add_ends(

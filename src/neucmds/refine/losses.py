@@ -201,18 +201,15 @@ class PairLoss:
     ) -> tuple[Array, Array, Array]:
         """Return D̂ between the corners of a pair, its root, and dd̂/dD̂; beyond, d̂ is a tangent."""
         xp = namespace(sq)
+        # The share of D below which √D̂ continues as its tangent.
+        corner = RELATIVE_CORNER
+        if self.name == "distance":
+            corner = CORNER**2
         lowest = _at_least(sq, self.sq_floor)
-        lowest *= self._corner
+        lowest *= corner
         clipped = form.away_from_antipodes(xp.maximum(sq_hat, lowest))
         root = xp.sqrt(clipped)
         return clipped, root, form.distance_slope(root)
-
-    @property
-    def _corner(self) -> float:
-        """The share of D below which √D̂ continues as its tangent."""
-        if self.name == "distance":
-            return CORNER**2
-        return RELATIVE_CORNER
 
     def value(
         self, form: Form, sq: Array, sq_hat: Array, u: Array | None = None

@@ -69,8 +69,7 @@ class RankedPairs:
         Number of objects.
     dissimilarity : ndarray of shape (m,)
         d, rising.
-    weight : ndarray of shape (m,) or None
-        None: all count alike.
+    weight : ndarray of shape (m,)
     ties : {"primary", "secondary"}
     position : ndarray of shape (m,), optional
         Of the pairs of a matrix: where each is in the condensed matrix of all pairs.
@@ -80,7 +79,7 @@ class RankedPairs:
 
     n: int
     dissimilarity: Floats
-    weight: Floats | None
+    weight: Floats
     ties: str
     position: Indices | None = None
     incidence: Any = None
@@ -95,12 +94,12 @@ class RankedPairs:
         upper = np.triu_indices(n, 1)
         sq = to_numpy(sq_dissimilarity)[upper].astype(np.float64)
         position = np.argsort(sq, kind="stable")
-        weight = None
+        weight = np.ones(sq.size)
         if weights is not None:
             weight = to_numpy(weights)[upper].astype(np.float64)
             position = position[weight[position] > 0]
-            weight = weight[position]
-        return cls(n, np.sqrt(sq[position]), weight, ties, position)
+        d = np.sqrt(sq[position])
+        return cls(n, d, weight[position], ties, position)
 
     @classmethod
     def listed(cls, pairs: Pairs, ties: str) -> RankedPairs:
@@ -113,10 +112,8 @@ class RankedPairs:
             (np.tile([1.0, -1.0], m), objects.ravel(), np.arange(m + 1) * 2),
             shape=(m, pairs.n),
         )
-        weight = None
-        if pairs.weight is not None:
-            weight = pairs.weight[order]
         d = np.sqrt(pairs.sq_dissimilarity[order])
+        weight = pairs.weights[order]
         return cls(pairs.n, d, weight, ties, incidence=incidence)
 
     @cached_property
@@ -135,22 +132,14 @@ class RankedPairs:
         """The pairs that are not the only ones of their d."""
         return np.flatnonzero(np.repeat(self.count, self.count) > 1)
 
-    @cached_property
-    def value_of_tied(self) -> Floats:
-        """The d of the pairs that are not the only ones of it."""
-        return self.dissimilarity[self.tied]
-
     def means(self, values: Floats) -> Floats:
         """Return the weighted mean over the pairs of each d."""
-        if self.weight is not None:
-            values = self.weight * values
-        return np.add.reduceat(values, self.first) / self.weight_of_value
+        sums = np.add.reduceat(self.weight * values, self.first)
+        return sums / self.weight_of_value
 
     @cached_property
     def weight_of_value(self) -> Floats:
         """The weight of the pairs of each value of d together."""
-        if self.weight is None:
-            return self.count.astype(np.float64)
         return np.add.reduceat(self.weight, self.first)
 
     def disparities(self, d_hat: Floats) -> Floats:
@@ -161,25 +150,20 @@ class RankedPairs:
             steps = rising(self.means(d_hat), self.weight_of_value)
             return np.repeat(steps, self.count)
         order = np.arange(d_hat.size)
-        by_d_hat = np.lexsort((d_hat[self.tied], self.value_of_tied))
-        order[self.tied] = self.tied[by_d_hat]
-        weight = self.weight
-        if weight is not None:
-            weight = weight[order]
+        keys = (d_hat[self.tied], self.dissimilarity[self.tied])
+        order[self.tied] = self.tied[np.lexsort(keys)]
         disparity = np.empty_like(d_hat)
-        disparity[order] = rising(d_hat[order], weight)
+        disparity[order] = rising(d_hat[order], self.weight[order])
         return disparity
 
     def proportional(self, d_hat: Floats) -> Floats:
         """Return the multiple of d that is nearest to d̂: disparities of metric scaling."""
         d = self.dissimilarity
-        weighted = d if self.weight is None else self.weight * d
+        weighted = self.weight * d
         return d * ((weighted @ d_hat) / (weighted @ d))
 
     def total(self, values: Floats) -> float:
         """Return the weighted sum of squares over all pairs."""
-        if self.weight is None:
-            return float(values @ values)
         return float((self.weight * values) @ values)
 
     def distances(self, x: Floats) -> Floats:
@@ -207,11 +191,8 @@ class RankedPairs:
         """Return stress-1² and its gradient at coordinates x (n, k)."""
         d_hat = self.distances(x)
         error = d_hat - regression(d_hat)
-        weighted = d_hat
-        weighted_error = error
-        if self.weight is not None:
-            weighted = self.weight * d_hat
-            weighted_error = self.weight * error
+        weighted = self.weight * d_hat
+        weighted_error = self.weight * error
         total = float(weighted @ d_hat)
         value = float(weighted_error @ error) / total
         slope = (2 / total) * (weighted_error - value * weighted)
@@ -354,7 +335,7 @@ def _finds(best: Floats, end: Floats, origin: Floats | None) -> bool:
     return origin is None or not _is_same(best, origin)
 
 
-def rising(values: Floats, weight: Floats | None) -> Floats:
+def rising(values: Floats, weight: Floats) -> Floats:
     """Return the rising numbers nearest to the values: their isotonic regression."""
     return np.asarray(isotonic_regression(values, weights=weight).x)
 

@@ -118,18 +118,13 @@ class SummedLoss(ABC):
 
     def gradient_of(self, x: Array, pulled: Array) -> Array:
         """Return the gradient where Σ_j of pulls times x_j, and the Σ_j of pulls, are known."""
-        k = x.shape[1]
-        total = pulled[:, k:]
+        total = pulled[:, -1:]
         factors = 8.0 * self.signs
         # A height h_i is in D̂_ij as it is, not squared.
-        gradient = total * (x * factors + self._height_weights)
-        gradient -= pulled[:, :k] * factors
+        of_heights = 4.0 * (1 - abs(self.signs))
+        gradient = total * (x * factors + of_heights)
+        gradient -= pulled[:, :-1] * factors
         return self.form.centered(gradient)
-
-    @cached_property
-    def _height_weights(self) -> Array:
-        """4 of a height, and 0 of every other coordinate."""
-        return 4.0 * (1 - abs(self.signs))
 
     def each(
         self, work: Callable[[Any], Any], parts: Iterable[Any]
