@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -17,11 +18,10 @@ _MOST_STACKED = 8192
 
 # An array of any library with the array API; there is no static type for that yet.
 Array = Any
-# NumPy's arrays of real numbers, of row numbers, and of truth values.
+# NumPy's arrays of numbers of any kind, of real numbers, of row numbers, and of truth values.
+Numbers = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
-# Whole numbers of any size.
-Ints = npt.NDArray[Any]
 Marks = npt.NDArray[np.bool_]
 
 # Entries in one block of rows: 16 MB in float64.
@@ -30,6 +30,10 @@ BLOCK_ELEMENTS = 2_097_152
 CACHED_ELEMENTS = 131_072
 # Entries of a block on a GPU, where each is waited for.
 DEVICE_ELEMENTS = 67_108_864
+
+# Rounding of float64, and the least number of all its digits.
+EPS = sys.float_info.epsilon
+TINY = sys.float_info.min
 
 _NUMPY = compat.array_namespace(np.empty(()))
 
@@ -93,7 +97,7 @@ def is_writable(value: Array) -> bool:
     return bool(compat.is_writeable_array(value))
 
 
-def to_numpy(value: Array) -> npt.NDArray[Any]:
+def to_numpy(value: Array) -> Numbers:
     """Copy an array of any library and device to NumPy (NumPy itself is passed through)."""
     if is_numpy(value):
         return np.asarray(value)

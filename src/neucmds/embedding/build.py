@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from neucmds.backend.arrays import (
+    EPS,
     Array,
     Floats,
     asarray_like,
@@ -307,7 +308,7 @@ def from_pairs(
     n_objects = len(deviations)
     scale = n_others / max(1, n_held_out)
     scale *= math.sqrt(n_objects / max(1, n_objects - 1))
-    stress_error = 32 * eps(np.float64) * sq_norm
+    stress_error = 32 * EPS * sq_norm
     known = min(_deciding(stress_deviation), _deciding(r2_deviation))
     if stress > stress_error and n_held_out and known < FEWEST_DECIDING:
         scale = math.nan

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.alignment import (
     Alignment,
@@ -25,6 +24,7 @@ from neucmds.backend.arrays import (
     Array,
     Floats,
     Indices,
+    Numbers,
     asarray_like,
     index_like,
     namespace,
@@ -32,7 +32,7 @@ from neucmds.backend.arrays import (
     taken,
     to_numpy,
 )
-from neucmds.backend.files import atomic_file
+from neucmds.backend.files import AnyPath, atomic_file
 from neucmds.embedding import saved
 from neucmds.embedding.info import Info
 from neucmds.embedding.inner_product import InnerProduct
@@ -48,6 +48,7 @@ from neucmds.place.new_rows import (
 from neucmds.place.rules import LossPlacement, Placement
 from neucmds.problem.containers import as_real
 from neucmds.problem.names import (
+    Labels,
     common_objects,
     counts,
     examples,
@@ -62,7 +63,6 @@ from neucmds.problem.validation import as_labels, check_count
 from neucmds.spectrum.geometry import StressTerms
 
 # Arrays are NumPy's unless the input was another library's.
-Ints = npt.NDArray[np.int64]
 
 # Share of distances that scores in float32 may lose without a warning.
 MOST_LOST = 0.01
@@ -137,7 +137,7 @@ class Embedding:
     requested: int
     info: Info
     squared: bool = False
-    labels: tuple[str, ...] | None = None
+    labels: Labels = None
     placement: Placement | None = None
     loss: str = "squared"
     loss_value: float = math.nan
@@ -148,7 +148,7 @@ class Embedding:
     n_global: int = 0
     n_near: int = 0
     arrivals: Floats | None = None
-    arrival_labels: tuple[str, ...] | None = None
+    arrival_labels: Labels = None
 
     def __repr__(self) -> str:
         positive, negative = self.signature
@@ -510,7 +510,7 @@ class Embedding:
         among: Any = None,
         direction: Literal["to", "from"] = "to",
         squared: bool = False,
-    ) -> tuple[Ints, Floats]:
+    ) -> tuple[Numbers, Floats]:
         """Find the nearest fitted objects by D̂, exactly.
 
         Parameters
@@ -575,7 +575,7 @@ class Embedding:
         indices = index_like(allowed[to_numpy(ids)], points)
         return indices, self._scaled(sq, squared)
 
-    def landmarks_to_ask(self, coarse: Any) -> Ints:
+    def landmarks_to_ask(self, coarse: Any) -> Numbers:
         """Return the landmarks to compare new objects with, in two levels.
 
         Call it twice: with the number of objects (returns global landmarks); then, after a first
@@ -678,7 +678,7 @@ class Embedding:
 
     def _extended(
         self, new: Any, labels: Iterable[object] | None
-    ) -> tuple[Array, tuple[str, ...] | None]:
+    ) -> tuple[Array, Labels]:
         """Return coordinates and names with those of new objects."""
         points = self._as_points(new, "coordinates")
         names = None
@@ -838,9 +838,7 @@ class Embedding:
 
         return plot_shepard(D, self, **options)
 
-    def report(
-        self, path: str | PathLike[str], D: Any = None, **options: Any
-    ) -> Path:
+    def report(self, path: AnyPath, D: Any = None, **options: Any) -> Path:
         """Write one HTML page to look at; see `neucmds.tools.report.write_report`.
 
         Parameters
@@ -952,7 +950,7 @@ class Embedding:
             placed, self.coordinates.dtype, copy=False
         )
 
-    def save(self, path: str | PathLike[str] | BinaryIO) -> None:
+    def save(self, path: AnyPath | BinaryIO) -> None:
         """Write everything to one npz file, atomically and without pickle.
 
         Parameters
@@ -977,7 +975,7 @@ class Embedding:
             saved.write(self, file)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Embedding:
+    def load(cls, path: AnyPath) -> Embedding:
         """Read what `save` wrote.
 
         Parameters
@@ -1047,7 +1045,7 @@ class Embedding:
         if ids.size:
             self._row(ids.min())
             self._row(ids.max())
-        return ids.astype(np.intp) % self.n
+        return np.asarray(ids % self.n, dtype=np.intp)
 
     def _as_points(self, points: Array, name: str) -> Array:
         array = asarray_like(as_real(points, name), self.coordinates)

@@ -13,7 +13,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from os import PathLike
 from typing import Any
 from zlib import crc32
 
@@ -25,7 +24,7 @@ from neucmds.backend.arrays import (
     BLOCK_ELEMENTS,
     Array,
     Indices,
-    Ints,
+    Numbers,
     asarray_like,
     empty_like,
     free_memory,
@@ -38,7 +37,7 @@ from neucmds.backend.arrays import (
     row_blocks,
     to_numpy,
 )
-from neucmds.backend.files import atomic_file
+from neucmds.backend.files import AnyPath, atomic_file
 from neucmds.backend.progress import Callback
 from neucmds.backend.threads import fill_rows, thread_count
 from neucmds.embedding import Embedding
@@ -79,7 +78,7 @@ class NodePaths:
     """
 
     from_sources: Array
-    near: Ints
+    near: Numbers
     near_lengths: Array
     like: Array
 
@@ -277,11 +276,11 @@ class LandmarkFit:
 
     # Two levels
 
-    def global_landmarks(self, keys: Ints) -> Indices:
+    def global_landmarks(self, keys: Numbers) -> Indices:
         """Return the global landmarks (m, n_global) of m objects, each known by a whole number."""
         return self.sources[self._turns(keys)]
 
-    def _turns(self, keys: Ints) -> Indices:
+    def _turns(self, keys: Numbers) -> Indices:
         """Return n_global positions in `sources` for each key, one after the other, in a circle."""
         steps = keys[:, None] + np.arange(self.n_global)
         return np.asarray(steps % self.sources.size)
@@ -405,7 +404,7 @@ class LandmarkFit:
         ]
         return np.concatenate(members), (y * y) @ self._signs
 
-    def _keys(self, rows: Array) -> Ints:
+    def _keys(self, rows: Array) -> Numbers:
         """Return a whole number for every row by what it holds, in either precision.
 
         It decides the global landmarks of an object, so that the same row is always placed alike.
@@ -425,7 +424,7 @@ class LandmarkFit:
     def place_all(
         self,
         rows: Array,
-        out: str | PathLike[str] | None = None,
+        out: AnyPath | None = None,
         *,
         fitted: bool = False,
         n_jobs: int | None = None,

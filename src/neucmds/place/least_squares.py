@@ -26,6 +26,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from neucmds.backend.arrays import (
+    EPS,
+    TINY,
     Array,
     asarray_like,
     device,
@@ -41,8 +43,6 @@ from neucmds.refine.pairwise import moments, second_moments_about
 LEAST_LENGTH = 1e-12
 # Newton steps, at most; about 30 are taken on the secular equation, 13 on a loss.
 MAX_ITER = 60
-EPS = float(np.finfo(np.float64).eps)
-TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, eq=False)

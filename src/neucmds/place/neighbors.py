@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     CACHED_ELEMENTS,
@@ -67,7 +66,7 @@ def nearest(
     if own is not None:
         wanted = min(k + 1, n)
 
-    def find(rows: slice) -> tuple[Indices, npt.NDArray[Any]]:
+    def find(rows: slice) -> tuple[Indices, Array]:
         x = queries[rows, :]
         ranking = norms[None, :] - 2 * (x @ signed.T)
         slack = rounding * (xp.sum(x * x, axis=1) + sq_farthest)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from neucmds.backend.arrays import (
+    TINY,
     Array,
     index_like,
     namespace,
@@ -16,7 +17,6 @@ from neucmds.backend.arrays import (
 )
 from neucmds.place.least_squares import (
     MAX_ITER,
-    TINY,
     NewObjects,
     eye_like,
     least_squares,

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from neucmds.backend.arrays import Floats, Indices
+from neucmds.backend.arrays import TINY, Floats, Indices
 from neucmds.place.rules import (
     SHRINKAGE,
     SQUARED,
@@ -70,7 +70,7 @@ def least_squares_rule(
     # n²/2 dissimilarities were fitted by nk numbers: the share 1 − 2k/n of the noise is left.
     freedom = max(1 - 2 * k / n, 0.05)
     noise = float(np.mean((errors - offsets[None, :]) ** 2)) / freedom
-    sq_lengths = np.maximum(np.sum(x * x, axis=0), np.finfo(np.float64).tiny)
+    sq_lengths = np.maximum(np.sum(x * x, axis=0), TINY)
     ridge = recipe.ridge * (noise / 4) * (n / sq_lengths)
     return LossPlacement(
         embedding.coordinates,

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from neucmds.backend.arrays import (
+    TINY,
     Array,
     Floats,
     asarray_like,
@@ -21,7 +22,6 @@ from neucmds.errors import InputError, option
 from neucmds.form import Form
 from neucmds.place.least_squares import (
     LEAST_LENGTH,
-    TINY,
     NewObjects,
     least_squares,
     shrunk_minimum,

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from neucmds.backend.arrays import (
+    EPS,
     Array,
     asarray_like,
     eps,
@@ -202,7 +203,7 @@ def _refuse_own(sq_dissimilarity: Array, labels: Labels) -> None:
     )
     largest = max(map(abs, min_and_max(sq_dissimilarity)))
     worst = int(own.argmax())
-    if own[worst] > tolerance(largest, float(np.finfo(np.float64).eps)):
+    if own[worst] > tolerance(largest, EPS):
         raise InputError(
             f"D has a diagonal that is not zero, at {entry_name(worst, worst, labels)}; set it to "
             "0, or give rows and columns names of their own, in a DataFrame, if they are two sets."

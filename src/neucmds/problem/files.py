@@ -13,20 +13,18 @@ import sys
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
-from neucmds.backend.arrays import Floats
-from neucmds.backend.files import format_errors
+from neucmds.backend.arrays import Array, Floats
+from neucmds.backend.files import AnyPath, format_errors
 from neucmds.backend.files import one_line as one_line
 from neucmds.errors import InputError, option
 from neucmds.problem.names import Labels, agreed, order_of
 
-Table = tuple[npt.NDArray[Any], Labels]
+Table = tuple[Array, Labels]
 
 KINDS = dict.fromkeys(
     [".csv", ".tsv", ".txt", ".lsmat", ".phy", ".phylip", ".dist"], "text"
@@ -66,7 +64,7 @@ def require_pandas(what: str) -> Any:
 
 
 @contextmanager
-def opened(path: str | PathLike[str]) -> Iterator[tuple[str, BinaryIO, str]]:
+def opened(path: AnyPath) -> Iterator[tuple[str, BinaryIO, str]]:
     """Open a file, or standard input for `-`: its format, its bytes, and its name for messages.
 
     What another library raises on its bytes becomes an `InputError`.
@@ -92,9 +90,7 @@ def opened(path: str | PathLike[str]) -> Iterator[tuple[str, BinaryIO, str]]:
         yield kind, stream, name
 
 
-def read_table(
-    path: str | PathLike[str], *, mmap: bool = False
-) -> tuple[Any, Labels]:
+def read_table(path: AnyPath, *, mmap: bool = False) -> tuple[Any, Labels]:
     """Read a square or condensed matrix of numbers, and the names of its objects if it has any.
 
     The suffix of the file decides on its format, for `-`, standard input, its first bytes. Numbers
@@ -172,7 +168,7 @@ def decoded(stream: Any, name: str) -> str:
     return text
 
 
-def read_text(path: str | PathLike[str]) -> tuple[str, str]:
+def read_text(path: AnyPath) -> tuple[str, str]:
     """Return the name of a file for messages, and the text it holds."""
     with opened(path) as (_, stream, name):
         return name, decoded(stream, name)
@@ -356,7 +352,7 @@ def _mirrored(values: Floats) -> Floats:
     return half + half.T + np.diag(diagonal)
 
 
-def read_edge_table(path: str | PathLike[str]) -> Any:
+def read_edge_table(path: AnyPath) -> Any:
     """Read a DataFrame of edges: two columns of nodes, as integers or text, then texts.
 
     With names of the columns in the first line there may be any number; else 3, the last of them
@@ -387,8 +383,8 @@ def read_edge_table(path: str | PathLike[str]) -> Any:
 
 
 def read_new_objects(
-    path: str | PathLike[str], n: int, fitted: Labels = None
-) -> tuple[npt.NDArray[Any], Labels]:
+    path: AnyPath, n: int, fitted: Labels = None
+) -> tuple[Array, Labels]:
     """Read dissimilarities (m, n) of new objects to n fitted ones, and the names of the new.
 
     The table has a row per new object and a column per fitted one, with or without names of either;

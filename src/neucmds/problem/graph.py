@@ -10,7 +10,6 @@ from math import inf, sqrt
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from joblib import Parallel, delayed  # type: ignore[import-untyped]
 from scipy import sparse
 from scipy.sparse import csgraph
@@ -18,7 +17,13 @@ from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
-from neucmds.backend.arrays import Array, Floats, Ints, k_smallest, row_blocks
+from neucmds.backend.arrays import (
+    Array,
+    Floats,
+    Numbers,
+    k_smallest,
+    row_blocks,
+)
 from neucmds.backend.memory import require_memory
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.problem.files import require_pandas
@@ -42,7 +47,7 @@ from neucmds.problem.sampled_pairs import (
 from neucmds.problem.validation import entry_name
 
 # Both ends and the lengths of edges or paths.
-Edges = tuple[Ints, Ints, Floats]
+Edges = tuple[Numbers, Numbers, Floats]
 
 # Nodes whose nearest are searched together, in one subgraph, times √(number of the nearest).
 NEAR_BLOCK = 1000
@@ -71,9 +76,9 @@ class Graph(sparse.csr_array):  # type: ignore[misc]
 
     direction: str | None = None
     # Numbers of the nodes among all, if some were left out.
-    kept: Ints | None = None
+    kept: Numbers | None = None
 
-    def search(self, sources: Ints, limit: float = inf) -> Floats:
+    def search(self, sources: Numbers, limit: float = inf) -> Floats:
         """Lengths of the shortest paths from some nodes to all, infinite beyond a limit."""
         # The graph is stored in both orders: directed=False would only search each edge twice.
         search = partial(csgraph.dijkstra, indices=sources, limit=limit)
@@ -82,7 +87,7 @@ class Graph(sparse.csr_array):  # type: ignore[misc]
             out = JOINED[self.direction](out, search(self.T))
         return out
 
-    def to_nearest(self, nodes: Ints, **settings: Any) -> Any:
+    def to_nearest(self, nodes: Numbers, **settings: Any) -> Any:
         """Search from the nearest of some nodes along edges in either direction."""
         directed = self.direction is None
         return csgraph.dijkstra(
@@ -95,7 +100,9 @@ class Graph(sparse.csr_array):  # type: ignore[misc]
         turned.direction = self.direction
         return turned
 
-    def search_around(self, nodes: Ints, limit: float) -> tuple[Ints, Floats]:
+    def search_around(
+        self, nodes: Numbers, limit: float
+    ) -> tuple[Numbers, Floats]:
         """Return the nodes within a limit of some, in order, and lengths to them, a row for each.
 
         Paths up to the limit stay among the nodes within it: these have a subgraph of their own.
@@ -174,7 +181,7 @@ def _one_way_edges(frame: Any) -> Any:
     return pandas.concat([edges, back], ignore_index=True)
 
 
-def _kept_names(kept: Ints, labels: Any) -> tuple[str, ...]:
+def _kept_names(kept: Numbers, labels: Any) -> tuple[str, ...]:
     """Return the names of the nodes that are kept: their numbers, if the graph has no names."""
     if labels is None:
         return tuple(str(node) for node in kept.tolist())
@@ -259,7 +266,7 @@ def _shortest_edges(stored: Any, labels: Any = None) -> Edges:
     return key // width, key % width, shortest
 
 
-def _grouped(key: Ints, length: Floats) -> tuple[Ints, Floats, Floats]:
+def _grouped(key: Numbers, length: Floats) -> tuple[Numbers, Floats, Floats]:
     """Return each key once, with the shortest and the longest length of it."""
     order = np.argsort(key, kind="stable")
     key = key[order]
@@ -273,7 +280,7 @@ def _grouped(key: Ints, length: Floats) -> tuple[Ints, Floats, Floats]:
 
 
 def _both_orders(
-    n: int, i: Ints, j: Ints, length: Floats, labels: Any, directed: bool
+    n: int, i: Numbers, j: Numbers, length: Floats, labels: Any, directed: bool
 ) -> Edges:
     """Store every edge in both orders, and refuse those with another length back."""
     between = i != j
@@ -349,7 +356,7 @@ def all_paths(graph: Graph) -> Floats:
     return paths
 
 
-def joined_paths(edges: Any, paths: Callable[[Ints], Floats]) -> Floats:
+def joined_paths(edges: Any, paths: Callable[[Numbers], Floats]) -> Floats:
     """Lengths of the shortest paths from new nodes over their edges to fitted nodes.
 
     `edges` (m, n) are lengths; ``paths(nodes)`` returns a row for each of the nodes they lead to.
@@ -385,7 +392,7 @@ def refuse_edge_rows(lengths: Floats, graph: Any) -> None:
 
 def shortest_path_rows(
     graph: Any,
-    nodes: npt.ArrayLike,
+    nodes: Any,
     *,
     dtype: Any = np.float64,
     n_jobs: int | None = None,
@@ -408,7 +415,7 @@ def shortest_path_rows(
 
 
 def path_blocks(
-    graph: Graph, sources: Ints, n_jobs: int | None = None
+    graph: Graph, sources: Numbers, n_jobs: int | None = None
 ) -> Iterator[tuple[slice, Floats]]:
     """Search from some nodes as `shortest_path_rows` does, and hand on some rows at a time."""
     n = graph.shape[0]
@@ -425,7 +432,7 @@ def path_blocks(
 def nearest_nodes(
     graph: Graph,
     count: int,
-    nodes: Ints | None = None,
+    nodes: Numbers | None = None,
     *,
     n_jobs: int | None = None,
 ) -> Edges:
@@ -451,7 +458,7 @@ def nearest_nodes(
     return _concatenated(parts)
 
 
-def _nearest(graph: Graph, nodes: Ints, count: int, height: int) -> Edges:
+def _nearest(graph: Graph, nodes: Numbers, count: int, height: int) -> Edges:
     """Search the nearest of some nodes in one process, block by block.
 
     The limit of a block is what 95 % of the block before needed; it grows for nodes that need more.
@@ -481,8 +488,8 @@ def _nearest(graph: Graph, nodes: Ints, count: int, height: int) -> Edges:
 
 
 def nearest_landmarks(
-    graph: Graph, landmarks: Ints, count: int, *, n_jobs: int | None = None
-) -> tuple[Ints, Array]:
+    graph: Graph, landmarks: Numbers, count: int, *, n_jobs: int | None = None
+) -> tuple[Numbers, Array]:
     """Find the nearest landmarks of every node: numbers among these (n, count), and lengths.
 
     Searches run from the landmarks, so far that they reach a node `count` times on average, and

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import (
     Array,
-    Ints,
+    Numbers,
     in_double,
     index_like,
     is_numpy,
@@ -26,7 +26,7 @@ from neucmds.problem.metrics import Metric
 # Objects i, objects j and their dissimilarities, all of one library.
 ListedLengths = tuple[Array, Array, Array]
 # From a count and objects (None: all): these objects with the `count` nearest of each.
-NearestSearch = Callable[[int, Ints | None], ListedLengths]
+NearestSearch = Callable[[int, Numbers | None], ListedLengths]
 
 # Up to this number of rows all are compared with all: half a minute on one core.
 ALL_COMPARED = 20_000
@@ -48,7 +48,7 @@ def nearest_rows(
     if is_numpy(features) and n > ALL_COMPARED:
         descent = descent_on(metric.metric)
 
-    def nearest(count: int, objects: Ints | None) -> ListedLengths:
+    def nearest(count: int, objects: Numbers | None) -> ListedLengths:
         if objects is None and descent is not None:
             ids, lengths = descent(
                 features,

@@ -8,18 +8,17 @@ from math import sqrt
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from neucmds.backend.arrays import Floats, Ints
+from neucmds.backend.arrays import EPS, Floats, Numbers
 from neucmds.errors import InputError, NeucmdsWarning, OverfitWarning, option
 from neucmds.problem.containers import as_real
 from neucmds.problem.names import Labels, counts, examples
 from neucmds.problem.validation import refuse_range
 
 # √ε, as for matrices: the rounding of distances computed as √(|x|² + |y|² − 2x·y).
-TOLERANCE = sqrt(np.finfo(np.float64).eps)
+TOLERANCE = sqrt(EPS)
 # Pairs look like edges between neighbours if, of all paths i–j–k, more than this share has the pair
 # (i, k) as well (.3 and more among neighbours in up to ten dimensions), and if at most the square
 # of it is the share of all pairs that is known.
@@ -38,8 +37,8 @@ class Pairs:
     """
 
     n: int
-    i: Ints
-    j: Ints
+    i: Numbers
+    j: Numbers
     sq_dissimilarity: Floats
     weight: Floats | None = None
     labels: Labels = None
@@ -74,7 +73,7 @@ class Pairs:
         return self.weight
 
     @property
-    def degrees(self) -> Ints:
+    def degrees(self) -> Numbers:
         """Number of pairs that each object is in."""
         return np.bincount(self.i, minlength=self.n) + np.bincount(
             self.j, minlength=self.n
@@ -130,7 +129,9 @@ def as_directed_pairs(
     return replace(pairs, n_departures=m)
 
 
-def _observed(data: Any, allow_missing: bool) -> tuple[Ints, Ints, Floats]:
+def _observed(
+    data: Any, allow_missing: bool
+) -> tuple[Numbers, Numbers, Floats]:
     """Return rows, columns and values of the entries that a sparse array stores."""
     stored = data.tocoo()
     if stored.dtype.kind not in "fiub":
@@ -145,9 +146,9 @@ def _observed(data: Any, allow_missing: bool) -> tuple[Ints, Ints, Floats]:
 
 def make_pairs(
     n: int,
-    i: npt.ArrayLike,
-    j: npt.ArrayLike,
-    values: npt.ArrayLike,
+    i: Any,
+    j: Any,
+    values: Any,
     weight: Floats | None = None,
     *,
     squared: bool = False,
@@ -332,7 +333,9 @@ def _warn_of_edges(pairs: Pairs) -> None:
         )
 
 
-def _refuse_values(i: Ints, j: Ints, values: Floats, squared: bool) -> None:
+def _refuse_values(
+    i: Numbers, j: Numbers, values: Floats, squared: bool
+) -> None:
     if values.size == 0:
         raise InputError("there are no pairs.")
     bad = ~np.isfinite(values)
@@ -361,7 +364,7 @@ def _refuse_values(i: Ints, j: Ints, values: Floats, squared: bool) -> None:
         )
 
 
-def _named(ids: Ints, labels: Labels) -> str:
+def _named(ids: Numbers, labels: Labels) -> str:
     if labels is None:
         return examples(ids.tolist())
     return examples([labels[i] for i in ids.tolist()])

@@ -17,7 +17,7 @@ import numpy as np
 from neucmds.backend import arrays
 from neucmds.backend.arrays import Array, Floats
 from neucmds.errors import InputError, option
-from neucmds.problem.names import text_of
+from neucmds.problem.names import Labels, text_of
 
 # The lowest entry of D, the highest, and the largest difference of two mirrored ones.
 Extremes = tuple[float, float, float]
@@ -33,9 +33,7 @@ RANGE = 1e90
 A_COUNT = "must be a whole number of at least 1, and below 2⁶³"
 
 
-def as_labels(
-    labels: Iterable[object] | None, n: int
-) -> tuple[str, ...] | None:
+def as_labels(labels: Iterable[object] | None, n: int) -> Labels:
     """Check that there is one unique label per object, and turn them into text."""
     if labels is None:
         return None

@@ -21,7 +21,7 @@ from neucmds.backend.arrays import (
     DEVICE_ELEMENTS,
     Array,
     Floats,
-    Ints,
+    Numbers,
     asarray_like,
     device,
     in_double,
@@ -441,7 +441,7 @@ class ListedPairs(SummedLoss):
         return summed
 
     @cached_property
-    def _firsts(self) -> Ints:
+    def _firsts(self) -> Numbers:
         """Where the pairs of every first object begin, in main memory."""
         n = self.starts.size - 1
         firsts = np.searchsorted(self.i, np.arange(n + 1))  # i is sorted
@@ -486,7 +486,7 @@ class ListedPairs(SummedLoss):
         return namespace(array).astype(array, self.d.dtype, copy=False)
 
 
-def _cut(starts: Ints, parts: int) -> list[slice]:
+def _cut(starts: Numbers, parts: int) -> list[slice]:
     """Cut rows into slices of about equally many entries."""
     cuts = np.searchsorted(
         starts, np.arange(1, parts) * (int(starts[-1]) / parts)

@@ -22,13 +22,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil, inf, log2
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     BLOCK_ELEMENTS,
+    EPS,
     Array,
     in_place,
     is_numpy,
@@ -48,7 +47,6 @@ RELATIVE = ("relative", "absolute")
 FLOOR_QUANTILE = 0.01
 # Share of D below which d̂ of a relative loss is continued by its tangent.
 RELATIVE_CORNER = 0.1
-EPS = float(np.finfo(np.float64).eps)
 
 # Three arrays of some pairs; None means 1 everywhere:
 Terms = tuple[
@@ -285,8 +283,8 @@ def check_defined(
 
 def combined_floor(
     form: Form,
-    values: npt.NDArray[Any],
-    nearest: npt.NDArray[Any],
+    values: Array,
+    nearest: Array,
     largest: float,
 ) -> float:
     """Return the floor of d: half of its 1 % quantile, or the median of the nearest if it is less.

@@ -27,7 +27,7 @@ from scipy.optimize import OptimizeResult, isotonic_regression, minimize
 from scipy.spatial.distance import pdist, squareform
 from sklearn.utils import check_random_state
 
-from neucmds.backend.arrays import Array, Floats, Indices, to_numpy
+from neucmds.backend.arrays import EPS, Array, Floats, Indices, to_numpy
 from neucmds.backend.progress import Callback
 from neucmds.form import Form
 from neucmds.problem.pairs import Pairs
@@ -56,7 +56,6 @@ SAME = 0.01
 MEMORY = 20
 # Length of a coordinate that classical scaling lacks, relative to the others.
 LACKING = 0.1
-EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)

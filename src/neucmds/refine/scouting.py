@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import (
+    TINY,
     Array,
     asarray_like,
     index_like,
@@ -23,7 +24,6 @@ from neucmds.problem.components import Size, total_of
 from neucmds.refine.descent import (
     DISTANCE_TOL,
     EXACT,
-    TINY,
     TOL,
     Configuration,
     briefly,

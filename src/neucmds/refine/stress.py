@@ -8,10 +8,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from neucmds.backend.arrays import (
+    EPS,
     Array,
     Floats,
     asarray_like,
-    eps,
     in_double,
     namespace,
     to_numpy,
@@ -70,7 +70,7 @@ def stress_of_rows(
             without = form.to_sq_distance(sq[chosen, :] - part)
             lost = w[chosen, :] * (without - d[chosen, :]) ** 2
             rises[axis] += float(xp.sum(lost)) - with_all
-    level = max(16 * eps(np.float64), 4 * precision)
+    level = max(16 * EPS, 4 * precision)
     error = level * math.sqrt(spread)
     bound = error * (2 * math.sqrt(stress) + error) + level * stress
     if counted:

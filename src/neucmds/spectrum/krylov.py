@@ -242,7 +242,7 @@ def rounding_of(
         return np.full(kept.size, np.inf)
     # From 200 rows a length is known to a tenth or so: twice that is a bound.
     lengths = xp.sqrt(xp.mean(errors**2 * inverse, axis=0))
-    return np.asarray(2 * to_numpy(lengths))
+    return 2 * to_numpy(lengths)
 
 
 def further_pairs(
