@@ -113,8 +113,9 @@ class Form:
 
     def centered(self, x: Array) -> Array:
         """Move the mean of the points to zero; heights stay."""
-        xp = namespace(x)
-        return x - xp.mean(x, axis=0) * abs(asarray_like(self.signs, x))
+        return x - namespace(x).mean(x, axis=0) * abs(
+            asarray_like(self.signs, x)
+        )
 
     def root_units(self, scale: float) -> Array:
         """Return the unit of each coordinate where that of D is `scale`."""

@@ -262,9 +262,8 @@ def stacked_cholesky(matrices: Array) -> tuple[Array, Array] | None:
     None if the library stops at one that is not, or does not say which. A tenth of the time of
     eigenpairs.
     """
-    xp = namespace(matrices)
     if is_torch(matrices):
-        factors, info = xp.linalg.cholesky_ex(matrices)
+        factors, info = namespace(matrices).linalg.cholesky_ex(matrices)
         return factors, info > 0
     if not is_numpy(matrices):
         return None

@@ -311,8 +311,7 @@ def _both_diagonal(
 
 def eye_like(matrices: Array) -> Array:
     """Return the unit matrix of the size of each matrix in a stack."""
-    xp = namespace(matrices)
-    return xp.eye(
+    return namespace(matrices).eye(
         matrices.shape[-1], dtype=matrices.dtype, device=device(matrices)
     )
 

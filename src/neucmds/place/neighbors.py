@@ -117,8 +117,7 @@ def roughly_nearest(
 
 def sq_ranks(queries: Array, points: Array, signs: Any = 1.0) -> Array:
     """Return D̂ without the norm of each query, which shifts all of its D̂ alike."""
-    xp = namespace(points)
-    norms = xp.sum(points * points * signs, axis=1)
+    norms = namespace(points).sum(points * points * signs, axis=1)
     return norms - 2 * (queries * signs) @ points.T
 
 

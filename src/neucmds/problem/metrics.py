@@ -301,7 +301,6 @@ class Metric:
                 for i, row_ids in enumerate(ids)
             ]
             return np.concatenate(blocks)
-        xp = namespace(new)
         parts = []
         for block in arrays.row_blocks(
             len(ids), self.points.shape[0], arrays.DEVICE_ELEMENTS
@@ -312,7 +311,7 @@ class Metric:
             parts.append(
                 squares[index_like(rows, new), index_like(columns, new)]
             )
-        return xp.concat(parts)
+        return namespace(new).concat(parts)
 
     def between(self, new: Array) -> Array:
         """Dissimilarities of new feature rows to the fitted ones, on the scale of the metric."""
@@ -335,9 +334,8 @@ class Metric:
         if not self.inner:
             return values
         # On the diagonal ‖x‖² + ‖x‖² − 2x·x is zero but for rounding, whose root is not small.
-        xp = namespace(values)
         ids = index_like(np.arange(values.shape[0]), values)
-        return xp.where(ids[:, None] == ids, 0.0, values)
+        return namespace(values).where(ids[:, None] == ids, 0.0, values)
 
     def refuse_function(
         self, advice: str = f"pass {option('symmetrize', True)} to average"
