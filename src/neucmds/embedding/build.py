@@ -25,7 +25,6 @@ from neucmds.embedding.result import Embedding
 from neucmds.form import Form
 from neucmds.place.rules import (
     SHRINKAGE,
-    SQUARED,
     LinearPlacement,
     LossPlacement,
     Placement,
@@ -36,7 +35,7 @@ from neucmds.problem.names import row_numbers
 from neucmds.problem.pairs import Pairs
 from neucmds.problem.sampled_pairs import Check
 from neucmds.refine.descent import Configuration
-from neucmds.refine.losses import PairLoss
+from neucmds.refine.losses import SQUARED, PairLoss
 from neucmds.refine.products import exact_terms
 from neucmds.refine.stress import stress_of_rows
 from neucmds.spectrum.geometry import (

@@ -22,16 +22,16 @@ import numpy as np
 from neucmds.backend.arrays import TINY, Floats, Indices
 from neucmds.place.rules import (
     SHRINKAGE,
-    SQUARED,
     LinearPlacement,
     LossPlacement,
 )
+from neucmds.problem.components import Size
+from neucmds.refine.losses import SQUARED
 from neucmds.refine.scouting import LEAST_GAIN
 from neucmds.refine.signatures import best_negatives
 
-NComponents = int | tuple[int, int]
 # fit(sq_dissimilarity, n_components) returns an `Embedding`.
-Fit = Callable[[Floats, NComponents], Any]
+Fit = Callable[[Floats, Size], Any]
 
 PLACEMENTS = ("auto", "least_squares", "linear")
 
@@ -53,7 +53,7 @@ class Recipe:
 
     ridge: float
     subtract_misfit: bool
-    n_components: NComponents
+    n_components: Size
 
 
 def least_squares_rule(
@@ -102,7 +102,7 @@ def misfit(errors: Floats) -> Floats:
 
 def cross_validated(
     sq_dissimilarity: Floats,
-    n_components: NComponents,
+    n_components: Size,
     method: str,
     rng: np.random.RandomState,
     fit: Fit,
@@ -132,7 +132,7 @@ def cross_validated(
     return recipes[int(np.argmin(stress))]
 
 
-def _recipes(n_components: NComponents, method: str) -> list[Recipe]:
+def _recipes(n_components: Size, method: str) -> list[Recipe]:
     """Return all recipes of a signature; the first is used if nothing can be held out."""
     # "refined" leaves no systematic misfit.
     subtracted = (False, True) if method == "refined" else (True, False)

@@ -28,13 +28,12 @@ from neucmds.place.least_squares import (
 )
 from neucmds.place.neighbors import map_blocks
 from neucmds.place.newton import descend, descended
-from neucmds.refine.losses import PairLoss
+from neucmds.refine.losses import SQUARED, PairLoss
 from neucmds.refine.pairwise import moments
 
 # Ridge of a coordinate in units of the noise of an object, g of `shrunk_minimum`. The error of
 # held-out objects in 46 cases does not rise by 0.1, by 0.9 % with 1, and by 4.3 % with 3.
 SHRINKAGE = 0.1
-SQUARED = PairLoss("squared")
 
 
 @dataclass(frozen=True)

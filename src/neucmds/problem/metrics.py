@@ -35,7 +35,6 @@ from neucmds.errors import InputError, option
 from neucmds.problem.calls import call_pairs
 from neucmds.problem.validation import tolerance, working_dtype
 
-FLOAT32_EPS = float(np.finfo(np.float32).eps)
 # Number of pairs for which a user's function is checked: called in both orders.
 CHECKED_PAIRS = 32
 
@@ -362,7 +361,7 @@ class Metric:
                 f"{advice}."
             )
         # A function may compute in float32, whatever the features are.
-        single = tolerance(float(np.abs(there).max()), FLOAT32_EPS)
+        single = tolerance(float(np.abs(there).max()), arrays.eps(np.float32))
         if np.abs(own).max() > single:
             raise InputError(
                 f"the metric gives an object and itself {np.abs(own).max():.4g}, not 0; subtract "

@@ -53,6 +53,7 @@ from neucmds.refine.losses import (
     weighted,
 )
 from neucmds.refine.pairwise import (
+    Line,
     PairObjective,
     SummedLoss,
     finish,
@@ -251,9 +252,7 @@ class ListedPairs(SummedLoss):
         first = xp.take(heights, self.i[part], axis=0)
         return sq + first + xp.take(heights, self.j[part], axis=0)
 
-    def line(
-        self, point: PairObjective, direction: Array
-    ) -> tuple[Floats, Callable[[float], PairObjective]]:
+    def line(self, point: PairObjective, direction: Array) -> Line:
         """Return the loss along a direction as a quartic, and the function that moves along it."""
         residual = point.residual
         pull = point.pull

@@ -53,6 +53,10 @@ FLOOR_STEP = 4.0
 WIDTHS = (2.0, 0.5, 0.1)
 
 
+# A loss along a line, as a quartic, and the function that moves along it.
+Line = tuple[Floats, Callable[[float], "PairObjective"]]
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SummedLoss(ABC):
     """A loss of pairs as a function of the coordinates.
@@ -89,9 +93,7 @@ class SummedLoss(ABC):
         """Return the objective at x, with value and gradient."""
 
     @abstractmethod
-    def line(
-        self, point: PairObjective, direction: Array
-    ) -> tuple[Floats, Callable[[float], PairObjective]]:
+    def line(self, point: PairObjective, direction: Array) -> Line:
         """Return the loss along a direction as a quartic, and the function that moves along it.
 
         The quartic is exact where q is linear in D̂, elsewhere to second order.

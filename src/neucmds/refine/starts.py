@@ -29,6 +29,8 @@ from neucmds.backend.arrays import (
 from neucmds.errors import InputError, option
 from neucmds.form import Form
 from neucmds.problem.components import Size
+from neucmds.problem.containers import as_real
+from neucmds.problem.validation import refuse_range
 from neucmds.refine.descent import EXACT, Configuration, Descent, descend
 from neucmds.refine.products import refine
 from neucmds.spectrum.exact import MAX_DENSE, exact_selection, exact_weights
@@ -66,7 +68,8 @@ def as_start(init: Any) -> Configuration:
             stacked = [coordinates, init.arrivals]
             coordinates = namespace(coordinates).concat(stacked)
     elif isinstance(init, (tuple, list)) and len(init) == 2:
-        coordinates, signs = init
+        what = f"coordinates or signs of {option('init')}"
+        coordinates, signs = (as_real(part, what) for part in init)
     else:
         raise InputError(
             f"{option('init')} is {type(init).__name__}; pass an Embedding, or (coordinates, "
@@ -89,6 +92,8 @@ def as_start(init: Any) -> Configuration:
         raise InputError(
             f"{option('init')} has all {x.shape[0]} objects in one place; spread them."
         )
+    size = float(np.max(np.abs(x), initial=0.0))
+    refuse_range(size, squared=False, what=f"{option('init')} is")
     return Configuration(coordinates, Form(a.astype(np.float64)))
 
 

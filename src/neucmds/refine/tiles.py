@@ -38,6 +38,7 @@ from neucmds.refine.losses import (
     weighted,
 )
 from neucmds.refine.pairwise import (
+    Line,
     PairObjective,
     SummedLoss,
     moments,
@@ -191,9 +192,7 @@ class Tiles(SummedLoss):
             self, x, float(sum(values)), self.gradient_of(x, pulled)
         )
 
-    def line(
-        self, point: PairObjective, direction: Array
-    ) -> tuple[Floats, Callable[[float], PairObjective]]:
+    def line(self, point: PairObjective, direction: Array) -> Line:
         """Return the loss along a direction as a quartic, and the function that moves along it."""
         x = point.x
         p = direction
