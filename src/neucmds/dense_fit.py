@@ -156,7 +156,14 @@ def _descend(
     if options.loss == "ordinal":
         return _fit_ordinal(problem, k, options)
     if options.loss != "squared":
-        return _descend_by_loss(problem, components, options)
+        gram = dense_gram(problem, option("loss", options.loss))
+        end, mean = _end_by_loss(
+            gram.sq_dissimilarity, weights, components, options
+        )
+        requested = max(k, end.signs.size)
+        return from_descent(
+            problem, end, requested, solver="loss", mean_distance=mean
+        )
     if weights is None:
         return from_descent(problem, refine(problem.gram, start, descent), k)
     sq_dissimilarity = dense_gram(problem, "weights").sq_dissimilarity
@@ -240,21 +247,6 @@ def fit_directed(problem: Directed, options: Options) -> Embedding:
     return from_directed(problem, end, requested, mean)
 
 
-def _descend_by_loss(
-    problem: Dense, components: Size, options: Options
-) -> Embedding:
-    sq_dissimilarity = dense_gram(
-        problem, option("loss", options.loss)
-    ).sq_dissimilarity
-    end, mean = _end_by_loss(
-        sq_dissimilarity, problem.weights, components, options
-    )
-    requested = max(total_of(components), end.signs.size)
-    return from_descent(
-        problem, end, requested, solver="loss", mean_distance=mean
-    )
-
-
 def _end_by_loss(
     sq_dissimilarity: Array,
     weights: Array | None,
@@ -273,9 +265,7 @@ def _end_by_loss(
     if weights is not None:
         # A pair without weight bounds no curvature.
         xp = namespace(sq_dissimilarity)
-        sq_dissimilarity = xp.where(
-            weights > 0, sq_dissimilarity, xp.zeros_like(sq_dissimilarity)
-        )
+        sq_dissimilarity = xp.where(weights > 0, sq_dissimilarity, 0.0)
     if is_numpy(sq_dissimilarity):
         # D, a scaled copy of it, and tiles of this, in float64.
         require_memory(
@@ -317,7 +307,7 @@ def _end_by_loss(
         floor=options.floor,
         form=form,
         random_state=options.random_state,
-        directed=bool(options.directed),
+        directed=options.directed,
     )
     end = without_null_columns(end, n_points * mean**2)
     x = asarray_like(end.coordinates, like, namespace(like).float64)
@@ -382,7 +372,13 @@ def scouted(
         candidates = [raised]
     elif heights_are_sought:
         candidates = [form, raised]
-    tried = [(_size_beside(components, one), one, 1.0) for one in candidates]
+    tried = []
+    for candidate in candidates:
+        size = components
+        # A height counts as one of k coordinates.
+        if isinstance(components, int) and candidate.has_heights:
+            size = components - 1
+        tried.append((size, candidate, 1.0))
     is_sought = (
         signature_is_sought or curvature_is_sought or heights_are_sought
     )
@@ -399,28 +395,21 @@ def scouted(
                 squares,
                 size,
                 options.loss,
-                one,
+                candidate,
                 curvature_is_sought=curvature_is_sought,
                 largest_distance=largest_distance,
                 weights=weights,
                 floor=options.floor,
                 seed=seed,
-                directed=bool(options.directed),
+                directed=options.directed,
                 hold_out=heights_are_sought,
             )
-            for size, one, _ in tried
+            for size, candidate, _ in tried
         ]
     signature, form, error = tried[0]
     if tried[-1][2] < (1 - LEAST_GAIN) * error:
         signature, form, _ = tried[-1]
     return signature, form
-
-
-def _size_beside(components: Size, form: Form) -> Size:
-    """Return the size without a height: it counts as one of k coordinates."""
-    if isinstance(components, int) and form.has_heights:
-        return components - 1
-    return components
 
 
 def _fit_goal(problem: Dense, options: Options) -> Embedding:

@@ -309,7 +309,7 @@ def as_rows(data: Any, options: Options, labels: Any) -> tuple[Any, Any, Any]:
     metric = options.metric
     if metric == SHORTEST_PATH:
         graph, labels = named_graph(
-            data, labels, options.metric_params, bool(options.directed)
+            data, labels, options.metric_params, options.directed
         )
         return graph, metric, labels
     if metric == PRECOMPUTED:

@@ -113,8 +113,9 @@ class Form:
 
     def centered(self, x: Array) -> Array:
         """Move the mean of the points to zero; heights stay."""
-        xp = namespace(x)
-        return x - xp.mean(x, axis=0) * abs(asarray_like(self.signs, x))
+        return x - namespace(x).mean(x, axis=0) * abs(
+            asarray_like(self.signs, x)
+        )
 
     def root_units(self, scale: float) -> Array:
         """Return the unit of each coordinate where that of D is `scale`."""
@@ -153,12 +154,11 @@ class Form:
 
         Paper: eq:embeddingX, with the form applied to differences (errata E5).
         """
-        xp = namespace(x, y)
         signed = x * asarray_like(self.signs, x)
         return (
             self.norms(x)[:, None]
             + self.norms(y)[None, :]
-            - 2 * (signed @ xp.matrix_transpose(y))
+            - 2 * (signed @ y.T)
         )
 
     def paired_sq(self, x: Array, y: Array) -> Array:

@@ -11,16 +11,15 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils import check_random_state
 
-from neucmds.backend.arrays import is_dask, to_numpy
+from neucmds.backend.arrays import is_dask
 from neucmds.backend.memory import available_memory
 from neucmds.backend.progress import Callback as Callback
 from neucmds.errors import InputError, option
 from neucmds.problem.components import AUTO, GOALS, N_COMPONENTS, NComponents
-from neucmds.problem.containers import as_real
 from neucmds.problem.dense import Dense
 from neucmds.problem.metrics import Metric
 from neucmds.problem.pairs import Pairs
-from neucmds.problem.validation import A_COUNT, is_count, refuse_range
+from neucmds.problem.validation import A_COUNT, is_count
 from neucmds.refine.descent import (
     MAX_ITER,
     Configuration,
@@ -382,9 +381,11 @@ class Options:
             raise InputError(
                 f"{option('tol', self.tol)} must be above 0 for a closed form."
             )
+        for name in ("squared", "symmetrize", "directed"):
+            object.__setattr__(self, name, bool(getattr(self, name)))
         object.__setattr__(self, "random_state", as_seed(self.random_state))
         if self.init is not None:
-            start = _checked_start(self.init)
+            start = as_start(self.init)
             signature = start.form.signature
             wanted = self.n_components
             # A copy of options that were checked holds the start as a Configuration.
@@ -441,19 +442,6 @@ def notify(callback: Callback | None, words: str) -> None:
     """Call a callback with a few words on the next step."""
     if callback is not None:
         callback(0, None, words)
-
-
-def _checked_start(init: Any) -> Configuration:
-    """Take a warm start, of real numbers whose powers stay in the range of floats."""
-    if isinstance(init, (tuple, list)) and len(init) == 2:
-        init = tuple(
-            as_real(part, f"coordinates or signs of {option('init')}")
-            for part in init
-        )
-    start = as_start(init)
-    size = float(np.max(np.abs(to_numpy(start.coordinates)), initial=0.0))
-    refuse_range(size, squared=False, what=f"{option('init')} is")
-    return start
 
 
 def as_seed(random_state: Any) -> Any:

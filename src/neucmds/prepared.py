@@ -83,8 +83,8 @@ def read_dense(D: Any, options: Options, labels: Any = None) -> Dense:
     """Read and validate D by options that are checked, and put it behind its operator."""
     if isinstance(D, Dense):
         return D
-    squared = bool(options.squared)
-    symmetrize = bool(options.symmetrize)
+    squared = options.squared
+    symmetrize = options.symmetrize
     copy = True
     # Else NaN and weights are entries of an array; an operator has none.
     counts_alike = options.weights is None and options.missing == "error"
@@ -134,8 +134,8 @@ def _between_features(
     features: Any, options: Options, as_operator: bool
 ) -> Any:
     """Return D between features behind its operator, or as an array."""
-    metric = Metric.of(options.metric, symmetrize=bool(options.symmetrize))
-    squared = bool(options.squared)
+    metric = Metric.of(options.metric, symmetrize=options.symmetrize)
+    squared = options.squared
     if is_dask(features):
         features = to_numpy(features)
     if not as_operator:
@@ -151,7 +151,7 @@ def _between_features(
 
 def read_directed(D: Any, options: Options, labels: Any = None) -> Directed:
     """Read and validate dissimilarities from rows to columns."""
-    squared = bool(options.squared)
+    squared = options.squared
     missing = options.missing
     if options.metric == SHORTEST_PATH:
         graph = as_graph(D)

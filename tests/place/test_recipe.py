@@ -1,5 +1,7 @@
 """What a placement rule learns from the landmarks, and that it is the one asked for."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -85,7 +87,8 @@ def test_the_recipe_is_that_of_least_stress_among_landmarks_held_out(
     rng = np.random.default_rng(0)
     x, e = rng.normal(size=(32, 3)), np.triu(rng.normal(size=(32, 32)), 1)
     D = np.sum((x[:, None] - x) ** 2, axis=-1) * (1 + 0.1 * (e + e.T))
-    found = cross_validated(D, k, method, np.random.RandomState(0), fit)
+    fold_fit = partial(fit, method=method)
+    found = cross_validated(D, k, method, np.random.RandomState(0), fold_fit)
     order = np.random.RandomState(0).permutation(32)
     d, total = D[np.ix_(order, order)], {}
     for fold in range(5):
@@ -113,5 +116,7 @@ def test_without_landmarks_to_hold_out_the_first_recipe_is_used():
     for n, method, off in ((19, "neuc+", True), (11, "refined", False)):
         D = random_simplex(n, random_state=0)
         k = n - 8 if method == "refined" else 2
-        recipe = cross_validated(D, k, method, np.random.RandomState(0), fit)
+        fold_fit = partial(fit, method=method)
+        rng = np.random.RandomState(0)
+        recipe = cross_validated(D, k, method, rng, fold_fit)
         assert recipe == Recipe(0.1, off, k)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +18,8 @@ _MOST_STACKED = 8192
 
 # An array of any library with the array API; there is no static type for that yet.
 Array = Any
-# NumPy's arrays of real numbers, of row numbers, and of truth values.
+# NumPy's arrays of numbers of any kind, of real numbers, of row numbers, and of truth values.
+Numbers = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 Marks = npt.NDArray[np.bool_]
@@ -28,6 +30,10 @@ BLOCK_ELEMENTS = 2_097_152
 CACHED_ELEMENTS = 131_072
 # Entries of a block on a GPU, where each is waited for.
 DEVICE_ELEMENTS = 67_108_864
+
+# Rounding of float64, and the least number of all its digits.
+EPS = sys.float_info.epsilon
+TINY = sys.float_info.min
 
 _NUMPY = compat.array_namespace(np.empty(()))
 
@@ -91,7 +97,7 @@ def is_writable(value: Array) -> bool:
     return bool(compat.is_writeable_array(value))
 
 
-def to_numpy(value: Array) -> npt.NDArray[Any]:
+def to_numpy(value: Array) -> Numbers:
     """Copy an array of any library and device to NumPy (NumPy itself is passed through)."""
     if is_numpy(value):
         return np.asarray(value)
@@ -256,9 +262,8 @@ def stacked_cholesky(matrices: Array) -> tuple[Array, Array] | None:
     None if the library stops at one that is not, or does not say which. A tenth of the time of
     eigenpairs.
     """
-    xp = namespace(matrices)
     if is_torch(matrices):
-        factors, info = xp.linalg.cholesky_ex(matrices)
+        factors, info = namespace(matrices).linalg.cholesky_ex(matrices)
         return factors, info > 0
     if not is_numpy(matrices):
         return None

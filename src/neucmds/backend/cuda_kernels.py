@@ -17,6 +17,7 @@ import numpy as np
 from neucmds.backend.arrays import (
     Array,
     empty_like,
+    in_double,
     is_cupy,
     is_torch,
     namespace,
@@ -233,7 +234,7 @@ def row_moments(block: Array) -> tuple[Array, Array]:
     xp = namespace(block)
     launch = _kernel(_ROW_SUMS, "row_sums", block)
     if launch is None:
-        wide = xp.astype(block, xp.float64, copy=False)
+        wide = in_double(block)
         # An infinite sum is refused later.
         with np.errstate(over="ignore"):
             squares = xp.vecdot(wide, wide, axis=-1)

@@ -9,19 +9,20 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
+from neucmds.backend.arrays import Array
 from neucmds.errors import InputError
 
+AnyPath = str | PathLike[str]
 Writer = Callable[[BinaryIO], object]
 
 
 @contextmanager
 def atomic_file(
-    path: str | PathLike[str], *, overwrite: bool = True
+    path: AnyPath, *, overwrite: bool = True
 ) -> Iterator[BinaryIO]:
     """Open a binary file that is renamed to its path once it is complete and on disk.
 
@@ -132,7 +133,7 @@ def _refuse_taken(paths: list[Path], overwrite: bool) -> None:
         )
 
 
-def read_npz(path: Path, what: str) -> dict[str, npt.NDArray[Any]]:
+def read_npz(path: Path, what: str) -> dict[str, Array]:
     """Read all arrays of a npz file, without pickle; messages say that it is not `what`."""
     if not path.is_file():
         raise InputError(
@@ -146,6 +147,13 @@ def read_npz(path: Path, what: str) -> dict[str, npt.NDArray[Any]]:
         file.seek(0)
         with np.load(file, allow_pickle=False) as archive:
             return dict(archive)
+
+
+def one_line(error: Exception) -> str:
+    """Return the message of another library for use inside our own."""
+    return (
+        " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
+    )
 
 
 @contextmanager
@@ -162,10 +170,6 @@ def format_errors(name: str, what: str) -> Iterator[None]:
             f"{name} does not fit in memory, or is damaged."
         ) from error
     except Exception as error:
-        reason = (
-            " ".join(str(error).split()).rstrip(".")[:200]
-            or type(error).__name__
-        )
         raise InputError(
-            f"{name}: not {what}, or damaged ({reason})."
+            f"{name}: not {what}, or damaged ({one_line(error)})."
         ) from error

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from neucmds.backend.arrays import (
+    EPS,
     Array,
     Floats,
     asarray_like,
@@ -24,7 +25,6 @@ from neucmds.embedding.result import Embedding
 from neucmds.form import Form
 from neucmds.place.rules import (
     SHRINKAGE,
-    SQUARED,
     LinearPlacement,
     LossPlacement,
     Placement,
@@ -35,7 +35,7 @@ from neucmds.problem.names import row_numbers
 from neucmds.problem.pairs import Pairs
 from neucmds.problem.sampled_pairs import Check
 from neucmds.refine.descent import Configuration
-from neucmds.refine.losses import PairLoss
+from neucmds.refine.losses import SQUARED, PairLoss
 from neucmds.refine.products import exact_terms
 from neucmds.refine.stress import stress_of_rows
 from neucmds.spectrum.geometry import (
@@ -307,7 +307,7 @@ def from_pairs(
     n_objects = len(deviations)
     scale = n_others / max(1, n_held_out)
     scale *= math.sqrt(n_objects / max(1, n_objects - 1))
-    stress_error = 32 * eps(np.float64) * sq_norm
+    stress_error = 32 * EPS * sq_norm
     known = min(_deciding(stress_deviation), _deciding(r2_deviation))
     if stress > stress_error and n_held_out and known < FEWEST_DECIDING:
         scale = math.nan

@@ -101,13 +101,13 @@ class InnerProduct:
         xp = namespace(x)
         queries = xp.astype(self.queries(x), xp.float32)
         vectors = xp.astype(self.vectors_of(x), xp.float32)
-        scores = queries @ xp.matrix_transpose(vectors)
+        scores = queries @ vectors.T
         sq = form.sq(x, x)
         apart = sq > rounding_level(x, x)
         d = form.to_distance(sq[apart])
         sq_single = self.sq_dissimilarities(scores, x)
         errors = xp.abs(form.to_distance(sq_single[apart]) - d) / d
-        return float(xp.sum(errors)) / max(1, int(errors.shape[0]))
+        return float(xp.sum(errors) / max(1, errors.shape[0]))
 
     def _plain_vectors(self, x: Array) -> Array:
         return _with_last(x, self._scale * (self._norms(x) - self._shift))

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.alignment import (
     Alignment,
@@ -23,6 +22,9 @@ from neucmds.alignment import (
 )
 from neucmds.backend.arrays import (
     Array,
+    Floats,
+    Indices,
+    Numbers,
     asarray_like,
     index_like,
     namespace,
@@ -30,7 +32,7 @@ from neucmds.backend.arrays import (
     taken,
     to_numpy,
 )
-from neucmds.backend.files import atomic_file
+from neucmds.backend.files import AnyPath, atomic_file
 from neucmds.embedding import saved
 from neucmds.embedding.info import Info
 from neucmds.embedding.inner_product import InnerProduct
@@ -40,12 +42,13 @@ from neucmds.place.neighbors import nearest, roughly_nearest
 from neucmds.place.new_rows import (
     check_gaps,
     check_shape,
-    checked_weights,
+    new_weights,
     sq_rows,
 )
 from neucmds.place.rules import LossPlacement, Placement
 from neucmds.problem.containers import as_real
 from neucmds.problem.names import (
+    Labels,
     common_objects,
     counts,
     examples,
@@ -60,8 +63,6 @@ from neucmds.problem.validation import as_labels, check_count
 from neucmds.spectrum.geometry import StressTerms
 
 # Arrays are NumPy's unless the input was another library's.
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 # Share of distances that scores in float32 may lose without a warning.
 MOST_LOST = 0.01
@@ -136,18 +137,18 @@ class Embedding:
     requested: int
     info: Info
     squared: bool = False
-    labels: tuple[str, ...] | None = None
+    labels: Labels = None
     placement: Placement | None = None
     loss: str = "squared"
     loss_value: float = math.nan
     missing: str = "error"
     mean_distance: float = math.nan
-    landmarks: npt.NDArray[np.intp] | None = None
-    global_landmarks: npt.NDArray[np.intp] | None = None
+    landmarks: Indices | None = None
+    global_landmarks: Indices | None = None
     n_global: int = 0
     n_near: int = 0
     arrivals: Floats | None = None
-    arrival_labels: tuple[str, ...] | None = None
+    arrival_labels: Labels = None
 
     def __repr__(self) -> str:
         positive, negative = self.signature
@@ -266,7 +267,7 @@ class Embedding:
         return self.form.curvature * self.mean_distance**2
 
     @property
-    def explained(self) -> npt.NDArray[np.float64]:
+    def explained(self) -> Floats:
         """R² lost without each coordinate, the others as they are; shape (k,).
 
         They do not add up to `r2`: coordinates are fitted together. Where a coordinate makes the
@@ -283,7 +284,7 @@ class Embedding:
         return self.info.total_sum_of_squares or math.nan
 
     @property
-    def shares(self) -> dict[str, npt.NDArray[np.float64]]:
+    def shares(self) -> dict[str, Floats]:
         """Each kept eigenvalue as a fraction of a sum of eigenvalues; keys name the convention.
 
         For "classical" and "neuc", which project on eigenvectors; empty otherwise. "trace":
@@ -291,7 +292,7 @@ class Embedding:
         λ / Σλ over the positive ones, if all are known, as vegan's ``capscale`` and scikit-bio's
         ``pcoa`` of all dimensions.
         """
-        shares: dict[str, npt.NDArray[np.float64]] = {}
+        shares: dict[str, Floats] = {}
         if self.method in ("classical", "neuc"):
             values = to_numpy(self.info.eigenvalues)
             if self.info.trace > 0:
@@ -448,7 +449,7 @@ class Embedding:
             return sq
         xp = namespace(sq)
         own = asarray_like(same, sq, dtype=xp.bool)
-        return xp.where(own, xp.zeros_like(sq), sq)
+        return xp.where(own, 0.0, sq)
 
     @cached_property
     def _targets(self) -> Embedding:
@@ -490,7 +491,7 @@ class Embedding:
         )
 
     @property
-    def _fitted_rows(self) -> npt.NDArray[np.intp]:
+    def _fitted_rows(self) -> Indices:
         if self.landmarks is None:
             return np.arange(self.n)
         return self.landmarks
@@ -509,7 +510,7 @@ class Embedding:
         among: Any = None,
         direction: Literal["to", "from"] = "to",
         squared: bool = False,
-    ) -> tuple[Ints, Floats]:
+    ) -> tuple[Numbers, Floats]:
         """Find the nearest fitted objects by D̂, exactly.
 
         Parameters
@@ -574,7 +575,7 @@ class Embedding:
         indices = index_like(allowed[to_numpy(ids)], points)
         return indices, self._scaled(sq, squared)
 
-    def landmarks_to_ask(self, coarse: Any) -> Ints:
+    def landmarks_to_ask(self, coarse: Any) -> Numbers:
         """Return the landmarks to compare new objects with, in two levels.
 
         Call it twice: with the number of objects (returns global landmarks); then, after a first
@@ -604,11 +605,7 @@ class Embedding:
             turns = first + np.arange(self.n_global)
             turns %= self.global_landmarks.size
             return np.asarray(self.global_landmarks[turns])
-        places = to_numpy(as_real(coarse, "coarse"))
-        if places.ndim != 2 or places.shape[1] != self.k:
-            raise InputError(
-                f"coarse has shape {places.shape}; expected (m, {self.k}) for m objects."
-            )
+        places = to_numpy(self._as_points(coarse, "coarse"))
         none_known = np.zeros((len(places), 0), np.intp)
         return roughly_nearest(
             self.form, places, rule.coordinates, none_known, self.n_near
@@ -681,7 +678,7 @@ class Embedding:
 
     def _extended(
         self, new: Any, labels: Iterable[object] | None
-    ) -> tuple[Array, tuple[str, ...] | None]:
+    ) -> tuple[Array, Labels]:
         """Return coordinates and names with those of new objects."""
         points = self._as_points(new, "coordinates")
         names = None
@@ -841,9 +838,7 @@ class Embedding:
 
         return plot_shepard(D, self, **options)
 
-    def report(
-        self, path: str | PathLike[str], D: Any = None, **options: Any
-    ) -> Path:
+    def report(self, path: AnyPath, D: Any = None, **options: Any) -> Path:
         """Write one HTML page to look at; see `neucmds.tools.report.write_report`.
 
         Parameters
@@ -942,10 +937,7 @@ class Embedding:
         check_shape(rows, self.n)
         check_gaps(rows, self.k, self.missing)
         if weights is not None:
-            known = ~np.isnan(to_numpy(rows))
-            weights = checked_weights(
-                weights, known.shape, self.k, self.labels, known
-            )
+            weights = new_weights(weights, rows, self.k, self.labels)
         sq_new = sq_rows(
             rows,
             self.coordinates,
@@ -958,7 +950,7 @@ class Embedding:
             placed, self.coordinates.dtype, copy=False
         )
 
-    def save(self, path: str | PathLike[str] | BinaryIO) -> None:
+    def save(self, path: AnyPath | BinaryIO) -> None:
         """Write everything to one npz file, atomically and without pickle.
 
         Parameters
@@ -983,7 +975,7 @@ class Embedding:
             saved.write(self, file)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Embedding:
+    def load(cls, path: AnyPath) -> Embedding:
         """Read what `save` wrote.
 
         Parameters
@@ -1038,7 +1030,7 @@ class Embedding:
             )
         return row
 
-    def _rows(self, which: Any) -> npt.NDArray[np.intp]:
+    def _rows(self, which: Any) -> Indices:
         """Return the rows of objects, in the shape in which these are given."""
         if self._is_single(which):
             return np.array(self._row(which))
@@ -1053,7 +1045,7 @@ class Embedding:
         if ids.size:
             self._row(ids.min())
             self._row(ids.max())
-        return ids.astype(np.intp) % self.n
+        return np.asarray(ids % self.n, dtype=np.intp)
 
     def _as_points(self, points: Array, name: str) -> Array:
         array = asarray_like(as_real(points, name), self.coordinates)
@@ -1066,7 +1058,7 @@ class Embedding:
             raise InputError(f"{name} hold NaN or infinity; drop these rows.")
         return array
 
-    def _indices(self, which: Any) -> npt.NDArray[np.intp]:
+    def _indices(self, which: Any) -> Indices:
         """Rows of the objects that a slice, a mask, names or numbers choose; None: all."""
         if which is None:
             return np.arange(self.n)

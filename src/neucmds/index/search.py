@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     CACHED_ELEMENTS,
+    TINY,
     row_blocks,
     solve_definite,
 )
 from neucmds.form import Form
-from neucmds.place.least_squares import TINY
 from neucmds.place.neighbors import roughly_nearest
 from neucmds.refine.losses import PairLoss
 

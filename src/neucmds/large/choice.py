@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from neucmds.backend.arrays import Indices
+from neucmds.backend.arrays import Array, Indices
 from neucmds.errors import InputError, option
 
 # Embedding L landmarks takes memory of L² and time of L³: a second for a thousand.
@@ -77,7 +76,7 @@ def random_sample(n: int, count: int, rng: np.random.RandomState) -> Indices:
 def maxmin(
     n: int,
     count: int,
-    dissimilarities_to: Callable[[int], npt.NDArray[Any]],
+    dissimilarities_to: Callable[[int], Array],
     rng: np.random.RandomState,
 ) -> Indices:
     """Choose objects, the first at random, each other one farthest from those chosen before it.

@@ -42,38 +42,36 @@ def embed_landmarks(
         shrinks negative coordinates by the noise of each object. "least_squares" has no ridge, no
         offsets and no shrinkage; "linear" is plain triangulation.
     """
-    method = options.method
     fold_options = replace(options, init=None, callback=None)
 
     def embed(
         sq_among: Array,
         n_components: NComponents,
-        method: str,
         options: Options = fold_options,
     ) -> Embedding:
         gram = DenseGram(np.ascontiguousarray(sq_among))
         return fit(
             Dense(gram, squared=options.squared),
-            replace(options, n_components=n_components, method=method),
+            replace(options, n_components=n_components),
         )
 
     wanted = options.n_components
     checked_size(wanted, sq_dissimilarity.shape[0])
     if isinstance(wanted, GOALS):
         # As many coordinates as the landmarks need, for all objects.
-        wanted = embed(sq_dissimilarity, wanted, method).requested
+        wanted = embed(sq_dissimilarity, wanted).requested
     if placement == "linear":
         if options.curvature:
             raise InputError(
                 f"{option('placement', placement)} is for {option('curvature', 0)}; use "
                 f"{option('placement', 'least_squares')}."
             )
-        embedding = embed(sq_dissimilarity, wanted, method, options)
+        embedding = embed(sq_dissimilarity, wanted, options)
         return replace(
             embedding, placement=linear_rule(sq_dissimilarity, embedding)
         ), None
     if options.loss != "squared":
-        embedding = embed(sq_dissimilarity, wanted, method, options)
+        embedding = embed(sq_dissimilarity, wanted, options)
         rule = embedding.placement
         if placement == "auto" and isinstance(rule, LossPlacement):
             embedding = replace(
@@ -83,7 +81,9 @@ def embed_landmarks(
     recipe = Recipe(0.0, False, wanted)
     if placement == "auto":
         rng = check_random_state(options.random_state)
-        recipe = cross_validated(sq_dissimilarity, wanted, method, rng, embed)
-    embedding = embed(sq_dissimilarity, recipe.n_components, method, options)
+        recipe = cross_validated(
+            sq_dissimilarity, wanted, options.method, rng, embed
+        )
+    embedding = embed(sq_dissimilarity, recipe.n_components, options)
     rule = least_squares_rule(sq_dissimilarity, embedding, recipe)
     return replace(embedding, placement=rule), recipe

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import (
@@ -51,6 +50,7 @@ from neucmds.problem.graph import (
     shortest_path_rows,
 )
 from neucmds.problem.metrics import Metric, refuse_undefined
+from neucmds.problem.names import Labels
 from neucmds.problem.validation import (
     as_labels,
     asymmetric,
@@ -100,7 +100,9 @@ def fit_landmarks(
         X = as_graph(X)
     n = X.shape[0]
     k = _least_components(options.n_components)
-    metric = _bound_metric(options)
+    metric = None
+    if options.metric not in (PRECOMPUTED, SHORTEST_PATH):
+        metric = Metric.of(options.metric, symmetrize=options.symmetrize)
     if n_near != 0:
         check_two_levels(X, options, n_near, placement)
         if n_near is None:
@@ -163,7 +165,7 @@ def fit_landmarks(
 def _with_near_landmarks(
     fit: LandmarkFit,
     X: Any,
-    among: npt.NDArray[Any],
+    among: Array,
     options: Options,
     n_jobs: int | None,
 ) -> LandmarkFit:
@@ -217,7 +219,7 @@ def _refuse_asymmetry(D: Any, landmarks: Indices) -> None:
 
 
 def _with_keys(
-    fit: LandmarkFit, entries: npt.NDArray[Any], columns: Indices
+    fit: LandmarkFit, entries: Array, columns: Indices
 ) -> LandmarkFit:
     """Draw entries of landmarks to tell rows apart by; `columns` are those of the entries in X."""
     rng = np.random.default_rng(0)
@@ -226,13 +228,6 @@ def _with_keys(
     with np.errstate(over="ignore"):
         values = entries[i, j].astype(np.float32)
     return replace(fit, key_columns=columns[j], key_values=values)
-
-
-def _bound_metric(options: Options) -> Metric | None:
-    """Return the metric if X holds features, else None."""
-    if options.metric in (PRECOMPUTED, SHORTEST_PATH):
-        return None
-    return Metric.of(options.metric, symmetrize=options.symmetrize)
 
 
 def _chosen_landmarks(
@@ -275,7 +270,7 @@ def _chosen_landmarks(
 
 def _comparing(
     X: Any, options: Options, metric: Metric | None, ids: Indices
-) -> Callable[[int], npt.NDArray[Any]]:
+) -> Callable[[int], Array]:
     """Return the function of i that compares the objects `ids` with the i-th of them."""
     if metric is not None:
         fitted = metric_on(metric, X, ids, False)
@@ -292,7 +287,7 @@ def _comparing(
 
 def _landmark_names(
     X: Any, columns: Sequence[str] | None, ids: Indices
-) -> tuple[str, ...] | None:
+) -> Labels:
     """Return the names of the landmarks, from the names of the columns of X."""
     if columns is None:
         return None
@@ -339,9 +334,7 @@ def metric_on(metric: Metric, X: Any, ids: Indices, squared: bool) -> Metric:
     return metric.fitted_to(X, squared, points=in_double(take(X, ids)))
 
 
-def _features_among(
-    metric: Metric, ids: Indices, sources: Indices
-) -> npt.NDArray[Any]:
+def _features_among(metric: Metric, ids: Indices, sources: Indices) -> Array:
     """Dissimilarities among the objects `ids`, the landmarks `sources` of the metric."""
     points = metric.points[index_like(sources, metric.points), :]
     among = to_numpy(replace(metric, points=points).among())
@@ -349,7 +342,7 @@ def _features_among(
     return among
 
 
-def _block_among(X: Any, ids: Indices) -> npt.NDArray[Any]:
+def _block_among(X: Any, ids: Indices) -> Array:
     """Dissimilarities among landmarks, from all dissimilarities (n, n) or those to them (n, L)."""
     if X.shape[0] == X.shape[1]:
         among = to_numpy(take(X, ids, ids))

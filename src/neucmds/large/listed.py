@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -47,12 +47,8 @@ def embed_pairs(pairs: Pairs, options: Options) -> Embedding:
     The start is an embedding of landmarks, with shortest paths over the pairs where a dissimilarity
     to a landmark is not listed.
     """
-    components = checked_size(options.n_components, pairs.n)
-    require_pair_memory(pairs.size, pairs.n, total_of(components))
-    check_pairs(pairs, total_of(components))
 
     def to_landmarks(count: int) -> tuple[Indices, Floats]:
-        """Draw landmarks; return them, and squared dissimilarities (n, count) to them."""
         rng = check_random_state(options.random_state)
         landmarks = np.sort(rng.permutation(pairs.n)[:count])
         paths = shortest_path_rows(as_graph(pairs.graph()), landmarks)
@@ -62,23 +58,61 @@ def embed_pairs(pairs: Pairs, options: Options) -> Embedding:
         scouts, squares = to_landmarks(min(pairs.n, SCOUTS))
         return (squares[scouts] + squares[scouts].T) / 2
 
+    return embed_known(pairs, options, among_scouts, to_landmarks)
+
+
+def embed_known(
+    pairs: Pairs,
+    options: Options,
+    among_scouts: Callable[[], Array] | None,
+    to_landmarks: Callable[[int], tuple[Indices, Floats]],
+    *,
+    weight_power: float = 1.0,
+    like: Array | None = None,
+    checks: Iterable[Check] | None = None,
+) -> Embedding:
+    """Embed pairs that are listed or sampled.
+
+    Parameters
+    ----------
+    pairs, options, weight_power, checks
+        As for `fit_pairs`.
+    among_scouts : callable or None
+        Returns D among some objects, on which form and signature are chosen, as for `scouted`.
+    to_landmarks : callable
+        From a number of landmarks: landmarks, and D (n, L) of all objects to them, to start from.
+    like : array, optional
+        Objects are placed among the landmarks on its device.
+    """
+    components = checked_size(options.n_components, pairs.n)
+    k = total_of(components)
+    require_pair_memory(pairs.size, pairs.n, k)
+    check_pairs(pairs, k)
     components, form = scouted(
         among_scouts, pairs.n, components, options, *distances_of(pairs)
     )
+    k = total_of(components)
+    few = pairs.n <= FEW_OBJECTS and not pairs.sampled
     start = options.init
-    if start is None and options.loss == "squared" and pairs.n <= FEW_OBJECTS:
+    if start is None and few and options.loss == "squared":
         start = from_all_pairs(pairs, components)
     if start is None:
-        landmarks, squares = to_landmarks(
-            _start_size(pairs.n, total_of(components))
+        landmarks, squares = to_landmarks(_start_size(pairs.n, k))
+        start = landmark_start(
+            landmarks, squares, components, form, options, like
         )
-        start = landmark_start(landmarks, squares, components, form, options)
     else:
         start = replace(start, form=replace(form, signs=start.signs))
         start = in_form(start, form)
-    embedding = fit_pairs(pairs, start, options, falling=options.init is None)
-    requested = max(total_of(components), embedding.k)
-    return replace(embedding, requested=requested)
+    embedding = fit_pairs(
+        pairs,
+        start,
+        options,
+        falling=options.init is None,
+        weight_power=weight_power,
+        checks=checks,
+    )
+    return replace(embedding, requested=max(k, embedding.k))
 
 
 def embed_directed_pairs(pairs: Pairs, options: Options) -> Embedding:
@@ -190,7 +224,7 @@ def fit_pairs(
         pairs,
         refined,
         start.signs.size,
-        squared=bool(options.squared),
+        squared=options.squared,
         mean_distance=distances_of(pairs)[0],
         checks=checks,
     )
@@ -224,14 +258,16 @@ def _fit_ordinal(
         pairs,
         fitted.end,
         start.signs.size,
-        squared=bool(options.squared),
+        squared=options.squared,
         mean_distance=distances_of(pairs)[0],
         checks=checks,
     )
     info = embedding.info
     sq_stress = fitted.end.value / fitted.sum_of_squares
     if checks:
-        held_out = RankedPairs.listed(_listed(pairs.n, checks), options.ties)
+        held_out = RankedPairs.listed(
+            listed_checks(pairs.n, checks), options.ties
+        )
         sq_fitted = sq_stress
         sq_stress, _ = held_out.stress(
             to_numpy(embedding.coordinates), held_out.disparities
@@ -244,7 +280,7 @@ def _fit_ordinal(
     return with_disparities(embedding, fitted, options.ties)
 
 
-def _listed(n: int, checks: list[Check]) -> Pairs:
+def listed_checks(n: int, checks: list[Check]) -> Pairs:
     """Return pairs that measure a fit as a list."""
     first = [np.full(len(others), i) for i, others, _ in checks]
     others = np.concatenate([others for _, others, _ in checks])

@@ -13,19 +13,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from os import PathLike
 from typing import Any
 from zlib import crc32
 
 import joblib
 import numpy as np
-import numpy.typing as npt
 from numpy.lib.format import open_memmap
 
 from neucmds.backend.arrays import (
     BLOCK_ELEMENTS,
     Array,
     Indices,
+    Numbers,
     asarray_like,
     empty_like,
     free_memory,
@@ -38,7 +37,7 @@ from neucmds.backend.arrays import (
     row_blocks,
     to_numpy,
 )
-from neucmds.backend.files import atomic_file
+from neucmds.backend.files import AnyPath, atomic_file
 from neucmds.backend.progress import Callback
 from neucmds.backend.threads import fill_rows, thread_count
 from neucmds.embedding import Embedding
@@ -49,8 +48,6 @@ from neucmds.place.recipe import Recipe
 from neucmds.place.rules import Placement
 from neucmds.problem.metrics import Metric, refuse_undefined
 from neucmds.problem.names import Labels
-
-Lengths = npt.NDArray[np.float32]
 
 # Share of its near landmarks that an object is compared with in the first of two rounds; and share
 # of an object's global landmarks that suffice for a landmark.
@@ -80,9 +77,9 @@ class NodePaths:
         Nodes are placed with its library, on its device.
     """
 
-    from_sources: Lengths
-    near: npt.NDArray[np.int32]
-    near_lengths: Lengths
+    from_sources: Array
+    near: Numbers
+    near_lengths: Array
     like: Array
 
 
@@ -123,7 +120,7 @@ class LandmarkFit:
     metric: Metric | None = None
     nodes: NodePaths | None = None
     key_columns: Indices | None = None
-    key_values: npt.NDArray[np.float32] | None = None
+    key_values: Array = None
 
     @property
     def width(self) -> int:
@@ -279,14 +276,14 @@ class LandmarkFit:
 
     # Two levels
 
-    def global_landmarks(self, keys: npt.ArrayLike) -> Indices:
+    def global_landmarks(self, keys: Numbers) -> Indices:
         """Return the global landmarks (m, n_global) of m objects, each known by a whole number."""
         return self.sources[self._turns(keys)]
 
-    def _turns(self, keys: npt.ArrayLike) -> Indices:
+    def _turns(self, keys: Numbers) -> Indices:
         """Return n_global positions in `sources` for each key, one after the other, in a circle."""
-        first = np.asarray(keys, dtype=np.int64)[:, None]
-        return (first + np.arange(self.n_global)) % self.sources.size
+        steps = keys[:, None] + np.arange(self.n_global)
+        return np.asarray(steps % self.sources.size)
 
     def _compared(
         self, rows: Array, objects: Indices
@@ -386,11 +383,11 @@ class LandmarkFit:
         return self.width
 
     @cached_property
-    def _coordinates(self) -> npt.NDArray[np.float32]:
+    def _coordinates(self) -> Array:
         return to_numpy(self.embedding.coordinates).astype(np.float32)
 
     @cached_property
-    def _signs(self) -> npt.NDArray[np.float32]:
+    def _signs(self) -> Array:
         return to_numpy(self.embedding.signs).astype(np.float32)
 
     @cached_property
@@ -407,7 +404,7 @@ class LandmarkFit:
         ]
         return np.concatenate(members), (y * y) @ self._signs
 
-    def _keys(self, rows: Array) -> list[int]:
+    def _keys(self, rows: Array) -> Numbers:
         """Return a whole number for every row by what it holds, in either precision.
 
         It decides the global landmarks of an object, so that the same row is always placed alike.
@@ -415,21 +412,19 @@ class LandmarkFit:
         """
         items = getattr(self.metric, "items", None)
         if items is not None:
-            return [
-                crc32(joblib.hash(items[int(i)]).encode()) for i in rows[:, 0]
-            ]
-        assert self.key_values is not None
+            texts = [joblib.hash(items[int(i)]).encode() for i in rows[:, 0]]
+            return np.array(list(map(crc32, texts)))
         entries = to_numpy(take(rows, slice(None), self.key_columns))
         with np.errstate(over="ignore"):
             bits = entries.astype(np.float32) > self.key_values
-        return [crc32(row) for row in np.packbits(bits, axis=1)]
+        return np.array(list(map(crc32, np.packbits(bits, axis=1))))
 
     # All objects
 
     def place_all(
         self,
         rows: Array,
-        out: str | PathLike[str] | None = None,
+        out: AnyPath | None = None,
         *,
         fitted: bool = False,
         n_jobs: int | None = None,

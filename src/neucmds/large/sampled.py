@@ -19,16 +19,14 @@ from neucmds.backend.arrays import (
     on_cpu,
     to_numpy,
 )
-from neucmds.dense_fit import scouted
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.large.landmarks import fit_landmarks, metric_on
 from neucmds.large.listed import (
     directed_landmarks,
     directed_start,
-    distances_of,
+    embed_known,
     fit_pairs,
-    landmark_start,
     require_pair_memory,
 )
 from neucmds.large.two_levels import least_landmarks
@@ -40,7 +38,6 @@ from neucmds.problem.graph import (
     shortest_path_rows,
 )
 from neucmds.problem.metrics import Metric
-from neucmds.problem.pairs import check_pairs
 from neucmds.problem.sampled_pairs import (
     PairSample,
     called_pairs,
@@ -106,8 +103,14 @@ def embed_features(features: Array, options: Options) -> Embedding:
     # A user's function is called for the curvature, but not to choose a signature.
     if is_function and options.curvature != AUTO:
         scouting = None
-    return _embed_sample(
-        sample, options, scouting, weight_power=power, like=features
+    return embed_known(
+        sample.pairs,
+        options,
+        scouting,
+        lambda _: (sample.landmarks, sample.to_landmarks**2),
+        weight_power=power,
+        like=features,
+        checks=sample.checks,
     )
 
 
@@ -137,7 +140,13 @@ def embed_graph(graph: Any, options: Options) -> Embedding:
         ids = _scouts(n)
         return shortest_path_rows(graph, ids)[:, ids] ** 2
 
-    return _embed_sample(sample, options, among_scouts)
+    return embed_known(
+        sample.pairs,
+        options,
+        among_scouts,
+        lambda _: (sample.landmarks, sample.to_landmarks**2),
+        checks=sample.checks,
+    )
 
 
 def embed_directed_graph(graph: Any, options: Options) -> Embedding:
@@ -167,42 +176,6 @@ def embed_directed_graph(graph: Any, options: Options) -> Embedding:
         pairs, start, options, falling=True, checks=sample.checks
     )
     return replace(embedding, requested=k)
-
-
-def _embed_sample(
-    sample: PairSample,
-    options: Options,
-    among_scouts: Callable[[], Array] | None,
-    *,
-    weight_power: float = 1.0,
-    like: Array | None = None,
-) -> Embedding:
-    """Choose signature and curvature on `among_scouts()`, squared dissimilarities of some objects.
-
-    Then start from landmarks, and descend.
-    """
-    pairs = sample.pairs
-    components = checked_size(options.n_components, pairs.n)
-    require_pair_memory(pairs.size, pairs.n, total_of(components))
-    check_pairs(pairs, total_of(components))
-    start = options.init
-    if start is None:
-        components, form = scouted(
-            among_scouts, pairs.n, components, options, *distances_of(pairs)
-        )
-        squares = sample.to_landmarks**2
-        start = landmark_start(
-            sample.landmarks, squares, components, form, options, like
-        )
-    embedding = fit_pairs(
-        pairs,
-        start,
-        options,
-        falling=options.init is None,
-        weight_power=weight_power,
-        checks=sample.checks,
-    )
-    return replace(embedding, requested=total_of(components))
 
 
 def _scouts(n: int, most: int = SCOUTS) -> Indices:

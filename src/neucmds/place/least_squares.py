@@ -26,6 +26,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from neucmds.backend.arrays import (
+    EPS,
+    TINY,
     Array,
     asarray_like,
     device,
@@ -41,8 +43,6 @@ from neucmds.refine.pairwise import moments, second_moments_about
 LEAST_LENGTH = 1e-12
 # Newton steps, at most; about 30 are taken on the secular equation, 13 on a loss.
 MAX_ITER = 60
-EPS = float(np.finfo(np.float64).eps)
-TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +124,7 @@ class NewObjects:
     def inner(self, v: Array) -> Array:
         """Return v_i · x_j for every new object i and fitted object j."""
         if self.products is not None:
-            return v @ namespace(v).matrix_transpose(self.x)
+            return v @ self.x.T
         return (self.x @ v[:, :, None])[:, :, 0]
 
     def d_hat(self, v: Array) -> Array:
@@ -311,8 +311,7 @@ def _both_diagonal(
 
 def eye_like(matrices: Array) -> Array:
     """Return the unit matrix of the size of each matrix in a stack."""
-    xp = namespace(matrices)
-    return xp.eye(
+    return namespace(matrices).eye(
         matrices.shape[-1], dtype=matrices.dtype, device=device(matrices)
     )
 
@@ -376,7 +375,7 @@ def secular_minimum(
     # If p is zero along the extreme m, h has no root before the pole; z may have any length there.
     rootless = xp.abs(h) > 1e-6 * xp.abs(h_0)
     if bool(xp.any(rootless)):
-        z = _lengthened(z, xp.where(rootless, h, xp.zeros_like(h)), m)
+        z = _lengthened(z, xp.where(rootless, h, 0.0), m)
     return z, e
 
 
@@ -389,7 +388,7 @@ def _lengthened(z: Array, missing: Array, m: Array) -> Array:
         (-1.0, xp.argmin(m, axis=1)),
     ):
         along = (columns[None, :] == extreme[:, None]) & (sign * m > 0)
-        strength = xp.where(along, sign * m, xp.full_like(z, np.inf))
+        strength = xp.where(along, sign * m, np.inf)
         longer = xp.sqrt(
             z * z + xp.clip(sign * missing, min=0.0)[:, None] / strength
         )

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     CACHED_ELEMENTS,
@@ -67,9 +66,9 @@ def nearest(
     if own is not None:
         wanted = min(k + 1, n)
 
-    def find(rows: slice) -> tuple[Indices, npt.NDArray[Any]]:
+    def find(rows: slice) -> tuple[Indices, Array]:
         x = queries[rows, :]
-        ranking = norms[None, :] - 2 * (x @ xp.matrix_transpose(signed))
+        ranking = norms[None, :] - 2 * (x @ signed.T)
         slack = rounding * (xp.sum(x * x, axis=1) + sq_farthest)
         bound = _bound(ranking, wanted) + 2 * slack
         # Candidate c: the query in row at[c], and point columns[c].
@@ -118,9 +117,8 @@ def roughly_nearest(
 
 def sq_ranks(queries: Array, points: Array, signs: Any = 1.0) -> Array:
     """Return D̂ without the norm of each query, which shifts all of its D̂ alike."""
-    xp = namespace(points)
-    norms = xp.sum(points * points * signs, axis=1)
-    return norms - 2 * (queries * signs) @ xp.matrix_transpose(points)
+    norms = namespace(points).sum(points * points * signs, axis=1)
+    return norms - 2 * (queries * signs) @ points.T
 
 
 def _bound(ranking: Array, k: int) -> Array:

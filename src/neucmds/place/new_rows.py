@@ -11,7 +11,6 @@ import numpy as np
 from neucmds.backend.arrays import (
     Array,
     Floats,
-    Marks,
     asarray_like,
     eps,
     in_double,
@@ -20,9 +19,9 @@ from neucmds.backend.arrays import (
     to_numpy,
 )
 from neucmds.errors import InputError, option
-from neucmds.problem.containers import as_real
 from neucmds.problem.names import ordered_by_name
 from neucmds.problem.validation import tolerance
+from neucmds.problem.weights import checked_weights
 
 # Largest ratio of a new dissimilarity to the largest fitted coordinate.
 FARTHEST = 1e25
@@ -80,9 +79,7 @@ def sq_rows(
     xp = namespace(delta)
     lowest, highest = min_and_max(delta)
     if math.isnan(lowest):
-        lowest, highest = min_and_max(
-            xp.where(xp.isnan(delta), xp.zeros_like(delta), delta)
-        )
+        lowest, highest = min_and_max(xp.where(xp.isnan(delta), 0.0, delta))
     if lowest < 0 and not squared:
         raise InputError(
             f"new dissimilarities have a negative entry ({lowest:.3g}), but the fit was on "
@@ -124,34 +121,21 @@ def _without_negative(
             f"{option('loss', loss)} needs D ≥ 0, and the dissimilarity of new object {first + i} "
             f"to fitted object {j} is {float(sq_new[i, j]):.4g}; repair it, or give it weight 0."
         )
-    return xp.where(sq_new < 0, xp.zeros_like(sq_new), sq_new)
+    return xp.where(sq_new < 0, 0.0, sq_new)
 
 
-def checked_weights(
-    weights: Any,
-    shape: tuple[int, int],
-    k: int,
-    labels: Sequence[str] | None = None,
-    known: Marks | None = None,
+def new_weights(
+    weights: Any, rows: Array, k: int, labels: Sequence[str] | None = None
 ) -> Floats:
     """Return weights (m, n) of the dissimilarities of new objects; the largest of a row is 1.
 
-    Named columns are matched with `labels`; dissimilarities that are not `known` get weight zero.
+    Named columns are matched with `labels`; dissimilarities that are NaN get weight zero.
     """
     weights = ordered_by_name(
         weights, labels, "columns of weights", rows=False
     )
-    w: Floats = to_numpy(as_real(weights, "weights")).astype(np.float64)
-    if w.shape != shape:
-        raise InputError(
-            f"{option('weights')} has shape {w.shape}; expected {shape}, as the dissimilarities."
-        )
-    if not np.all(np.isfinite(w)) or w.min(initial=0.0) < 0:
-        raise InputError(
-            f"{option('weights')} must be finite and not negative."
-        )
-    if known is not None:
-        w = np.where(known, w, 0.0)
+    w: Floats = to_numpy(checked_weights(weights, rows))
+    w = np.where(np.isnan(to_numpy(rows)), 0.0, w)
     counted = np.sum(w > 0, axis=1)
     row = int(np.argmin(counted))
     if counted[row] <= k:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from neucmds.backend.arrays import (
+    TINY,
     Array,
     index_like,
     namespace,
@@ -16,7 +17,6 @@ from neucmds.backend.arrays import (
 )
 from neucmds.place.least_squares import (
     MAX_ITER,
-    TINY,
     NewObjects,
     eye_like,
     least_squares,
@@ -50,7 +50,7 @@ def _nearest(new: NewObjects) -> Array:
     sq_d = new.sq_dissimilarity
     xp = namespace(sq_d)
     if new.counts is not None:
-        sq_d = xp.where(new.counts > 0, sq_d, xp.full_like(sq_d, np.inf))
+        sq_d = xp.where(new.counts > 0, sq_d, np.inf)
     return new.fitted_at(xp.argmin(sq_d, axis=1))
 
 
@@ -144,10 +144,7 @@ def descend(new: NewObjects, loss: PairLoss, x: Array) -> Array:
         better = reached < before
         arrived = promised <= TOL * before
         # Damping falls after a step that lowered the loss, and rises after one that did not.
-        factor = xp.where(
-            better, xp.full_like(before, 0.2), xp.full_like(before, 8.0)
-        )
-        damping[left] = damping[left] * factor
+        damping[left] = damping[left] * xp.where(better, 0.2, 8.0)
         x[left] = xp.where(better[:, None], trial, start)
         value[left] = xp.where(better, reached, before)
         moved = left[better & ~arrived]

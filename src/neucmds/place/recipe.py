@@ -19,19 +19,19 @@ from typing import Any
 
 import numpy as np
 
-from neucmds.backend.arrays import Floats, Indices
+from neucmds.backend.arrays import TINY, Floats, Indices
 from neucmds.place.rules import (
     SHRINKAGE,
-    SQUARED,
     LinearPlacement,
     LossPlacement,
 )
+from neucmds.problem.components import Size
+from neucmds.refine.losses import SQUARED
 from neucmds.refine.scouting import LEAST_GAIN
 from neucmds.refine.signatures import best_negatives
 
-NComponents = int | tuple[int, int]
-# fit(sq_dissimilarity, n_components, method) returns an `Embedding`.
-Fit = Callable[[Floats, NComponents, str], Any]
+# fit(sq_dissimilarity, n_components) returns an `Embedding`.
+Fit = Callable[[Floats, Size], Any]
 
 PLACEMENTS = ("auto", "least_squares", "linear")
 
@@ -53,7 +53,7 @@ class Recipe:
 
     ridge: float
     subtract_misfit: bool
-    n_components: NComponents
+    n_components: Size
 
 
 def least_squares_rule(
@@ -70,7 +70,7 @@ def least_squares_rule(
     # n²/2 dissimilarities were fitted by nk numbers: the share 1 − 2k/n of the noise is left.
     freedom = max(1 - 2 * k / n, 0.05)
     noise = float(np.mean((errors - offsets[None, :]) ** 2)) / freedom
-    sq_lengths = np.maximum(np.sum(x * x, axis=0), np.finfo(np.float64).tiny)
+    sq_lengths = np.maximum(np.sum(x * x, axis=0), TINY)
     ridge = recipe.ridge * (noise / 4) * (n / sq_lengths)
     return LossPlacement(
         embedding.coordinates,
@@ -102,7 +102,7 @@ def misfit(errors: Floats) -> Floats:
 
 def cross_validated(
     sq_dissimilarity: Floats,
-    n_components: NComponents,
+    n_components: Size,
     method: str,
     rng: np.random.RandomState,
     fit: Fit,
@@ -118,23 +118,21 @@ def cross_validated(
 
     def least_stress(negatives: int) -> float:
         recipes = _recipes((k - negatives, negatives), method)
-        stress = _held_out_stress(sq_d, folds[0], recipes, method, fit)
+        stress = _held_out_stress(sq_d, folds[0], recipes, fit)
         return float(np.min(stress))
 
     if isinstance(n_components, int) and method in ("neuc", "refined"):
         # The spectrum of few objects is wider than that of many, and has too many negatives.
-        usual = fit(sq_d, k, method).signature[1]
+        usual = fit(sq_d, k).signature[1]
         negatives = best_negatives(least_stress, usual, usual, gain=LEAST_GAIN)
         if negatives != usual:
             n_components = (k - negatives, negatives)
     recipes = _recipes(n_components, method)
-    stress = sum(
-        _held_out_stress(sq_d, fold, recipes, method, fit) for fold in folds
-    )
+    stress = sum(_held_out_stress(sq_d, fold, recipes, fit) for fold in folds)
     return recipes[int(np.argmin(stress))]
 
 
-def _recipes(n_components: NComponents, method: str) -> list[Recipe]:
+def _recipes(n_components: Size, method: str) -> list[Recipe]:
     """Return all recipes of a signature; the first is used if nothing can be held out."""
     # "refined" leaves no systematic misfit.
     subtracted = (False, True) if method == "refined" else (True, False)
@@ -149,7 +147,6 @@ def _held_out_stress(
     sq_d: Floats,
     fold: Indices,
     recipes: list[Recipe],
-    method: str,
     fit: Fit,
 ) -> Floats:
     """Return the STRESS of pairs in a fold, placed by each recipe of one signature.
@@ -160,7 +157,7 @@ def _held_out_stress(
     among_others = sq_d[np.ix_(others, others)]
     among_fold = sq_d[np.ix_(fold, fold)]
     to_others = sq_d[np.ix_(fold, others)]
-    embedding = fit(among_others, recipes[0].n_components, method)
+    embedding = fit(among_others, recipes[0].n_components)
     stress = []
     for recipe in recipes:
         rule = least_squares_rule(among_others, embedding, recipe)

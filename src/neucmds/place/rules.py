@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from neucmds.backend.arrays import (
+    TINY,
     Array,
     Floats,
     asarray_like,
@@ -21,20 +22,18 @@ from neucmds.errors import InputError, option
 from neucmds.form import Form
 from neucmds.place.least_squares import (
     LEAST_LENGTH,
-    TINY,
     NewObjects,
     least_squares,
     shrunk_minimum,
 )
 from neucmds.place.neighbors import map_blocks
 from neucmds.place.newton import descend, descended
-from neucmds.refine.losses import PairLoss
+from neucmds.refine.losses import SQUARED, PairLoss
 from neucmds.refine.pairwise import moments
 
 # Ridge of a coordinate in units of the noise of an object, g of `shrunk_minimum`. The error of
 # held-out objects in 46 cases does not rise by 0.1, by 0.9 % with 1, and by 4.3 % with 3.
 SHRINKAGE = 0.1
-SQUARED = PairLoss("squared")
 
 
 @dataclass(frozen=True)
@@ -172,7 +171,7 @@ class LossPlacement:
             if bool(xp.any(missing)):
                 known = xp.astype(~missing, xp.float64)
                 counts = known if counts is None else counts * known
-                sq_d = xp.where(missing, xp.zeros_like(sq_d), sq_d)
+                sq_d = xp.where(missing, 0.0, sq_d)
             if self.offsets is not None:
                 sq_d = sq_d - asarray_like(self.offsets, sq_d)
             fitted = x
@@ -272,11 +271,11 @@ class LossPlacement:
         return shifts
 
     @cached_property
-    def _to_p(self) -> Floats:
+    def _to_p(self) -> Array:
         """Return XW/n: p = −Wᵀ Σ b_j x_j / n is −b times this matrix."""
         to_v, _ = self._frame
         x = self._centered
-        return np.asarray(x @ to_v / len(x))
+        return x @ to_v / len(x)
 
     @cached_property
     def _frame(self) -> tuple[Floats, Floats]:
@@ -294,15 +293,15 @@ class LossPlacement:
         return root @ rotation, m
 
     @cached_property
-    def _center(self) -> Floats:
+    def _center(self) -> Array:
         """The mean of the fitted objects: zero but for a part of them, such as arrivals."""
         x = to_numpy(self.coordinates).astype(np.float64)
-        return np.asarray(x.mean(axis=0))
+        return x.mean(axis=0)
 
     @cached_property
-    def _centered(self) -> Floats:
+    def _centered(self) -> Array:
         x = to_numpy(self.coordinates).astype(np.float64)
-        return np.asarray(x - self._center)
+        return x - self._center
 
     @cached_property
     def farthest(self) -> float:

@@ -11,14 +11,11 @@ from pickle import PicklingError
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from joblib import Parallel, delayed, effective_n_jobs  # type: ignore[import-untyped]
 
-from neucmds.backend.arrays import Floats, row_blocks
+from neucmds.backend.arrays import Floats, Numbers, row_blocks
 from neucmds.backend.progress import Callback
 from neucmds.errors import InputError, option
-
-Ints = npt.NDArray[Any]
 
 _watching: ContextVar[Callback | None] = ContextVar("watching", default=None)
 
@@ -37,8 +34,8 @@ def call_pairs(
     function: Callable[..., Any],
     x: list[Any],
     y: list[Any],
-    i: Ints,
-    j: Ints,
+    i: Numbers,
+    j: Numbers,
     name: str,
 ) -> Floats:
     """Call a function of two objects for listed pairs, i of x with j of y, in rounds of a second.

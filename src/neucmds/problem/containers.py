@@ -13,10 +13,11 @@ from scipy.spatial.distance import squareform
 
 from neucmds.backend import arrays
 from neucmds.backend.arrays import Array
+from neucmds.backend.files import AnyPath, one_line
 from neucmds.backend.memory import require_memory
 from neucmds.errors import InputError, option
-from neucmds.problem.files import one_line, read_table
-from neucmds.problem.names import agreed, is_frame, row_names, text_of
+from neucmds.problem.files import read_table
+from neucmds.problem.names import Labels, agreed, is_frame, row_names, text_of
 from neucmds.problem.validation import as_labels, working_dtype
 
 COMPARE_OBJECTS = (
@@ -140,8 +141,8 @@ def _refuse_shape(array: Array) -> None:
 
 
 def read_square(
-    path: str | os.PathLike[str],
-) -> tuple[Array, tuple[str, ...] | None]:
+    path: AnyPath,
+) -> tuple[Array, Labels]:
     """Read a square or condensed matrix and its labels, unchecked."""
     values, labels = read_table(path, mmap=True)
     square = to_square(np.asarray(values), working_dtype(values))

@@ -239,7 +239,7 @@ def _write(
         square = strip[:, rows]
         eye = arrays.asarray_like(np.eye(square.shape[0]), square)
         target[rows, :] = strip
-        target[rows, rows] = xp.where(eye > 0, xp.zeros_like(square), square)
+        target[rows, rows] = xp.where(eye > 0, 0.0, square)
 
     elements = arrays.block_elements(source, arrays.CACHED_ELEMENTS)
     blocks = arrays.row_blocks(n, n, elements)

@@ -11,9 +11,11 @@ import numpy as np
 from scipy import sparse
 
 from neucmds.backend.arrays import (
+    EPS,
     Array,
     asarray_like,
     eps,
+    in_double,
     min_and_max,
     namespace,
     to_numpy,
@@ -36,6 +38,7 @@ from neucmds.problem.validation import (
     refuse_range,
     tolerance,
 )
+from neucmds.problem.weights import checked_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +80,8 @@ class Directed:
             return False
         xp = namespace(d)
         rounding = tolerance(max(map(abs, min_and_max(d))), eps(d.dtype, xp))
-        gap = xp.abs(d - xp.matrix_transpose(d))
-        known = xp.all(
-            (self.weights > 0) == (xp.matrix_transpose(self.weights) > 0)
-        )
+        gap = xp.abs(d - d.T)
+        known = xp.all((self.weights > 0) == (self.weights.T > 0))
         return bool(known) and float(xp.max(gap)) <= rounding
 
 
@@ -101,11 +102,11 @@ def as_directed(
         return data
     values, row_names, column_names = _named_values(data, labels)
     xp = namespace(values)
-    values = xp.astype(values, xp.float64, copy=False)
+    values = in_double(values)
     if values.ndim != 2 or min(values.shape) < 2:
         size = " × ".join(map(str, values.shape))
         raise InputError(f"D is {size}; pass at least 2 rows and 2 columns.")
-    m, n = (int(size) for size in values.shape)
+    m, n = values.shape
     same_objects = m == n
     if row_names is not None or column_names is not None:
         row_names = as_labels(row_names or row_numbers(m), m)
@@ -129,14 +130,19 @@ def as_directed(
     if not squared:
         values = values * values
     counted = ~xp.isnan(values)
-    values = xp.where(counted, values, xp.zeros_like(values))
+    values = xp.where(counted, values, 0.0)
     if same_objects:
         _refuse_own(values, row_names)
         counted = counted & ~asarray_like(np.eye(n), values, xp.bool)
     counts = xp.astype(counted, xp.float64)
     if weights is not None:
-        columns = column_names or row_names
-        counts = counts * _checked_weights(weights, values, row_names, columns)
+        weights = ordered_by_name(
+            weights, row_names, "rows of weights", rows=True, cols=False
+        )
+        weights = ordered_by_name(
+            weights, column_names or row_names, "columns of weights"
+        )
+        counts = counts * checked_weights(weights, values)
     _refuse_unconnected(counts, row_names, column_names)
     return Directed(values, counts, row_names, column_names, squared, missing)
 
@@ -186,7 +192,7 @@ def _refuse_entries(
             raise InputError(
                 f"D holds {len(where)} {what} entries, the first at ({i}, {j}){names}; {advice}."
             )
-    known = xp.where(xp.isnan(values), xp.zeros_like(values), values)
+    known = xp.where(xp.isnan(values), 0.0, values)
     refuse_range(max(map(abs, min_and_max(known))), squared)
 
 
@@ -197,31 +203,11 @@ def _refuse_own(sq_dissimilarity: Array, labels: Labels) -> None:
     )
     largest = max(map(abs, min_and_max(sq_dissimilarity)))
     worst = int(own.argmax())
-    if own[worst] > tolerance(largest, float(np.finfo(np.float64).eps)):
+    if own[worst] > tolerance(largest, EPS):
         raise InputError(
             f"D has a diagonal that is not zero, at {entry_name(worst, worst, labels)}; set it to "
             "0, or give rows and columns names of their own, in a DataFrame, if they are two sets."
         )
-
-
-def _checked_weights(
-    weights: Any, values: Array, rows: Labels, columns: Labels
-) -> Array:
-    weights = ordered_by_name(
-        weights, rows, "rows of weights", rows=True, cols=False
-    )
-    weights = ordered_by_name(weights, columns, "columns of weights")
-    xp = namespace(values)
-    checked = asarray_like(as_real(weights, "weights"), values, xp.float64)
-    if tuple(checked.shape) != tuple(values.shape):
-        raise InputError(
-            f"weights have shape {tuple(checked.shape)}; expected {tuple(values.shape)}."
-        )
-    if not bool(xp.all(xp.isfinite(checked) & (checked >= 0))):
-        raise InputError(
-            "weights are negative, NaN or infinite; use 0 for entries that do not count."
-        )
-    return checked
 
 
 def _refuse_unconnected(weights: Array, rows: Labels, columns: Labels) -> None:

@@ -13,19 +13,18 @@ import sys
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
-from neucmds.backend.arrays import Floats
-from neucmds.backend.files import format_errors
+from neucmds.backend.arrays import Array, Floats
+from neucmds.backend.files import AnyPath, format_errors
+from neucmds.backend.files import one_line as one_line
 from neucmds.errors import InputError, option
 from neucmds.problem.names import Labels, agreed, order_of
 
-Table = tuple[npt.NDArray[Any], Labels]
+Table = tuple[Array, Labels]
 
 KINDS = dict.fromkeys(
     [".csv", ".tsv", ".txt", ".lsmat", ".phy", ".phylip", ".dist"], "text"
@@ -64,15 +63,8 @@ def require_pandas(what: str) -> Any:
     return pandas
 
 
-def one_line(error: Exception) -> str:
-    """Return the message of another library for use inside our own."""
-    return (
-        " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
-    )
-
-
 @contextmanager
-def opened(path: str | PathLike[str]) -> Iterator[tuple[str, BinaryIO, str]]:
+def opened(path: AnyPath) -> Iterator[tuple[str, BinaryIO, str]]:
     """Open a file, or standard input for `-`: its format, its bytes, and its name for messages.
 
     What another library raises on its bytes becomes an `InputError`.
@@ -98,9 +90,7 @@ def opened(path: str | PathLike[str]) -> Iterator[tuple[str, BinaryIO, str]]:
         yield kind, stream, name
 
 
-def read_table(
-    path: str | PathLike[str], *, mmap: bool = False
-) -> tuple[Any, Labels]:
+def read_table(path: AnyPath, *, mmap: bool = False) -> tuple[Any, Labels]:
     """Read a square or condensed matrix of numbers, and the names of its objects if it has any.
 
     The suffix of the file decides on its format, for `-`, standard input, its first bytes. Numbers
@@ -178,7 +168,7 @@ def decoded(stream: Any, name: str) -> str:
     return text
 
 
-def read_text(path: str | PathLike[str]) -> tuple[str, str]:
+def read_text(path: AnyPath) -> tuple[str, str]:
     """Return the name of a file for messages, and the text it holds."""
     with opened(path) as (_, stream, name):
         return name, decoded(stream, name)
@@ -223,13 +213,6 @@ def _cells(line: str, delimiter: str | None) -> list[str]:
     return [cell.strip() for cell in next(cut)]
 
 
-def _width(line: str, delimiter: str | None) -> int:
-    """Count the cells of a line."""
-    if delimiter is None or '"' in line:
-        return len(_cells(line, delimiter))
-    return line.count(delimiter) + 1
-
-
 def _frame(
     lines: Sequence[str], delimiter: str | None, n_names: int, name: str
 ) -> tuple[list[list[str]], Floats]:
@@ -238,7 +221,7 @@ def _frame(
     Lines are of one width, or each of a square table has a cell more than the one before; cells
     that they lack are NaN.
     """
-    widths = [_width(line, delimiter) for line in lines]
+    widths = [len(_cells(line, delimiter)) for line in lines]
     width = widths[-1]
     if len(lines) > 2 and widths == list(
         range(widths[0], widths[0] + len(lines))
@@ -369,7 +352,7 @@ def _mirrored(values: Floats) -> Floats:
     return half + half.T + np.diag(diagonal)
 
 
-def read_edge_table(path: str | PathLike[str]) -> Any:
+def read_edge_table(path: AnyPath) -> Any:
     """Read a DataFrame of edges: two columns of nodes, as integers or text, then texts.
 
     With names of the columns in the first line there may be any number; else 3, the last of them
@@ -400,8 +383,8 @@ def read_edge_table(path: str | PathLike[str]) -> Any:
 
 
 def read_new_objects(
-    path: str | PathLike[str], n: int, fitted: Labels = None
-) -> tuple[npt.NDArray[Any], Labels]:
+    path: AnyPath, n: int, fitted: Labels = None
+) -> tuple[Array, Labels]:
     """Read dissimilarities (m, n) of new objects to n fitted ones, and the names of the new.
 
     The table has a row per new object and a column per fitted one, with or without names of either;

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from math import inf, sqrt
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from joblib import Parallel, delayed  # type: ignore[import-untyped]
 from scipy import sparse
 from scipy.sparse import csgraph
@@ -18,13 +17,20 @@ from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
-from neucmds.backend.arrays import k_smallest, row_blocks
+from neucmds.backend.arrays import (
+    Array,
+    Floats,
+    Numbers,
+    k_smallest,
+    row_blocks,
+)
 from neucmds.backend.memory import require_memory
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.problem.files import require_pandas
 from neucmds.problem.names import counts, examples, is_frame, text_of
 from neucmds.problem.pairs import (
     TOLERANCE,
+    Connection,
     edges_of,
     make_pairs,
     refuse_parts,
@@ -32,6 +38,7 @@ from neucmds.problem.pairs import (
 from neucmds.problem.sampled_pairs import (
     CHECKED,
     PARTNERS,
+    Check,
     PairSample,
     Sampling,
     drawn_pairs,
@@ -39,10 +46,8 @@ from neucmds.problem.sampled_pairs import (
 )
 from neucmds.problem.validation import entry_name
 
-Floats = npt.NDArray[Any]
-Ints = npt.NDArray[Any]
 # Both ends and the lengths of edges or paths.
-Edges = tuple[Ints, Ints, Floats]
+Edges = tuple[Numbers, Numbers, Floats]
 
 # Nodes whose nearest are searched together, in one subgraph, times √(number of the nearest).
 NEAR_BLOCK = 1000
@@ -50,8 +55,14 @@ NEAR_BLOCK = 1000
 SEARCHED = 64
 # Edge visits from which searches run in processes: 5 s on one core, against 1 s to start these.
 WORTH_PROCESSES = 250_000_000
-# How the lengths of a path there and of one back become one length; "both": they stay two.
-DIRECTIONS = ("mean", "min", "max", "out", "both")
+# How the lengths of a path there and of one back become one length.
+JOINED: dict[Any, Callable[[Floats, Floats], Floats]] = {
+    "mean": lambda out, back: (out + back) / 2,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+# "out": one length alone counts; "both": they stay two.
+DIRECTIONS = (*JOINED, "out", "both")
 # The column of a table of edges that tells which lead one way, and what it says of these.
 ONE_WAY = "oneway"
 YES = ("true", "yes", "1", "1.0")
@@ -65,24 +76,18 @@ class Graph(sparse.csr_array):  # type: ignore[misc]
 
     direction: str | None = None
     # Numbers of the nodes among all, if some were left out.
-    kept: Ints | None = None
+    kept: Numbers | None = None
 
-    def search(self, sources: Ints, limit: float = inf) -> Floats:
+    def search(self, sources: Numbers, limit: float = inf) -> Floats:
         """Lengths of the shortest paths from some nodes to all, infinite beyond a limit."""
         # The graph is stored in both orders: directed=False would only search each edge twice.
-        out = np.asarray(csgraph.dijkstra(self, indices=sources, limit=limit))
-        if self.direction in (None, "out", "both"):
-            return out
-        back = np.asarray(
-            csgraph.dijkstra(self.T, indices=sources, limit=limit)
-        )
-        if self.direction == "mean":
-            return (out + back) / 2
-        if self.direction == "min":
-            return np.minimum(out, back)
-        return np.maximum(out, back)
+        search = partial(csgraph.dijkstra, indices=sources, limit=limit)
+        out: Floats = search(self)
+        if self.direction in JOINED:
+            out = JOINED[self.direction](out, search(self.T))
+        return out
 
-    def to_nearest(self, nodes: Ints, **settings: Any) -> Any:
+    def to_nearest(self, nodes: Numbers, **settings: Any) -> Any:
         """Search from the nearest of some nodes along edges in either direction."""
         directed = self.direction is None
         return csgraph.dijkstra(
@@ -95,7 +100,9 @@ class Graph(sparse.csr_array):  # type: ignore[misc]
         turned.direction = self.direction
         return turned
 
-    def search_around(self, nodes: Ints, limit: float) -> tuple[Ints, Floats]:
+    def search_around(
+        self, nodes: Numbers, limit: float
+    ) -> tuple[Numbers, Floats]:
         """Return the nodes within a limit of some, in order, and lengths to them, a row for each.
 
         Paths up to the limit stay among the nodes within it: these have a subgraph of their own.
@@ -174,7 +181,7 @@ def _one_way_edges(frame: Any) -> Any:
     return pandas.concat([edges, back], ignore_index=True)
 
 
-def _kept_names(kept: Ints, labels: Any) -> tuple[str, ...]:
+def _kept_names(kept: Numbers, labels: Any) -> tuple[str, ...]:
     """Return the names of the nodes that are kept: their numbers, if the graph has no names."""
     if labels is None:
         return tuple(str(node) for node in kept.tolist())
@@ -202,7 +209,7 @@ def as_graph(
             "the graph must be a scipy.sparse array of lengths, n × n, a table of edges, or "
             "networkx's."
         )
-    n = int(data.shape[0])
+    n = data.shape[0]
     if data.shape != (n, n):
         raise InputError(
             f"the graph is not square: {' × '.join(map(str, data.shape))}."
@@ -213,9 +220,7 @@ def as_graph(
     # SciPy 1.13 searches graphs with indices of 32 bits alone.
     ends = i.astype(np.int32), j.astype(np.int32)
     graph: Graph = Graph((length, ends), shape=(n, n))
-    connection: Literal["weak", "strong"] = "strong"
-    if direction is None:
-        connection = "weak"
+    connection: Connection = "weak" if direction is None else "strong"
     if part is not None:
         graph = _largest_part(graph, labels, connection)
     else:
@@ -224,9 +229,7 @@ def as_graph(
     return graph
 
 
-def _largest_part(
-    graph: Graph, labels: Any, connection: Literal["weak", "strong"]
-) -> Graph:
+def _largest_part(graph: Graph, labels: Any, connection: Connection) -> Graph:
     """Keep the nodes of the largest connected part, and warn of the others."""
     count, part_of = csgraph.connected_components(graph, connection=connection)
     if count == 1:
@@ -263,7 +266,7 @@ def _shortest_edges(stored: Any, labels: Any = None) -> Edges:
     return key // width, key % width, shortest
 
 
-def _grouped(key: Ints, length: Floats) -> tuple[Ints, Floats, Floats]:
+def _grouped(key: Numbers, length: Floats) -> tuple[Numbers, Floats, Floats]:
     """Return each key once, with the shortest and the longest length of it."""
     order = np.argsort(key, kind="stable")
     key = key[order]
@@ -277,7 +280,7 @@ def _grouped(key: Ints, length: Floats) -> tuple[Ints, Floats, Floats]:
 
 
 def _both_orders(
-    n: int, i: Ints, j: Ints, length: Floats, labels: Any, directed: bool
+    n: int, i: Numbers, j: Numbers, length: Floats, labels: Any, directed: bool
 ) -> Edges:
     """Store every edge in both orders, and refuse those with another length back."""
     between = i != j
@@ -304,9 +307,7 @@ def _both_orders(
         )
     low = key // n
     high = key % n
-    i = np.concatenate([low, high])
-    j = np.concatenate([high, low])
-    return i, j, np.concatenate([shortest, shortest])
+    return np.r_[low, high], np.r_[high, low], np.r_[shortest, shortest]
 
 
 def _networkx_lengths(graph: Any, weight: str | None) -> Any:
@@ -355,7 +356,7 @@ def all_paths(graph: Graph) -> Floats:
     return paths
 
 
-def joined_paths(edges: Any, paths: Callable[[Ints], Floats]) -> Floats:
+def joined_paths(edges: Any, paths: Callable[[Numbers], Floats]) -> Floats:
     """Lengths of the shortest paths from new nodes over their edges to fitted nodes.
 
     `edges` (m, n) are lengths; ``paths(nodes)`` returns a row for each of the nodes they lead to.
@@ -391,7 +392,7 @@ def refuse_edge_rows(lengths: Floats, graph: Any) -> None:
 
 def shortest_path_rows(
     graph: Any,
-    nodes: npt.ArrayLike,
+    nodes: Any,
     *,
     dtype: Any = np.float64,
     n_jobs: int | None = None,
@@ -401,7 +402,7 @@ def shortest_path_rows(
     `n_jobs` processes search where the work is worth starting them; None: as many as cores.
     """
     sources = np.asarray(nodes, dtype=np.int64)
-    n = int(graph.shape[0])
+    n = graph.shape[0]
     require_memory(
         sources.size * n * np.dtype(dtype).itemsize,
         f"shortest paths from {sources.size} nodes to {n}",
@@ -414,10 +415,10 @@ def shortest_path_rows(
 
 
 def path_blocks(
-    graph: Graph, sources: Ints, n_jobs: int | None = None
+    graph: Graph, sources: Numbers, n_jobs: int | None = None
 ) -> Iterator[tuple[slice, Floats]]:
     """Search from some nodes as `shortest_path_rows` does, and hand on some rows at a time."""
-    n = int(graph.shape[0])
+    n = graph.shape[0]
     blocks = list(row_blocks(sources.size, n))
     visits = sources.size * (graph.nnz + n)
     parts = [sources[block] for block in blocks]
@@ -431,7 +432,7 @@ def path_blocks(
 def nearest_nodes(
     graph: Graph,
     count: int,
-    nodes: Ints | None = None,
+    nodes: Numbers | None = None,
     *,
     n_jobs: int | None = None,
 ) -> Edges:
@@ -439,7 +440,7 @@ def nearest_nodes(
 
     The searches end where the nearest are found.
     """
-    n = int(graph.shape[0])
+    n = graph.shape[0]
     count = min(count, n - 1)
     # Consecutive nodes of this order are near each other, so that they share a small subgraph.
     order = csgraph.reverse_cuthill_mckee(
@@ -457,7 +458,7 @@ def nearest_nodes(
     return _concatenated(parts)
 
 
-def _nearest(graph: Graph, nodes: Ints, count: int, height: int) -> Edges:
+def _nearest(graph: Graph, nodes: Numbers, count: int, height: int) -> Edges:
     """Search the nearest of some nodes in one process, block by block.
 
     The limit of a block is what 95 % of the block before needed; it grows for nodes that need more.
@@ -487,15 +488,15 @@ def _nearest(graph: Graph, nodes: Ints, count: int, height: int) -> Edges:
 
 
 def nearest_landmarks(
-    graph: Graph, landmarks: Ints, count: int, *, n_jobs: int | None = None
-) -> tuple[Ints, Floats]:
+    graph: Graph, landmarks: Numbers, count: int, *, n_jobs: int | None = None
+) -> tuple[Numbers, Array]:
     """Find the nearest landmarks of every node: numbers among these (n, count), and lengths.
 
     Searches run from the landmarks, so far that they reach a node `count` times on average, and
     farther around nodes that they reach less than half as often. A landmark that is not found is
     infinitely far.
     """
-    n = int(graph.shape[0])
+    n = graph.shape[0]
     count = min(count, landmarks.size)
     reach = min(n - 1, count * n // landmarks.size + 1)
     # Some 40 landmarks tell how far a search must go.
@@ -554,33 +555,45 @@ def graph_pairs(
     Paths are searched from all sources, `n_landmarks` landmarks among them, and a node keeps those
     to its own far partners; and from others when a fit is measured.
     """
-    n = int(graph.shape[0])
+    n = graph.shape[0]
     rng = check_random_state(random_state)
     sampling = Sampling.of(n, n_pairs, loss, rng)
-    sources = sampling.sources
-    landmarks = sources[:n_landmarks]
+    landmarks = sampling.sources[:n_landmarks]
+    far, to_landmarks = _far_paths(graph, sampling, n_landmarks)
+    pairs = drawn_pairs(sampling, [far], partial(nearest_nodes, graph))
+    pairs = replace(pairs, one_way=graph.direction == "out")
+    checks = _checked_paths(graph, rng)
+    return PairSample(pairs, landmarks, to_landmarks, checks)
+
+
+def _far_paths(
+    graph: Graph, sampling: Sampling, n_landmarks: int
+) -> tuple[Edges, Floats]:
+    """Search from all sources: paths to the nodes that have these as partners, and to landmarks."""
     far = []
-    to_landmarks = np.empty((n, landmarks.size))
-    for block, rows in path_blocks(graph, sources):
+    to_landmarks = []
+    for block, rows in path_blocks(graph, sampling.sources):
+        if block.start < n_landmarks:
+            to_landmarks.append(rows[: n_landmarks - block.start].T)
         for number, row in enumerate(rows, block.start):
             nodes = sampling.objects_of(number)
-            far.append(
-                (np.full(nodes.size, sources[number]), nodes, row[nodes])
-            )
-            if number < landmarks.size:
-                to_landmarks[:, number] = row
-    pairs = drawn_pairs(
-        sampling, [_concatenated(far)], partial(nearest_nodes, graph)
-    )
-    pairs = replace(pairs, one_way=graph.direction == "out")
+            source = np.full(nodes.size, sampling.sources[number])
+            far.append((source, nodes, row[nodes]))
+    return _concatenated(far), np.concatenate(to_landmarks, axis=1)
+
+
+def _checked_paths(
+    graph: Graph, rng: np.random.RandomState, first: int = 0
+) -> Iterator[Check]:
+    """Search from some nodes to all others, whose numbers begin with the first."""
+    n = graph.shape[0]
     chosen = rng.permutation(n)[: CHECKED // PARTNERS]
-    everyone = np.arange(n)
-    checks = (
+    everyone = np.arange(first, first + n)
+    return (
         (int(node), np.delete(everyone, node), np.delete(row, node) ** 2)
         for block, rows in path_blocks(graph, chosen)
         for node, row in zip(chosen[block], rows, strict=True)
     )
-    return PairSample(pairs, landmarks, to_landmarks, checks)
 
 
 def directed_pairs(
@@ -596,28 +609,18 @@ def directed_pairs(
     Points of arrival follow those of departure. Return with the sample the lengths (n, L) from
     landmarks; those of the sample are to them.
     """
-    n = int(graph.shape[0])
+    n = graph.shape[0]
     rng = check_random_state(random_state)
     sampling = Sampling.of(n, n_pairs, loss, rng)
-    sources = sampling.sources
-    landmarks = sources[:n_landmarks]
+    landmarks = sampling.sources[:n_landmarks]
     kinds = []
     weights = []
     to_and_from = []
     for searched, is_reverse in ((graph, False), (graph.turned(), True)):
-        far = []
-        lengths = np.empty((n, landmarks.size))
-        for block, rows in path_blocks(searched, sources):
-            for number, row in enumerate(rows, block.start):
-                nodes = sampling.objects_of(number)
-                center = np.full(nodes.size, sources[number])
-                far.append((center, nodes, row[nodes]))
-                if number < landmarks.size:
-                    lengths[:, number] = row
+        far, lengths = _far_paths(searched, sampling, n_landmarks)
         to_and_from.append(lengths)
-        nearest = partial(nearest_nodes, searched)
-        rings = list(near_pairs(sampling, nearest))
-        rings.append((_concatenated(far), 1 / sampling.far_share))
+        rings = list(near_pairs(sampling, partial(nearest_nodes, searched)))
+        rings.append((far, 1 / sampling.far_share))
         for (center, nodes, length), kind_weight in rings:
             departures, arrivals = center, nodes
             if is_reverse:
@@ -633,13 +636,7 @@ def directed_pairs(
         2 * n, i[order], j[order], length[order], weight[order], sampled=True
     )
     pairs = replace(pairs, n_departures=n)
-    chosen = rng.permutation(n)[: CHECKED // PARTNERS]
-    everyone = np.arange(n, 2 * n)
-    checks = (
-        (int(node), np.delete(everyone, node), np.delete(row, node) ** 2)
-        for block, rows in path_blocks(graph, chosen)
-        for node, row in zip(chosen[block], rows, strict=True)
-    )
+    checks = _checked_paths(graph, rng, first=n)
     from_landmarks, to_landmarks = to_and_from
     sample = PairSample(pairs, landmarks, to_landmarks, checks)
     return sample, from_landmarks
@@ -676,7 +673,7 @@ def neighbor_graph(neighbors: NearestNeighbors, X: Any) -> tuple[Any, int]:
     `neighbors` is fitted to X: features, or dissimilarities if its metric is "precomputed". Return
     the lengths of the edges, each in both orders, and the number of parts before they were joined.
     """
-    n = int(X.shape[0])
+    n = X.shape[0]
     graph = neighbors.kneighbors_graph(mode="distance").tocoo()
     i = graph.row
     j = graph.col
@@ -699,9 +696,6 @@ def neighbor_graph(neighbors: NearestNeighbors, X: Any) -> tuple[Any, int]:
         j = np.append(j, partner)
         length = np.append(length, gaps[closest])
         part[inside] = part[partner]
-    rows = np.concatenate([i, j])
-    columns = np.concatenate([j, i])
-    edges = sparse.coo_array(
-        (np.concatenate([length, length]), (rows, columns)), shape=(n, n)
-    )
+    both = (np.r_[i, j], np.r_[j, i])
+    edges = sparse.coo_array((np.r_[length, length], both), shape=(n, n))
     return edges, int(count)

@@ -30,12 +30,11 @@ from neucmds.backend.arrays import (
     to_numpy,
 )
 from neucmds.backend.cuda_kernels import between
+from neucmds.backend.files import one_line
 from neucmds.errors import InputError, option
 from neucmds.problem.calls import call_pairs
-from neucmds.problem.files import one_line
 from neucmds.problem.validation import tolerance, working_dtype
 
-FLOAT32_EPS = float(np.finfo(np.float32).eps)
 # Number of pairs for which a user's function is checked: called in both orders.
 CHECKED_PAIRS = 32
 
@@ -206,7 +205,7 @@ class Metric:
         """Squared dissimilarities between all rows and all cols, in a new array."""
         if self.inner:
             right = _mirrored(cols, self.metric)
-            inner = rows @ namespace(rows).matrix_transpose(right)
+            inner = rows @ right.T
             return INNER_METRICS[self.metric](inner, self.params, rows, cols)
         values = self.dissimilarities(rows, cols)
         if self.squared:
@@ -301,7 +300,6 @@ class Metric:
                 for i, row_ids in enumerate(ids)
             ]
             return np.concatenate(blocks)
-        xp = namespace(new)
         parts = []
         for block in arrays.row_blocks(
             len(ids), self.points.shape[0], arrays.DEVICE_ELEMENTS
@@ -312,7 +310,7 @@ class Metric:
             parts.append(
                 squares[index_like(rows, new), index_like(columns, new)]
             )
-        return xp.concat(parts)
+        return namespace(new).concat(parts)
 
     def between(self, new: Array) -> Array:
         """Dissimilarities of new feature rows to the fitted ones, on the scale of the metric."""
@@ -335,11 +333,8 @@ class Metric:
         if not self.inner:
             return values
         # On the diagonal ‖x‖² + ‖x‖² − 2x·x is zero but for rounding, whose root is not small.
-        xp = namespace(values)
         ids = index_like(np.arange(values.shape[0]), values)
-        return xp.where(
-            ids[:, None] == ids[None, :], xp.zeros_like(values), values
-        )
+        return namespace(values).where(ids[:, None] == ids, 0.0, values)
 
     def refuse_function(
         self, advice: str = f"pass {option('symmetrize', True)} to average"
@@ -366,7 +361,7 @@ class Metric:
                 f"{advice}."
             )
         # A function may compute in float32, whatever the features are.
-        single = tolerance(float(np.abs(there).max()), FLOAT32_EPS)
+        single = tolerance(float(np.abs(there).max()), arrays.eps(np.float32))
         if np.abs(own).max() > single:
             raise InputError(
                 f"the metric gives an object and itself {np.abs(own).max():.4g}, not 0; subtract "
@@ -491,28 +486,20 @@ def _powers(inner: Array, params: dict[str, Any], *_: Array) -> Array:
     return in_place("pow", sq, power)
 
 
-def _angles(inner: Array, *_: Any) -> Array:
-    """Square the angle in radians."""
-    return _square(in_place("acos", in_place("clip", inner, -1.0, 1.0)))
-
-
-def _cosines(inner: Array, *_: Any) -> Array:
-    """One minus the cosine similarity, as in scikit-learn and SciPy."""
-    return _square(in_place("subtract", inner, 1.0))
-
-
-def _hyperbolic(inner: Array, *_: Any) -> Array:
-    """Distance in hyperbolic space of curvature −1."""
-    return _square(in_place("acosh", in_place("clip", inner, 1.0, math.inf)))
-
-
 # f(inner products, arguments, rows, cols) → squared dissimilarities, written over the products.
 INNER_METRICS: dict[str, Callable[..., Array]] = {
-    "angular": _angles,
+    # The angle in radians.
+    "angular": lambda inner, *_: _square(
+        in_place("acos", in_place("clip", inner, -1.0, 1.0))
+    ),
     "balls": _gaps,
-    "cosine": _cosines,
+    # One minus the cosine similarity, as in scikit-learn and SciPy.
+    "cosine": lambda inner, *_: _square(in_place("subtract", inner, 1.0)),
     "euclidean": _powers,
-    "hyperbolic": _hyperbolic,
+    # Of curvature −1.
+    "hyperbolic": lambda inner, *_: _square(
+        in_place("acosh", in_place("clip", inner, 1.0, math.inf))
+    ),
     "rbf": _kernel_distances,
 }
 # Features → rows whose products with `_mirrored` ones are the inner products.
@@ -528,17 +515,12 @@ PREPARED: dict[str, Callable[[Array, Metric], Array]] = {
 ARGUMENTS = {"euclidean": "power", "rbf": "gamma"}
 
 
-def _hamming(x: Array, y: Array) -> Array:
-    """Return the share of features that differ."""
-    return arrays.minkowski(x, y, 0) / x.shape[1]
-
-
 def _both_and_either(x: Array, y: Array) -> tuple[Array, Array]:
     """Count the features that are nonzero in both rows, and those that are in one of them."""
     xp = namespace(x)
     x = xp.astype(x != 0, x.dtype)
     y = xp.astype(y != 0, y.dtype)
-    both = x @ xp.matrix_transpose(y)
+    both = x @ y.T
     either = xp.sum(x, axis=1)[:, None] + xp.sum(y, axis=1)[None, :] - both
     return both, either
 
@@ -559,7 +541,8 @@ SUM_METRICS: dict[str, Callable[[Array, Array], Array]] = {
     "braycurtis": lambda x, y: _city_block(x, y) / _city_block(x, -y),
     "chebyshev": partial(arrays.minkowski, p=math.inf),
     "cityblock": _city_block,
-    "hamming": _hamming,
+    # The share of features that differ.
+    "hamming": lambda x, y: arrays.minkowski(x, y, 0) / x.shape[1],
     "jaccard": _jaccard,
 }
 

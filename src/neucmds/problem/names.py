@@ -17,9 +17,8 @@ from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from neucmds.backend.arrays import Indices, is_array, to_numpy
+from neucmds.backend.arrays import Indices, Numbers, is_array, to_numpy
 from neucmds.errors import InputError, NeucmdsWarning
 
 Labels = tuple[str, ...] | None
@@ -185,7 +184,7 @@ def is_number(name: str) -> bool:
         return False
 
 
-def ids_in(which: Any, names: Container[str] = ()) -> npt.NDArray[Any]:
+def ids_in(which: Any, names: Container[str] = ()) -> Numbers:
     """Return names, row numbers or a mask as an array.
 
     A tuple in a list is a name if it is among `names`, and a row of names otherwise.

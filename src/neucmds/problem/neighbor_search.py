@@ -7,27 +7,26 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.neighbors import VALID_METRICS, NearestNeighbors
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import (
     Array,
+    Numbers,
     in_double,
     index_like,
     is_numpy,
     namespace,
     taken,
 )
+from neucmds.backend.files import one_line
 from neucmds.errors import InputError
-from neucmds.problem.files import one_line
 from neucmds.problem.metrics import Metric
 
-Ints = npt.NDArray[Any]
 # Objects i, objects j and their dissimilarities, all of one library.
 ListedLengths = tuple[Array, Array, Array]
 # From a count and objects (None: all): these objects with the `count` nearest of each.
-NearestSearch = Callable[[int, Ints | None], ListedLengths]
+NearestSearch = Callable[[int, Numbers | None], ListedLengths]
 
 # Up to this number of rows all are compared with all: half a minute on one core.
 ALL_COMPARED = 20_000
@@ -44,12 +43,12 @@ def nearest_rows(
     rng = check_random_state(random_state)
     n = features.shape[0]
     xp = namespace(features)
-    index = neighbor_index(features, metric, n_jobs=-1)
+    index = neighbor_index(features, metric)
     descent = None
     if is_numpy(features) and n > ALL_COMPARED:
         descent = descent_on(metric.metric)
 
-    def nearest(count: int, objects: Ints | None) -> ListedLengths:
+    def nearest(count: int, objects: Numbers | None) -> ListedLengths:
         if objects is None and descent is not None:
             ids, lengths = descent(
                 features,
@@ -74,7 +73,7 @@ def nearest_rows(
     return nearest
 
 
-def neighbor_index(features: Any, metric: Metric, n_jobs: int = 1) -> Any:
+def neighbor_index(features: Any, metric: Metric) -> Any:
     """Return an exact search among rows with scikit-learn's `kneighbors`.
 
     It is scikit-learn's for metrics that it knows, by a tree where that is the quicker.
@@ -86,7 +85,7 @@ def neighbor_index(features: Any, metric: Metric, n_jobs: int = 1) -> Any:
         search = NearestNeighbors(
             metric=metric.metric,
             metric_params=metric.params or None,
-            n_jobs=n_jobs,
+            n_jobs=-1,
         )
         return search.fit(features)
     except (ValueError, TypeError) as problem:

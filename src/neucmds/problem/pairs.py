@@ -8,24 +8,25 @@ from math import sqrt
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from neucmds.backend.arrays import Floats
+from neucmds.backend.arrays import EPS, Floats, Numbers
 from neucmds.errors import InputError, NeucmdsWarning, OverfitWarning, option
 from neucmds.problem.containers import as_real
 from neucmds.problem.names import Labels, counts, examples
 from neucmds.problem.validation import refuse_range
 
-Ints = npt.NDArray[Any]
-
 # √ε, as for matrices: the rounding of distances computed as √(|x|² + |y|² − 2x·y).
-TOLERANCE = sqrt(np.finfo(np.float64).eps)
+TOLERANCE = sqrt(EPS)
 # Pairs look like edges between neighbours if, of all paths i–j–k, more than this share has the pair
 # (i, k) as well (.3 and more among neighbours in up to ten dimensions), and if at most the square
 # of it is the share of all pairs that is known.
 LOCAL = 0.2
+
+
+# Whether a path one way connects two objects, or only one there and one back.
+Connection = Literal["weak", "strong"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +37,8 @@ class Pairs:
     """
 
     n: int
-    i: Ints
-    j: Ints
+    i: Numbers
+    j: Numbers
     sq_dissimilarity: Floats
     weight: Floats | None = None
     labels: Labels = None
@@ -72,7 +73,7 @@ class Pairs:
         return self.weight
 
     @property
-    def degrees(self) -> Ints:
+    def degrees(self) -> Numbers:
         """Number of pairs that each object is in."""
         return np.bincount(self.i, minlength=self.n) + np.bincount(
             self.j, minlength=self.n
@@ -81,10 +82,8 @@ class Pairs:
     def graph(self) -> Any:
         """Return pairs as edges of length d = √D in a symmetric CSR array; D < 0 count as zero."""
         d = np.sqrt(np.maximum(self.sq_dissimilarity, 0))
-        rows = np.concatenate([self.i, self.j])
-        columns = np.concatenate([self.j, self.i])
-        lengths = np.concatenate([d, d])
-        return sparse.csr_array((lengths, (rows, columns)), (self.n, self.n))
+        both = (np.r_[self.i, self.j], np.r_[self.j, self.i])
+        return sparse.csr_array((np.r_[d, d], both), (self.n, self.n))
 
 
 def as_pairs(
@@ -103,16 +102,7 @@ def as_pairs(
     if len(data.shape) != 2 or data.shape[0] != data.shape[1]:
         size = " × ".join(map(str, data.shape))
         raise InputError(f"D is not square: {size}; pass n × n.")
-    stored = data.tocoo()
-    if stored.dtype.kind not in "fiub":
-        raise InputError(f"D holds {stored.dtype} entries; pass real numbers.")
-    i, j = stored.coords
-    values = np.asarray(stored.data, dtype=np.float64)
-    if allow_missing:
-        is_known = ~np.isnan(values)
-        i = i[is_known]
-        j = j[is_known]
-        values = values[is_known]
+    i, j, values = _observed(data, allow_missing)
     n = data.shape[0]
     pairs = make_pairs(n, i, j, values, squared=squared, symmetrize=symmetrize)
     _warn_of_edges(pairs)
@@ -127,30 +117,38 @@ def as_directed_pairs(
     Parameters are those of `as_pairs`. Rows and columns of a square array are the same objects.
     """
     m, n = data.shape
-    stored = data.tocoo()
-    i, j = stored.coords
-    values = np.asarray(stored.data, dtype=np.float64)
-    is_known = np.ones(values.size, dtype=bool)
-    if allow_missing:
-        is_known = ~np.isnan(values)
+    i, j, values = _observed(data, allow_missing)
+    is_counted = np.ones(values.size, dtype=bool)
     if m == n:
-        _refuse_values(i[is_known], j[is_known], values[is_known], squared)
-        is_known &= i != j
+        _refuse_values(i, j, values, squared)
+        is_counted = i != j
+    arrivals = m + j[is_counted].astype(np.int64)
     pairs = make_pairs(
-        m + n,
-        i[is_known],
-        m + j[is_known].astype(np.int64),
-        values[is_known],
-        squared=squared,
+        m + n, i[is_counted], arrivals, values[is_counted], squared=squared
     )
     return replace(pairs, n_departures=m)
 
 
+def _observed(
+    data: Any, allow_missing: bool
+) -> tuple[Numbers, Numbers, Floats]:
+    """Return rows, columns and values of the entries that a sparse array stores."""
+    stored = data.tocoo()
+    if stored.dtype.kind not in "fiub":
+        raise InputError(f"D holds {stored.dtype} entries; pass real numbers.")
+    i, j = stored.coords
+    values = stored.data.astype(np.float64)
+    if not allow_missing:
+        return i, j, values
+    is_known = ~np.isnan(values)
+    return i[is_known], j[is_known], values[is_known]
+
+
 def make_pairs(
     n: int,
-    i: npt.ArrayLike,
-    j: npt.ArrayLike,
-    values: npt.ArrayLike,
+    i: Any,
+    j: Any,
+    values: Any,
     weight: Floats | None = None,
     *,
     squared: bool = False,
@@ -192,9 +190,8 @@ def make_pairs(
         dissimilarity = dissimilarity**2
     if weight is not None:
         weight = weight[kept[first]]
-    index = np.int32 if n <= np.iinfo(np.int32).max else np.int64
-    low = (key // n).astype(index)
-    high = (key % n).astype(index)
+    low = (key // n).astype(np.int32)
+    high = (key % n).astype(np.int32)
     return Pairs(n, low, high, dissimilarity, weight, sampled=sampled)
 
 
@@ -234,7 +231,7 @@ def refuse_parts(
     graph: Any,
     labels: Labels,
     what: str = "pair",
-    connection: Literal["weak", "strong"] = "weak",
+    connection: Connection = "weak",
 ) -> None:
     """Refuse a sparse array whose entries connect its objects only in parts."""
     count, part = csgraph.connected_components(graph, connection=connection)
@@ -311,8 +308,7 @@ def _edges(left: Any, right: Any, length: Any) -> tuple[Any, Labels]:
             )
     nodes, numbers = np.unique(both, return_inverse=True)
     i, j = numbers.reshape(both.shape).astype(np.int64)
-    values = np.asarray(length, dtype=np.float64)
-    graph = sparse.coo_array((values, (i, j)), shape=(nodes.size, nodes.size))
+    graph = sparse.coo_array((length, (i, j)), shape=(nodes.size, nodes.size))
     names = tuple(map(str, nodes.tolist()))
     if counts(names):
         return graph, None
@@ -337,7 +333,9 @@ def _warn_of_edges(pairs: Pairs) -> None:
         )
 
 
-def _refuse_values(i: Ints, j: Ints, values: Floats, squared: bool) -> None:
+def _refuse_values(
+    i: Numbers, j: Numbers, values: Floats, squared: bool
+) -> None:
     if values.size == 0:
         raise InputError("there are no pairs.")
     bad = ~np.isfinite(values)
@@ -366,7 +364,7 @@ def _refuse_values(i: Ints, j: Ints, values: Floats, squared: bool) -> None:
         )
 
 
-def _named(ids: Ints, labels: Labels) -> str:
+def _named(ids: Numbers, labels: Labels) -> str:
     if labels is None:
         return examples(ids.tolist())
     return examples([labels[i] for i in ids.tolist()])

@@ -13,13 +13,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
 from neucmds.backend.arrays import (
     Array,
     Floats,
+    Numbers,
     in_double,
     index_like,
     namespace,
@@ -35,8 +35,6 @@ from neucmds.problem.neighbor_search import (
 from neucmds.problem.pairs import Pairs, make_pairs
 from neucmds.problem.validation import refuse_range
 
-Ints = npt.NDArray[Any]
-
 # A ring around an object reaches this many times as many objects as the ring inside it.
 WIDER = 4
 # Least number of objects that far partners are drawn from, where near pairs do not count.
@@ -47,7 +45,7 @@ WINDOWS = 40
 CHECKED = 2000
 PARTNERS = 10
 # An object, its partners, and their squared dissimilarities, to measure a fit on.
-Check = tuple[int, Ints, Floats]
+Check = tuple[int, Numbers, Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +55,7 @@ class PairSample:
     # Weighted by the inverse of the share that was drawn.
     pairs: Pairs
     # Row numbers of L objects, and d, unsquared, of all objects to them (n, L).
-    landmarks: Ints
+    landmarks: Numbers
     to_landmarks: Floats
     # Both objects of each pair are drawn uniformly; some of these pairs may be in the sample.
     checks: Iterable[Check]
@@ -72,9 +70,9 @@ class Sampling:
     # Number of nearest objects of each object, and of its pairs in each ring.
     n_near: int
     # All objects in random order: the first are the sources of far partners.
-    shuffled: Ints
+    shuffled: Numbers
     # For each object, the row of `window_sources` that holds its far partners.
-    window: Ints
+    window: Numbers
 
     @classmethod
     def of(
@@ -101,7 +99,7 @@ class Sampling:
         return int(self.shuffled.size)
 
     @property
-    def sources(self) -> Ints:
+    def sources(self) -> Numbers:
         """Objects that the far partners of all are drawn from."""
         least = SOURCES
         if self.n_near:
@@ -109,7 +107,7 @@ class Sampling:
         return self.shuffled[: max(4 * self.n_far, least)]
 
     @cached_property
-    def window_sources(self) -> Ints:
+    def window_sources(self) -> Numbers:
         """Partners in each window (row), as positions in `sources`."""
         n_sources = self.sources.size
         count = min(WINDOWS, n_sources)
@@ -131,12 +129,12 @@ class Sampling:
             reach *= WIDER
         return rings
 
-    def objects_of(self, position: int) -> Ints:
+    def objects_of(self, position: int) -> Numbers:
         """Objects that have the source at this position as a partner."""
         has_source = (self.window_sources == position).any(axis=1)
         return np.flatnonzero(has_source[self.window])
 
-    def members(self) -> Iterator[tuple[Ints, Ints]]:
+    def members(self) -> Iterator[tuple[Numbers, Numbers]]:
         """For each window: the objects that have it, and the far partners of all of these."""
         for window, positions in enumerate(self.window_sources):
             objects = np.flatnonzero(self.window == window)
@@ -254,7 +252,7 @@ def feature_pairs(
         far.append((i, j, in_double(lengths)))
     nearest = nearest_rows(features, metric, random_state=rng)
     pairs = drawn_pairs(sampling, far, nearest)
-    to_landmarks = to_numpy(to_landmarks).astype(np.float64, copy=False)
+    to_landmarks = in_double(to_numpy(to_landmarks))
     checks = list(_checked_rows(features, metric, rng))
     return PairSample(pairs, landmarks, to_landmarks, checks)
 
@@ -320,7 +318,7 @@ def called_pairs(
     # A twelfth, 8 %, of the calls.
     n_checked = min(CHECKED, max(1, calls // (12 * PARTNERS)))
     objects = rng.permutation(n)[:n_checked]
-    partners = _others(n, objects, PARTNERS, rng)
+    partners = _others(n, objects, rng)
     checked_lengths = space.paired(
         points, points, objects.repeat(PARTNERS), partners.ravel()
     )
@@ -337,11 +335,11 @@ def called_pairs(
 
 def _alike_pairs(
     to_landmarks: Floats,
-    others: Ints,
+    others: Numbers,
     most: int,
     loss: str,
     rng: np.random.RandomState,
-) -> tuple[Ints, Floats]:
+) -> tuple[Numbers, Floats]:
     """Draw pairs of `others` that have similar dissimilarities to the landmarks, at most `most`.
 
     Return them, a pair (i, j) as the number i·n + j, and their weights.
@@ -360,7 +358,7 @@ def _alike_pairs(
     return keys, weights
 
 
-def _pair_of(n: int, number: Ints) -> tuple[Ints, Ints]:
+def _pair_of(n: int, number: Numbers) -> tuple[Numbers, Numbers]:
     """Return i and j of pairs i < j by their number in the order of a condensed matrix.
 
     The pair (i, i + 1) has the number i·n − i(i + 1)/2.
@@ -377,7 +375,7 @@ def _checked_rows(
     """Compare objects drawn at random with others drawn for each."""
     n, n_features = features.shape
     objects = rng.permutation(n)[:CHECKED]
-    partners = _others(n, objects, PARTNERS, rng)
+    partners = _others(n, objects, rng)
     ids = np.concatenate([objects[:, None], partners], axis=1)
     blocks = taken(features, ids.ravel()).reshape((*ids.shape, n_features))
     for center, others, block in zip(
@@ -387,9 +385,7 @@ def _checked_rows(
         yield center, others, to_numpy(lengths)[0].astype(np.float64) ** 2
 
 
-def _others(
-    n: int, objects: Ints, count: int, rng: np.random.RandomState
-) -> Ints:
-    """Draw `count` objects for each of some objects, never itself."""
-    others = rng.randint(n - 1, size=(objects.size, count))
+def _others(n: int, objects: Numbers, rng: np.random.RandomState) -> Numbers:
+    """Draw partners of each of some objects, never itself."""
+    others = rng.randint(n - 1, size=(objects.size, PARTNERS))
     return np.asarray(others + (others >= objects[:, None]))

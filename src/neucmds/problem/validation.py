@@ -17,7 +17,7 @@ import numpy as np
 from neucmds.backend import arrays
 from neucmds.backend.arrays import Array, Floats
 from neucmds.errors import InputError, option
-from neucmds.problem.names import text_of
+from neucmds.problem.names import Labels, text_of
 
 # The lowest entry of D, the highest, and the largest difference of two mirrored ones.
 Extremes = tuple[float, float, float]
@@ -33,9 +33,7 @@ RANGE = 1e90
 A_COUNT = "must be a whole number of at least 1, and below 2⁶³"
 
 
-def as_labels(
-    labels: Iterable[object] | None, n: int
-) -> tuple[str, ...] | None:
+def as_labels(labels: Iterable[object] | None, n: int) -> Labels:
     """Check that there is one unique label per object, and turn them into text."""
     if labels is None:
         return None
@@ -111,6 +109,7 @@ def refuse_range(size: float, squared: bool, what: str = "D is") -> None:
     )
 
 
+@np.errstate(invalid="ignore")
 def validate(
     extremes: Extremes,
     diagonal: Floats,
@@ -135,25 +134,9 @@ def validate(
         and gap <= rounding
         and np.abs(diagonal).max() <= rounding
     )
-    if not is_valid:
-        with np.errstate(invalid="ignore"):
-            size = _refuse(
-                diagonal, read, eps, squared, symmetrize, gaps, labels
-            )
-    refuse_range(size, squared)
-    return size
-
-
-def _refuse(
-    diagonal: Floats,
-    read: Callable[[], Strips],
-    eps: float,
-    squared: bool,
-    symmetrize: bool,
-    gaps: bool,
-    labels: Sequence[str] | None,
-) -> float:
-    """Raise for the first fault of D; return the size of its largest entry if there is none."""
+    if is_valid:
+        refuse_range(size, squared)
+        return size
 
     def worst(
         measure: Callable[[Floats, Floats], Array],
@@ -199,13 +182,25 @@ def _refuse(
             "them in."
         )
     _, minus_lowest, entry = worst(lambda rows, columns: -rows)
-    # Similarities, whose diagonal is positive, may be negative: `_refuse_diagonal` tells of them.
+    # Similarities, whose diagonal is positive, may be negative: they are refused below.
     if minus_lowest > 0 and not squared and diagonal.min() <= rounding:
         raise InputError(
             f"Negative values in data: the lowest is {-minus_lowest:.4g} at {entry}; pass "
             f"{option('squared', True)} if D already holds squared dissimilarities."
         )
-    _refuse_diagonal(diagonal, size, rounding, labels)
+    i = int(np.abs(diagonal).argmax())
+    if abs(diagonal[i]) > rounding:
+        advice = "set it to 0"
+        if diagonal.min() > rounding and diagonal.max() >= size - rounding:
+            advice = (
+                "no entry is larger, as in a matrix S of similarities; convert it: pass "
+                "sqrt(s_ii + s_jj - 2 s_ij)"
+            )
+        raise InputError(
+            f"D has a diagonal that is not zero: {diagonal[i]:.4g} at {entry_name(i, i, labels)}; "
+            f"{advice}."
+        )
+    refuse_range(size, squared)
     return size
 
 
@@ -244,28 +239,6 @@ def asymmetric(gap: float, entry: str, share: float = 0.0) -> InputError:
         f"D is not symmetric: {difference} at {entry}; pass {option('symmetrize', True)} to "
         f"average a D in memory, or (D + D.T) / 2; or {option('directed', True)} to keep both "
         "directions."
-    )
-
-
-def _refuse_diagonal(
-    diagonal: Floats,
-    size: float,
-    rounding: float,
-    labels: Sequence[str] | None,
-) -> None:
-    """Refuse a diagonal that is not zero, and advise a conversion if D looks like similarities."""
-    i = int(np.abs(diagonal).argmax())
-    if abs(diagonal[i]) <= rounding:
-        return
-    advice = "set it to 0"
-    if diagonal.min() > rounding and diagonal.max() >= size - rounding:
-        advice = (
-            "no entry is larger, as in a matrix S of similarities; convert it: pass "
-            "sqrt(s_ii + s_jj - 2 s_ij)"
-        )
-    raise InputError(
-        f"D has a diagonal that is not zero: {diagonal[i]:.4g} at {entry_name(i, i, labels)}; "
-        f"{advice}."
     )
 
 

@@ -46,35 +46,39 @@ def as_weighted(
             f"D of {n} objects with weights or missing entries",
             "pass the observed pairs as a scipy.sparse array, or use fewer objects",
         )
-    zeros = xp.zeros_like(sq_dissimilarity)
-    filled = xp.where(is_missing, zeros, sq_dissimilarity)
+    filled = xp.where(is_missing, 0.0, sq_dissimilarity)
     if weights is None:
         weights = xp.ones_like(filled)
     else:
         weights = _checked(weights, filled)
     ids = index_like(np.arange(n), filled)
     is_unused = is_missing | (ids[:, None] == ids[None, :])
-    weights = xp.where(is_unused, zeros, weights)
+    weights = xp.where(is_unused, 0.0, weights)
     if not bool(xp.all(xp.any(weights > 0, axis=1))):
         refuse_parts_of(weights, labels)
     return filled, weights
 
 
-def _checked(weights: Any, sq_dissimilarity: Array) -> Array:
-    """Return weights as an array like D, or refuse them."""
-    xp = namespace(sq_dissimilarity)
-    shape = tuple(sq_dissimilarity.shape)
-    weights = as_real(weights, "weights")
-    weights = asarray_like(weights, sq_dissimilarity, dtype=xp.float64)
-    if tuple(weights.shape) != shape:
+def checked_weights(weights: Any, like: Array) -> Array:
+    """Return weights in float64 as an array like D, or refuse them."""
+    xp = namespace(like)
+    weights = asarray_like(as_real(weights, "weights"), like, xp.float64)
+    if weights.shape != like.shape:
         raise InputError(
-            f"weights have shape {tuple(weights.shape)}; expected {shape}."
+            f"weights have shape {tuple(weights.shape)}; expected {tuple(like.shape)}."
         )
     if not bool(xp.all(xp.isfinite(weights) & (weights >= 0))):
         raise InputError(
             "weights are negative, NaN or infinite; use 0 for entries that do not count."
         )
-    gap = float(xp.max(xp.abs(weights - xp.matrix_transpose(weights))))
+    return weights
+
+
+def _checked(weights: Any, sq_dissimilarity: Array) -> Array:
+    """Return symmetric weights as an array like D, or refuse them."""
+    xp = namespace(sq_dissimilarity)
+    weights = checked_weights(weights, sq_dissimilarity)
+    gap = float(xp.max(xp.abs(weights - weights.T)))
     heaviest = float(xp.max(weights))
     if gap > 1e-8 * heaviest:
         raise InputError(

@@ -10,15 +10,20 @@ from functools import lru_cache, partial
 from typing import Protocol, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import line_search
 
-from neucmds.backend.arrays import Array, is_numpy, namespace
+from neucmds.backend.arrays import (
+    EPS,
+    TINY,
+    Array,
+    Floats,
+    is_numpy,
+    namespace,
+)
 from neucmds.backend.progress import Callback
 from neucmds.form import Form
 from neucmds.refine.losses import SQUARED, PairLoss
 
-Floats = npt.NDArray[np.float64]
 # `descend`, with some of its limits and functions given.
 Descent = Callable[..., "Configuration"]
 
@@ -40,10 +45,9 @@ TOL_OF_FEW = 1e-6
 # Largest squared relative gradient that counts as flat: 9e-4 costs 1.1 % of "relative" on streets.
 FLAT = 6e-4
 # The least one: below it rounding hides any gain.
-FLATTEST = math.sqrt(np.finfo(np.float64).eps)
+FLATTEST = math.sqrt(EPS)
 # Share of the loss of D̂ = 0 at which a fit is exact for all purposes.
 EXACT = 1e-14
-TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
@@ -165,7 +169,7 @@ def descend(
     """
     enough = TOL
     if tol is None:
-        n = int(objective.coordinates.shape[0])
+        n = objective.coordinates.shape[0]
         tol = usual_tol(objective.loss.name, n)
     else:
         enough = tol

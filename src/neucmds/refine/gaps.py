@@ -14,11 +14,11 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
     asarray_like,
     namespace,
     to_numpy,
@@ -46,8 +46,6 @@ from neucmds.refine.tiles import Tiles
 from neucmds.spectrum.exact import MAX_DENSE
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.solve import START_TOL, solve_for
-
-Floats = npt.NDArray[np.float64]
 
 # Share of the observed pairs that is held out at a time.
 HELD_OUT = 0.1
@@ -78,11 +76,7 @@ def complete_and_refine(
     rng = _generator(random_state)
     sq = sq_dissimilarity
     # Small products are slower on two threads than on one.
-    with (
-        single_blas_thread()
-        if int(sq.shape[0]) <= FEW_OBJECTS
-        else nullcontext()
-    ):
+    with single_blas_thread() if sq.shape[0] <= FEW_OBJECTS else nullcontext():
         if not has_gaps(weights):
             return _fit(sq, weights, components, descent)
         if not hold_out:
@@ -128,15 +122,14 @@ def among_points(
     """
     xp = namespace(sq_dissimilarity)
     sq = sq_dissimilarity
-    m, n = (int(size) for size in sq.shape)
-    transposed = xp.matrix_transpose
+    m, n = sq.shape
     among_rows = asarray_like(np.zeros((m, m)), sq)
     among_columns = asarray_like(np.zeros((n, n)), sq)
     weights_of_rows = among_rows
     weights_of_columns = among_columns
     if m == n and not bool(xp.any(xp.linalg.diagonal(weights) > 0)):
-        both = weights + transposed(weights)
-        total = weights * sq + transposed(weights * sq)
+        both = weights + weights.T
+        total = weights * sq + (weights * sq).T
         known = both > 0
         among_rows = xp.where(known, total / xp.where(known, both, 1.0), 0.0)
         among_columns = among_rows
@@ -154,14 +147,14 @@ def _blocks(among_rows: Array, between: Array, among_columns: Array) -> Array:
     """Return a symmetric matrix of four blocks."""
     xp = namespace(between)
     upper = xp.concat([among_rows, between], axis=1)
-    lower = xp.concat([xp.matrix_transpose(between), among_columns], axis=1)
+    lower = xp.concat([between.T, among_columns], axis=1)
     return xp.concat([upper, lower], axis=0)
 
 
 def has_gaps(weights: Array) -> bool:
     """Tell whether a pair of different objects has no weight; the diagonal never has."""
-    n = int(weights.shape[0])
-    return _observed_pairs(weights) < n * (n - 1) // 2
+    n = weights.shape[0]
+    return bool(_observed_pairs(weights) < n * (n - 1) // 2)
 
 
 def _observed_pairs(weights: Array) -> int:
@@ -268,7 +261,7 @@ def _restarted(
     descent: Descent,
 ) -> Configuration:
     """Descend from random starts as well if there are few objects; return the lower end."""
-    if int(sq.shape[0]) > RESTARTED or not end.signs.size:
+    if sq.shape[0] > RESTARTED or not end.signs.size:
         return end
     x = end.coordinates
     tiles = Tiles.of(sq, "squared", weights=weights)
@@ -287,7 +280,7 @@ def _restarted(
 
 def _warn_if_undetermined(weights: Array, k: int) -> None:
     """Warn if k coordinates have more unknowns, up to isometries, than there are observed pairs."""
-    n = int(weights.shape[0])
+    n = weights.shape[0]
     unknowns = n * k - k * (k + 1) // 2
     pairs = _observed_pairs(weights)
     if unknowns > pairs:
@@ -370,7 +363,7 @@ def _hold_outs(weights: Array, rng: np.random.Generator) -> Iterator[Array]:
 
     No object loses more than a third of its pairs.
     """
-    n = int(weights.shape[0])
+    n = weights.shape[0]
     # Both objects of every observed pair.
     observed = np.argwhere(np.triu(to_numpy(weights > 0), 1))
     pairs_of_object = np.bincount(observed.ravel(), minlength=n)

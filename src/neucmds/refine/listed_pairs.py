@@ -14,15 +14,17 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from neucmds.backend.arrays import (
     CACHED_ELEMENTS,
     DEVICE_ELEMENTS,
     Array,
+    Floats,
+    Numbers,
     asarray_like,
     device,
+    in_double,
     is_array,
     is_numpy,
     namespace,
@@ -51,6 +53,7 @@ from neucmds.refine.losses import (
     weighted,
 )
 from neucmds.refine.pairwise import (
+    Line,
     PairObjective,
     SummedLoss,
     finish,
@@ -60,9 +63,6 @@ from neucmds.refine.pairwise import (
     second_moments_about,
     with_ones,
 )
-
-Floats = npt.NDArray[Any]
-Ints = npt.NDArray[Any]
 
 # The product with the pulls is cut into so many pieces, however many threads there are: each has
 # n × k sums of its own, added up in a fixed order, so that threads change no digit.
@@ -221,9 +221,10 @@ class ListedPairs(SummedLoss):
             return value
 
         value = 2 * sum(self.each(walk, self._runs))
-        return PairObjective(
-            self, x, value, self._gradient(x, pull), residual, pull
-        )
+        # 8(Diag(C1) − C)XA with C the symmetric matrix of pulls.
+        pulled = in_double(self._times(pull, self._narrow(with_ones(x))))
+        gradient = self.gradient_of(x, pulled)
+        return PairObjective(self, x, value, gradient, residual, pull)
 
     def _residuals(self, x: Array) -> Array:
         """D̂ − D of every pair."""
@@ -251,9 +252,7 @@ class ListedPairs(SummedLoss):
         first = xp.take(heights, self.i[part], axis=0)
         return sq + first + xp.take(heights, self.j[part], axis=0)
 
-    def line(
-        self, point: PairObjective, direction: Array
-    ) -> tuple[Floats, Callable[[float], PairObjective]]:
+    def line(self, point: PairObjective, direction: Array) -> Line:
         """Return the loss along a direction as a quartic, and the function that moves along it."""
         residual = point.residual
         pull = point.pull
@@ -316,19 +315,12 @@ class ListedPairs(SummedLoss):
             self.form, exact.d, exact._residuals(x) + exact.d, exact.u
         )
 
-    def _gradient(self, x: Array, pulls: Array) -> Array:
-        """8(Diag(C1) − C)XA with C the symmetric matrix of pulls; centered."""
-        xp = namespace(x)
-        table = self._narrow(with_ones(x))
-        summed = xp.astype(self._times(pulls, table), xp.float64, copy=False)
-        return self.gradient_of(x, summed)
-
     def _changes(
         self, x: Array, p: Array, residual: Array
     ) -> tuple[Array, Array]:
         """D₁ and D₂ of D̂(x + tp) = D̂ + tD₁ + t²D₂, for every pair."""
         xp = namespace(x)
-        k = int(x.shape[1])
+        k = x.shape[1]
         signs = self._narrow(self.signs)
         changes = pair_changes(
             self._narrow(x), self._narrow(p), signs, self.i, self.j
@@ -371,9 +363,9 @@ class ListedPairs(SummedLoss):
             difference *= difference
             write(part, difference @ sign_columns)
 
-        size = int(self.i.shape[0])
+        size = self.i.shape[0]
         block = CACHED_ELEMENTS if is_numpy(table) else DEVICE_ELEMENTS
-        self.each(walk, row_blocks(size, 2 * int(self.signs.shape[0]), block))
+        self.each(walk, row_blocks(size, 2 * self.signs.shape[0], block))
 
     def _pulled(self, residual: Array, part: slice) -> tuple[float, Array]:
         """Return Σ u q² of some pairs, and u q q′ of each."""
@@ -448,7 +440,7 @@ class ListedPairs(SummedLoss):
         return summed
 
     @cached_property
-    def _firsts(self) -> Ints:
+    def _firsts(self) -> Numbers:
         """Where the pairs of every first object begin, in main memory."""
         n = self.starts.size - 1
         firsts = np.searchsorted(self.i, np.arange(n + 1))  # i is sorted
@@ -483,7 +475,7 @@ class ListedPairs(SummedLoss):
     @cached_property
     def _runs(self) -> list[slice]:
         """Slices of all pairs of which some numbers each stay in the cache."""
-        size = int(self.d.shape[0])
+        size = self.d.shape[0]
         if is_numpy(self.d):
             # About eight numbers per pair: D, u, residual, pull, D₁, D₂ and temporaries.
             return list(row_blocks(size, 8, CACHED_ELEMENTS))
@@ -493,7 +485,7 @@ class ListedPairs(SummedLoss):
         return namespace(array).astype(array, self.d.dtype, copy=False)
 
 
-def _cut(starts: Ints, parts: int) -> list[slice]:
+def _cut(starts: Numbers, parts: int) -> list[slice]:
     """Cut rows into slices of about equally many entries."""
     cuts = np.searchsorted(
         starts, np.arange(1, parts) * (int(starts[-1]) / parts)
@@ -512,7 +504,7 @@ def _index_type(xp: Any, size: int) -> Any:
 def _by_rows(n: int, i: Array, j: Array) -> tuple[Array, ...]:
     """Sort pairs in both orders by row: where each row starts, the partners, and which pair."""
     xp = namespace(i)
-    m = int(i.shape[0])
+    m = i.shape[0]
     wide = _index_type(xp, 2 * m)
     if is_numpy(i):
         number = np.arange(m, dtype=wide)

@@ -20,6 +20,7 @@ from sklearn.utils import check_random_state
 from neucmds.backend.arrays import (
     Array,
     asarray_like,
+    in_double,
     min_and_max,
     namespace,
     to_numpy,
@@ -148,7 +149,11 @@ def refine_for_loss(
                 start = minimize(first, start, shortened(descent))
             return finish(tiles, start, descent)
         if isinstance(components, int):
-            negatives = lowest_negatives(squared, ends_of, negatives)
+            negatives = best_negatives(
+                lambda q: ends_of(q)[0].value,
+                negatives,
+                sum(squared.form.signature),
+            )
         quiet = partial(descent, callback=None)
         end = lowest(first, ends_of(negatives, n_init), quiet)
         return finish(tiles, end, descent)
@@ -244,17 +249,6 @@ def search(
     return squared, ends_of
 
 
-def lowest_negatives(
-    squared: Configuration,
-    ends_of: Callable[..., list[Configuration]],
-    first: int,
-) -> int:
-    """Return the number of negatives of which short descents end lowest, searched from a first."""
-    return best_negatives(
-        lambda q: ends_of(q)[0].value, first, sum(squared.form.signature)
-    )
-
-
 def _add_ends(
     tiles: Tiles,
     ends: list[Configuration],
@@ -310,14 +304,13 @@ def _squared_solver(
 
     Its columns are orthogonal and ordered by weight.
     """
-    xp = namespace(link)
-    values = xp.astype(link, xp.float64, copy=False)
+    values = in_double(link)
     weights = tiles.weights
     if tiles.is_directed:
         values, weights = among_points(values, weights)
     completed: Configuration | None = None
     if weights is not None and has_gaps(weights):
-        weights = xp.astype(weights, xp.float64, copy=False)
+        weights = in_double(weights)
         completed = complete_and_refine(
             values,
             weights,

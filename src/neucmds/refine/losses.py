@@ -22,13 +22,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil, inf, log2
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     BLOCK_ELEMENTS,
+    EPS,
     Array,
     in_place,
     is_numpy,
@@ -48,7 +47,6 @@ RELATIVE = ("relative", "absolute")
 FLOOR_QUANTILE = 0.01
 # Share of D below which d̂ of a relative loss is continued by its tangent.
 RELATIVE_CORNER = 0.1
-EPS = float(np.finfo(np.float64).eps)
 
 # Three arrays of some pairs; None means 1 everywhere:
 Terms = tuple[
@@ -201,18 +199,15 @@ class PairLoss:
     ) -> tuple[Array, Array, Array]:
         """Return D̂ between the corners of a pair, its root, and dd̂/dD̂; beyond, d̂ is a tangent."""
         xp = namespace(sq)
+        # The share of D below which √D̂ continues as its tangent.
+        corner = RELATIVE_CORNER
+        if self.name == "distance":
+            corner = CORNER**2
         lowest = _at_least(sq, self.sq_floor)
-        lowest *= self._corner
+        lowest *= corner
         clipped = form.away_from_antipodes(xp.maximum(sq_hat, lowest))
         root = xp.sqrt(clipped)
         return clipped, root, form.distance_slope(root)
-
-    @property
-    def _corner(self) -> float:
-        """The share of D below which √D̂ continues as its tangent."""
-        if self.name == "distance":
-            return CORNER**2
-        return RELATIVE_CORNER
 
     def value(
         self, form: Form, sq: Array, sq_hat: Array, u: Array | None = None
@@ -263,7 +258,7 @@ def power_of_four(array: Array) -> float:
 def least_positive(sq: Array) -> float:
     """Return the least D above zero."""
     xp = namespace(sq)
-    return float(xp.min(xp.where(sq > 0, sq, xp.full_like(sq, inf))))
+    return float(xp.min(xp.where(sq > 0, sq, inf)))
 
 
 def check_defined(
@@ -275,7 +270,7 @@ def check_defined(
         return
     counted = sq_dissimilarity
     if weights is not None:
-        counted = xp.where(weights > 0, counted, xp.zeros_like(counted))
+        counted = xp.where(weights > 0, counted, 0.0)
     copies = counted.ndim  # a matrix has each pair twice, a list once
     count = int(xp.sum(xp.astype(counted < 0, xp.int64))) // copies
     if count:
@@ -288,8 +283,8 @@ def check_defined(
 
 def combined_floor(
     form: Form,
-    values: npt.NDArray[Any],
-    nearest: npt.NDArray[Any],
+    values: Array,
+    nearest: Array,
     largest: float,
 ) -> float:
     """Return the floor of d: half of its 1 % quantile, or the median of the nearest if it is less.
@@ -316,14 +311,12 @@ def floor_of(form: Form, sq: Array, weights: Array | None = None) -> float:
     With many objects only every step-th row is used.
     """
     xp = namespace(sq)
-    step = ceil(int(sq.shape[0]) ** 2 / BLOCK_ELEMENTS)
+    step = ceil(sq.shape[0] ** 2 / BLOCK_ELEMENTS)
     block = xp.astype(sq[::step, :], xp.float32)
     counted = block > 0
     if weights is not None:
         counted = counted & (weights[::step, :] > 0)
-    nearest = xp.min(
-        xp.where(counted, block, xp.full_like(block, inf)), axis=1
-    )
+    nearest = xp.min(xp.where(counted, block, inf), axis=1)
     largest = min_and_max(sq)[1]
     return combined_floor(
         form, to_numpy(block[counted]), to_numpy(nearest), largest

@@ -21,22 +21,19 @@ from math import inf, sqrt
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.linalg import eigh, orthogonal_procrustes
 from scipy.optimize import OptimizeResult, isotonic_regression, minimize
 from scipy.spatial.distance import pdist, squareform
 from sklearn.utils import check_random_state
 
-from neucmds.backend.arrays import Array, to_numpy
+from neucmds.backend.arrays import EPS, Array, Floats, Indices, to_numpy
 from neucmds.backend.progress import Callback
 from neucmds.form import Form
 from neucmds.problem.pairs import Pairs
 from neucmds.refine.descent import FEW_OBJECTS, MAX_ITER, Configuration
 from neucmds.refine.losses import LOSSES, PairLoss, check_defined
 
-Floats = npt.NDArray[np.float64]
-Numbers = npt.NDArray[np.intp]
 # δ of the d̂ of all pairs.
 Regression = Callable[[Floats], Floats]
 
@@ -59,7 +56,6 @@ SAME = 0.01
 MEMORY = 20
 # Length of a coordinate that classical scaling lacks, relative to the others.
 LACKING = 0.1
-EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +68,7 @@ class RankedPairs:
         Number of objects.
     dissimilarity : ndarray of shape (m,)
         d, rising.
-    weight : ndarray of shape (m,) or None
-        None: all count alike.
+    weight : ndarray of shape (m,)
     ties : {"primary", "secondary"}
     position : ndarray of shape (m,), optional
         Of the pairs of a matrix: where each is in the condensed matrix of all pairs.
@@ -83,9 +78,9 @@ class RankedPairs:
 
     n: int
     dissimilarity: Floats
-    weight: Floats | None
+    weight: Floats
     ties: str
-    position: Numbers | None = None
+    position: Indices | None = None
     incidence: Any = None
 
     @classmethod
@@ -94,16 +89,16 @@ class RankedPairs:
     ) -> RankedPairs:
         """Rank the pairs of a matrix of squared dissimilarities."""
         check_defined(sq_dissimilarity, weights, "ordinal")
-        n = int(sq_dissimilarity.shape[0])
+        n = sq_dissimilarity.shape[0]
         upper = np.triu_indices(n, 1)
         sq = to_numpy(sq_dissimilarity)[upper].astype(np.float64)
         position = np.argsort(sq, kind="stable")
-        weight = None
+        weight = np.ones(sq.size)
         if weights is not None:
             weight = to_numpy(weights)[upper].astype(np.float64)
             position = position[weight[position] > 0]
-            weight = weight[position]
-        return cls(n, np.sqrt(sq[position]), weight, ties, position)
+        d = np.sqrt(sq[position])
+        return cls(n, d, weight[position], ties, position)
 
     @classmethod
     def listed(cls, pairs: Pairs, ties: str) -> RankedPairs:
@@ -116,44 +111,34 @@ class RankedPairs:
             (np.tile([1.0, -1.0], m), objects.ravel(), np.arange(m + 1) * 2),
             shape=(m, pairs.n),
         )
-        weight = None
-        if pairs.weight is not None:
-            weight = pairs.weight[order]
         d = np.sqrt(pairs.sq_dissimilarity[order])
+        weight = pairs.weights[order]
         return cls(pairs.n, d, weight, ties, incidence=incidence)
 
     @cached_property
-    def first(self) -> Numbers:
+    def first(self) -> Indices:
         """The first pair of each value of d."""
         d = self.dissimilarity
         return np.flatnonzero(np.diff(d, prepend=-1.0) > 0)
 
     @cached_property
-    def count(self) -> Numbers:
+    def count(self) -> Indices:
         """The number of pairs of each value of d."""
         return np.diff(self.first, append=self.dissimilarity.size)
 
     @cached_property
-    def tied(self) -> Numbers:
+    def tied(self) -> Indices:
         """The pairs that are not the only ones of their d."""
         return np.flatnonzero(np.repeat(self.count, self.count) > 1)
 
-    @cached_property
-    def value_of_tied(self) -> Floats:
-        """The d of the pairs that are not the only ones of it."""
-        return self.dissimilarity[self.tied]
-
     def means(self, values: Floats) -> Floats:
         """Return the weighted mean over the pairs of each d."""
-        if self.weight is not None:
-            values = self.weight * values
-        return np.add.reduceat(values, self.first) / self.weight_of_value
+        sums = np.add.reduceat(self.weight * values, self.first)
+        return sums / self.weight_of_value
 
     @cached_property
     def weight_of_value(self) -> Floats:
         """The weight of the pairs of each value of d together."""
-        if self.weight is None:
-            return self.count.astype(np.float64)
         return np.add.reduceat(self.weight, self.first)
 
     def disparities(self, d_hat: Floats) -> Floats:
@@ -164,25 +149,20 @@ class RankedPairs:
             steps = rising(self.means(d_hat), self.weight_of_value)
             return np.repeat(steps, self.count)
         order = np.arange(d_hat.size)
-        by_d_hat = np.lexsort((d_hat[self.tied], self.value_of_tied))
-        order[self.tied] = self.tied[by_d_hat]
-        weight = self.weight
-        if weight is not None:
-            weight = weight[order]
+        keys = (d_hat[self.tied], self.dissimilarity[self.tied])
+        order[self.tied] = self.tied[np.lexsort(keys)]
         disparity = np.empty_like(d_hat)
-        disparity[order] = rising(d_hat[order], weight)
+        disparity[order] = rising(d_hat[order], self.weight[order])
         return disparity
 
     def proportional(self, d_hat: Floats) -> Floats:
         """Return the multiple of d that is nearest to d̂: disparities of metric scaling."""
         d = self.dissimilarity
-        weighted = d if self.weight is None else self.weight * d
+        weighted = self.weight * d
         return d * ((weighted @ d_hat) / (weighted @ d))
 
     def total(self, values: Floats) -> float:
         """Return the weighted sum of squares over all pairs."""
-        if self.weight is None:
-            return float(values @ values)
         return float((self.weight * values) @ values)
 
     def distances(self, x: Floats) -> Floats:
@@ -210,11 +190,8 @@ class RankedPairs:
         """Return stress-1² and its gradient at coordinates x (n, k)."""
         d_hat = self.distances(x)
         error = d_hat - regression(d_hat)
-        weighted = d_hat
-        weighted_error = error
-        if self.weight is not None:
-            weighted = self.weight * d_hat
-            weighted_error = self.weight * error
+        weighted = self.weight * d_hat
+        weighted_error = self.weight * error
         total = float(weighted @ d_hat)
         value = float(weighted_error @ error) / total
         slope = (2 / total) * (weighted_error - value * weighted)
@@ -357,7 +334,7 @@ def _finds(best: Floats, end: Floats, origin: Floats | None) -> bool:
     return origin is None or not _is_same(best, origin)
 
 
-def rising(values: Floats, weight: Floats | None) -> Floats:
+def rising(values: Floats, weight: Floats) -> Floats:
     """Return the rising numbers nearest to the values: their isotonic regression."""
     return np.asarray(isotonic_regression(values, weights=weight).x)
 

@@ -16,10 +16,10 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
     asarray_like,
     eps,
     index_like,
@@ -41,8 +41,6 @@ from neucmds.refine.descent import (
 )
 from neucmds.refine.losses import PairLoss
 
-Floats = npt.NDArray[np.float64]
-
 # Iterations after which blocks are renewed; a renewal costs about three.
 RENEWAL = 6
 # Keeps the block of an object without near partners invertible.
@@ -53,6 +51,10 @@ FIRST_FLOOR = 256.0
 FLOOR_STEP = 4.0
 # Widths of "absolute", in mean errors.
 WIDTHS = (2.0, 0.5, 0.1)
+
+
+# A loss along a line, as a quartic, and the function that moves along it.
+Line = tuple[Floats, Callable[[float], "PairObjective"]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -91,9 +93,7 @@ class SummedLoss(ABC):
         """Return the objective at x, with value and gradient."""
 
     @abstractmethod
-    def line(
-        self, point: PairObjective, direction: Array
-    ) -> tuple[Floats, Callable[[float], PairObjective]]:
+    def line(self, point: PairObjective, direction: Array) -> Line:
         """Return the loss along a direction as a quartic, and the function that moves along it.
 
         The quartic is exact where q is linear in D̂, elsewhere to second order.
@@ -120,18 +120,13 @@ class SummedLoss(ABC):
 
     def gradient_of(self, x: Array, pulled: Array) -> Array:
         """Return the gradient where Σ_j of pulls times x_j, and the Σ_j of pulls, are known."""
-        k = int(x.shape[1])
-        total = pulled[:, k:]
+        total = pulled[:, -1:]
         factors = 8.0 * self.signs
         # A height h_i is in D̂_ij as it is, not squared.
-        gradient = total * (x * factors + self._height_weights)
-        gradient -= pulled[:, :k] * factors
+        of_heights = 4.0 * (1 - abs(self.signs))
+        gradient = total * (x * factors + of_heights)
+        gradient -= pulled[:, :-1] * factors
         return self.form.centered(gradient)
-
-    @cached_property
-    def _height_weights(self) -> Array:
-        """4 of a height, and 0 of every other coordinate."""
-        return 4.0 * (1 - abs(self.signs))
 
     def each(
         self, work: Callable[[Any], Any], parts: Iterable[Any]
@@ -317,7 +312,7 @@ class PairObjective:
 def _inverted(blocks: Array, pull: Array) -> Array:
     """Add to every block what Gauss–Newton drops, and a ridge; invert it in place."""
     xp = namespace(blocks)
-    n, k, _ = (int(size) for size in blocks.shape)
+    n, k, _ = blocks.shape
     mean = xp.sum(xp.linalg.diagonal(blocks), axis=1) / max(1, k)
     ridge = 0.25 * pull + RIDGE * (mean + xp.mean(mean))
     ridge = xp.astype(
@@ -341,7 +336,7 @@ def _inverted(blocks: Array, pull: Array) -> Array:
 def moments(x: Array) -> Array:
     """Products of any two coordinates of every object, its coordinates, and one."""
     xp = namespace(x)
-    above, below = (index_like(i, x) for i in np.triu_indices(int(x.shape[1])))
+    above, below = (index_like(i, x) for i in np.triu_indices(x.shape[1]))
     outer = xp.take(x, above, axis=1) * xp.take(x, below, axis=1)
     return xp.concat([outer, with_ones(x)], axis=1)
 
@@ -356,7 +351,7 @@ def with_ones(x: Array) -> Array:
 def second_moments_about(x: Array, sums: Array) -> Array:
     """Σ_j w (x_i − x_j)(x_i − x_j)ᵀ of every object i, from Σ_j w of the `moments` of x_j."""
     xp = namespace(x)
-    n, k = (int(size) for size in x.shape)
+    n, k = x.shape
     upper = np.triu_indices(k)
     size = len(upper[0])
     products = sums[:, :size]

@@ -13,10 +13,10 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     Array,
+    Floats,
     asarray_like,
     centered,
     namespace,
@@ -40,8 +40,6 @@ from neucmds.spectrum.geometry import (
 )
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.operators.single_precision import Multiply
-
-Floats = npt.NDArray[np.float64]
 
 # Share of ‖B‖² that the STRESS must be for single precision to have two digits of it.
 RESOLVED = 4e-5
@@ -253,4 +251,4 @@ def _sums(signs: Array, u: Array, v: Array, bu: Array) -> tuple[Any, ...]:
     """Return UᵀV, (U∘V)a and ⟨V, BU·A⟩."""
     xp = namespace(signs)
     overlap = xp.vecdot(xp.sum(v * bu, axis=0), signs)
-    return xp.matrix_transpose(u) @ v, (u * v) @ signs, float(overlap)
+    return u.T @ v, (u * v) @ signs, float(overlap)

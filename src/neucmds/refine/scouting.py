@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import (
+    TINY,
     Array,
     asarray_like,
     index_like,
@@ -23,7 +24,6 @@ from neucmds.problem.components import Size, total_of
 from neucmds.refine.descent import (
     DISTANCE_TOL,
     EXACT,
-    TINY,
     TOL,
     Configuration,
     briefly,
@@ -264,13 +264,14 @@ def mean_distance(
 ) -> float:
     """Mean of d over pairs of different objects, weighted: the unit of curvature."""
     xp = namespace(sq_dissimilarity)
-    m, n = (int(size) for size in sq_dissimilarity.shape)
+    m, n = sq_dissimilarity.shape
     total = 0.0
     for rows in row_blocks(m, n):
         root = xp.sqrt(xp.clip(sq_dissimilarity[rows, :], 0.0, None))
         if weights is not None:
             root = root * weights[rows, :]
         total += float(xp.sum(root, dtype=xp.float64))
-    if weights is None:
-        return total / max(1, n * (n - 1))
-    return total / max(1.0, float(xp.sum(weights, dtype=xp.float64)))
+    count = n * (n - 1)
+    if weights is not None:
+        count = float(xp.sum(weights, dtype=xp.float64))
+    return float(total / max(1, count))

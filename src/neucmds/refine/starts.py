@@ -16,13 +16,21 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from neucmds.backend.arrays import Array, asarray_like, namespace, to_numpy
+from neucmds.backend.arrays import (
+    Array,
+    Floats,
+    Indices,
+    asarray_like,
+    namespace,
+    to_numpy,
+)
 from neucmds.errors import InputError, option
 from neucmds.form import Form
 from neucmds.problem.components import Size
+from neucmds.problem.containers import as_real
+from neucmds.problem.validation import refuse_range
 from neucmds.refine.descent import EXACT, Configuration, Descent, descend
 from neucmds.refine.products import refine
 from neucmds.spectrum.exact import MAX_DENSE, exact_selection, exact_weights
@@ -36,7 +44,6 @@ from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import neuc, neuc_plus
 from neucmds.spectrum.spectrum import Spectrum
 
-Floats = npt.NDArray[np.float64]
 Signature = tuple[int, int]
 
 # Up to this many objects the signature (k, 0) is tried as well,
@@ -61,7 +68,8 @@ def as_start(init: Any) -> Configuration:
             stacked = [coordinates, init.arrivals]
             coordinates = namespace(coordinates).concat(stacked)
     elif isinstance(init, (tuple, list)) and len(init) == 2:
-        coordinates, signs = init
+        what = f"coordinates or signs of {option('init')}"
+        coordinates, signs = (as_real(part, what) for part in init)
     else:
         raise InputError(
             f"{option('init')} is {type(init).__name__}; pass an Embedding, or (coordinates, "
@@ -84,6 +92,8 @@ def as_start(init: Any) -> Configuration:
         raise InputError(
             f"{option('init')} has all {x.shape[0]} objects in one place; spread them."
         )
+    size = float(np.max(np.abs(x), initial=0.0))
+    refuse_range(size, squared=False, what=f"{option('init')} is")
     return Configuration(coordinates, Form(a.astype(np.float64)))
 
 
@@ -154,7 +164,7 @@ def eigenvector_start(
     )
 
 
-def _untied(spectrum: Spectrum, kept: npt.NDArray[np.intp]) -> Array:
+def _untied(spectrum: Spectrum, kept: Indices) -> Array:
     """Return eigenvectors, mixed with all that share their eigenvalues if any is repeated.
 
     A solver's own choice may be symmetric, and the descent cannot leave that symmetry.

@@ -6,19 +6,18 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend.arrays import (
+    EPS,
     Array,
+    Floats,
     asarray_like,
-    eps,
+    in_double,
     namespace,
     to_numpy,
 )
 from neucmds.form import Form
 from neucmds.refine.descent import FEW_OBJECTS
-
-Floats = npt.NDArray[np.float64]
 
 
 def stress_of_rows(
@@ -39,20 +38,20 @@ def stress_of_rows(
     xp = namespace(x)
     x_sizes = xp.sum(x * x, axis=1)
     y_sizes = xp.sum(y * y, axis=1)
-    step = math.ceil(int(x.shape[0]) / FEW_OBJECTS)
+    step = math.ceil(x.shape[0] / FEW_OBJECTS)
     stress = 0.0
     spread = 0.0
     counted = 0.0
     rises = np.zeros(x.shape[1])
     for rows, part in blocks:
-        d = xp.astype(part, xp.float64, copy=False)
+        d = in_double(part)
         w = xp.ones_like(d)
         if weights is not None:
             w = xp.astype(weights[rows, :], xp.float64)
         if x is y:
             # D̂ of an object with itself is 0 by definition.
             own = np.arange(rows.start, rows.stop)[:, None]
-            w = w * asarray_like(own != np.arange(int(y.shape[0])), w)
+            w = w * asarray_like(own != np.arange(y.shape[0]), w)
         sq = form.sq(x[rows, :], y)
         errors = w * (form.to_sq_distance(sq) - d) ** 2
         stress += float(xp.sum(errors))
@@ -71,7 +70,7 @@ def stress_of_rows(
             without = form.to_sq_distance(sq[chosen, :] - part)
             lost = w[chosen, :] * (without - d[chosen, :]) ** 2
             rises[axis] += float(xp.sum(lost)) - with_all
-    level = max(16 * eps(np.float64), 4 * precision)
+    level = max(16 * EPS, 4 * precision)
     error = level * math.sqrt(spread)
     bound = error * (2 * math.sqrt(stress) + error) + level * stress
     if counted:

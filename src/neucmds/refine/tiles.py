@@ -14,13 +14,14 @@ from math import isqrt, sqrt
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     DEVICE_ELEMENTS,
     Array,
+    Floats,
     asarray_like,
     empty_like,
+    in_double,
     namespace,
     on_cpu,
     row_blocks,
@@ -37,6 +38,7 @@ from neucmds.refine.losses import (
     weighted,
 )
 from neucmds.refine.pairwise import (
+    Line,
     PairObjective,
     SummedLoss,
     moments,
@@ -44,7 +46,6 @@ from neucmds.refine.pairwise import (
     with_ones,
 )
 
-Floats = npt.NDArray[np.float64]
 # Rows and columns.
 Tile = tuple[slice, slice]
 
@@ -107,7 +108,7 @@ class Tiles(SummedLoss):
         unit = scale ** PairLoss(loss).degree
         first_column = 0
         if directed:
-            first_column = int(sq_dissimilarity.shape[0])
+            first_column = sq_dissimilarity.shape[0]
             # Sums count both orders of a pair of points.
             unit /= 2
         if weights is not None:
@@ -141,10 +142,9 @@ class Tiles(SummedLoss):
     @property
     def n_points(self) -> int:
         """Number of points."""
-        m, n = (int(size) for size in self.d.shape)
         if self.is_directed:
-            return m + n
-        return n
+            return sum(self.d.shape)
+        return int(self.d.shape[0])
 
     @cached_property
     def size(self) -> float:
@@ -183,21 +183,16 @@ class Tiles(SummedLoss):
                     pull *= slope
                 pulled_rows[rows, :] += pull @ column_points[columns, :]
                 if times == 2:
-                    transposed = xp.matrix_transpose(pull)
-                    pulled_columns[columns, :] += (
-                        transposed @ row_points[rows, :]
-                    )
+                    pulled_columns[columns, :] += pull.T @ row_points[rows, :]
             return value, pulled
 
         values, parts = zip(*self.each(walk, self._shares), strict=True)
-        pulled = sum(xp.astype(part, xp.float64, copy=False) for part in parts)
+        pulled = sum(map(in_double, parts))
         return PairObjective(
             self, x, float(sum(values)), self.gradient_of(x, pulled)
         )
 
-    def line(
-        self, point: PairObjective, direction: Array
-    ) -> tuple[Floats, Callable[[float], PairObjective]]:
+    def line(self, point: PairObjective, direction: Array) -> Line:
         """Return the loss along a direction as a quartic, and the function that moves along it."""
         x = point.x
         p = direction
@@ -281,7 +276,7 @@ class Tiles(SummedLoss):
                 if slope is None:
                     slope = xp.ones_like(sq_hat)
                 counted = weighted(slope, u)
-                squares = xp.astype(counted * slope, xp.float64, copy=False)
+                squares = in_double(counted * slope)
                 total = total + squares @ features[columns, :]
                 pulled = xp.abs(residual) * counted
                 pull = pull + xp.sum(pulled, axis=1, dtype=xp.float64)
@@ -293,13 +288,12 @@ class Tiles(SummedLoss):
     @cached_property
     def _transposed(self) -> Tiles:
         """The same loss with rows as columns."""
-        transposed = namespace(self.d).matrix_transpose
         weights = self.weights
         if weights is not None:
-            weights = transposed(weights)
+            weights = weights.T
         return replace(
             self,
-            d=transposed(self.d),
+            d=self.d.T,
             weights=weights,
             first_row=self.first_column,
             first_column=self.first_row,
@@ -346,7 +340,7 @@ class Tiles(SummedLoss):
         precomputed = namespace(self.d).empty_like(
             self.d, dtype=self.precision
         )
-        m, n = (int(size) for size in self.d.shape)
+        m, n = self.d.shape
 
         def walk(rows: slice) -> None:
             precomputed[rows, :] = self.loss.of_pairs(
@@ -359,7 +353,7 @@ class Tiles(SummedLoss):
     @cached_property
     def _off_diagonal(self) -> Array:
         """Zeros on a diagonal and else ones, of a tile's rows."""
-        size = min(self._step, int(self.d.shape[0]))
+        size = min(self._step, self.d.shape[0])
         return asarray_like(1 - np.eye(size), self.d, dtype=self.precision)
 
     def _factors(self, x: Array) -> tuple[Array, Array]:
@@ -377,12 +371,12 @@ class Tiles(SummedLoss):
 
     def of_rows(self, points: Array) -> Array:
         """Return the part of an array over all points that belongs to the rows of D."""
-        stop = self.first_row + int(self.d.shape[0])
+        stop = self.first_row + self.d.shape[0]
         return points[self.first_row : stop, ...]
 
     def of_columns(self, points: Array) -> Array:
         """Return the part of an array over all points that belongs to the columns of D."""
-        stop = self.first_column + int(self.d.shape[1])
+        stop = self.first_column + self.d.shape[1]
         return points[self.first_column : stop, ...]
 
     def _parts(
@@ -398,12 +392,10 @@ class Tiles(SummedLoss):
         if self.weights is not None:
             u = self._narrow(self.weights[tile])
         if self._times(rows, columns) == 1:
-            size = int(d.shape[0])
+            size = d.shape[0]
             u = weighted(self._off_diagonal[:size, :size], u)
-        transposed = namespace(d).matrix_transpose
         products = (
-            left[rows, :] @ transposed(right[columns, :])
-            for left, right in factors
+            left[rows, :] @ right[columns, :].T for left, right in factors
         )
         return d, u, *products
 
@@ -420,11 +412,11 @@ class Tiles(SummedLoss):
     @property
     def _row_cuts(self) -> list[slice]:
         """Rows of the tiles."""
-        return _cuts(0, int(self.d.shape[0]), self._step)
+        return _cuts(0, self.d.shape[0], self._step)
 
     def _columns_of(self, rows: slice) -> list[slice]:
         """Columns of all tiles of some rows; of a symmetric D one is on the diagonal."""
-        n = int(self.d.shape[1])
+        n = self.d.shape[1]
         if self.is_directed:
             return _cuts(0, n, 4 * self._step)
         before = _cuts(0, rows.start, 4 * self._step)
@@ -458,11 +450,11 @@ def _scaled(
 ) -> Array:
     """``array / scale``, rounded, with no temporary of its size; zero where there is no weight."""
     xp = namespace(array)
-    m, n = (int(size) for size in array.shape)
+    m, n = array.shape
     scaled = xp.empty_like(array, dtype=dtype)
     for rows in row_blocks(m, n):
         part = array[rows, :] * (1 / scale)
         if weights is not None:
-            part = xp.where(weights[rows, :] > 0, part, xp.zeros_like(part))
+            part = xp.where(weights[rows, :] > 0, part, 0.0)
         scaled[rows, :] = xp.astype(part, dtype)
     return scaled

@@ -122,17 +122,16 @@ def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
     u = spectrum.take(kept)
     xp = namespace(u)
     n = u.shape[0]
-    ut = xp.matrix_transpose(u)
     lam = spectrum.values[kept]
     e0 = diagonal - (u * u) @ asarray_like(lam, u)
     if n <= min(20 * kept.size, MAX_DENSE):
-        projector = u @ ut
+        projector = u @ u.T
         identity = xp.eye(n, dtype=u.dtype, device=device(u))
         dense = projector * projector + (2 / n) * identity - 1 / n**2
         y = xp.linalg.solve(dense, e0[:, None])[:, 0]
     else:
         y = _conjugate_gradients(u, e0)
-    core = np.diag(lam) + to_numpy(ut @ (y[:, None] * u))
+    core = np.diag(lam) + to_numpy(u.T @ (y[:, None] * u))
     return np.asarray((core + core.T) / 2)
 
 
@@ -140,7 +139,6 @@ def _conjugate_gradients(u: Array, e0: Array) -> Array:
     """Solve (T⁻¹ + P∘P) y = e₀ to 1e-6, Jacobi-preconditioned: 1e-12 in the STRESS."""
     xp = namespace(u)
     n = u.shape[0]
-    ut = xp.matrix_transpose(u)
     leverage = xp.sum(u * u, axis=1)
     preconditioner = 2 / n + leverage * leverage
     y = xp.zeros_like(e0)
@@ -154,7 +152,7 @@ def _conjugate_gradients(u: Array, e0: Array) -> Array:
         if rho <= target:
             break
         # (P∘P)y = diag(P Diag(y) P), and T⁻¹y = (2/n)(y − Σy/2n).
-        image = xp.sum((u @ (ut @ (direction[:, None] * u))) * u, axis=1)
+        image = xp.sum((u @ (u.T @ (direction[:, None] * u))) * u, axis=1)
         image += (2 / n) * (direction - xp.sum(direction) / (2 * n))
         step = rho / float(xp.vecdot(direction, image))
         y = y + step * direction
@@ -192,13 +190,11 @@ def _quadratic(
 ) -> tuple[Floats, Floats]:
     """H and c of STRESS(w) = const − 2cᵀw + wᵀHw for weights w on the kept eigenvectors."""
     u = spectrum.take(kept)
-    xp = namespace(u)
     n = u.shape[0]
     v = u * u
-    vt = xp.matrix_transpose(v)
-    hessian = 2 * n * to_numpy(vt @ v) + 4 * np.eye(kept.size) + 2
+    hessian = 2 * n * to_numpy(v.T @ v) + 4 * np.eye(kept.size) + 2
     linear = (
-        2 * n * to_numpy(vt @ diagonal)
+        2 * n * to_numpy(v.T @ diagonal)
         + 4 * spectrum.values[kept]
         + 2 * spectrum.trace
     )

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from neucmds.backend.arrays import (
+    EPS,
     Array,
     Floats,
     asarray_like,
@@ -25,7 +26,7 @@ StressTerms = tuple[float, float, float]
 
 # Sums of n² terms in blocks, products of n terms: their error was below 16 ε of the sum of the
 # absolute values in every comparison with extended precision (n up to 2000).
-ROUNDING = 16 * eps(np.float64)
+ROUNDING = 16 * EPS
 
 
 def canonical(x: Array, form: Form) -> tuple[Array, Form]:
@@ -62,7 +63,7 @@ def diagonalize(core: Floats) -> tuple[Floats, Floats]:
         mu, vectors = np.linalg.eigh((core + core.T) / 2)
     order = np.argsort(-np.abs(mu), kind="stable")
     largest = float(np.max(np.abs(mu), initial=0.0))
-    rounding = largest * max(64, mu.size) * eps(np.float64)
+    rounding = largest * max(64, mu.size) * EPS
     order = order[np.abs(mu[order]) > rounding]
     return mu[order], vectors[:, order]
 
@@ -127,7 +128,7 @@ def stress_rises(
     size = xp.sum(sq, axis=0)
     own = 2 * gram.n * xp.sum(sq * sq, axis=0) - 2 * size**2
     cross = 8 * quadratic + 4 * (gram.n * (e @ sq) + xp.sum(e) * size)
-    return np.asarray(to_numpy(own + s * cross))
+    return to_numpy(own + s * cross)
 
 
 def stress_terms(

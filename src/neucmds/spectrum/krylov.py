@@ -242,7 +242,7 @@ def rounding_of(
         return np.full(kept.size, np.inf)
     # From 200 rows a length is known to a tenth or so: twice that is a bound.
     lengths = xp.sqrt(xp.mean(errors**2 * inverse, axis=0))
-    return np.asarray(2 * to_numpy(lengths))
+    return 2 * to_numpy(lengths)
 
 
 def further_pairs(
@@ -288,11 +288,12 @@ def polish(
     """
     xp = gram.xp
     images = gram.matmat(rows.T).T
-    values, rows, images = rayleigh_ritz(rows, images, n_top, limits.size)
-    errors, residuals = _residual_rows(values, rows, images)
-    for _ in range(STEPS):
+    for step in range(STEPS + 1):
+        values, rows, images = rayleigh_ritz(rows, images, n_top, limits.size)
+        errors = images - asarray_like(values[:, None], rows) * rows
+        residuals = np.sqrt(to_numpy(xp.vecdot(errors, errors)))
         bad = np.flatnonzero(~are_known(gram, values, residuals, limits))
-        if not bad.size:
+        if not bad.size or step == STEPS:
             break
         # The residual of a pair points along its error. Its image must be exact: float32 turns
         # null vectors into values of 1e-8.
@@ -301,8 +302,6 @@ def polish(
         steps = new_directions(rows, steps)
         images = xp.concat([images, gram.matmat(steps.T).T], axis=0)
         rows = xp.concat([rows, steps], axis=0)
-        values, rows, images = rayleigh_ritz(rows, images, n_top, limits.size)
-        errors, residuals = _residual_rows(values, rows, images)
     return values, rows, residuals
 
 
@@ -320,12 +319,3 @@ def rayleigh_ritz(
     chosen = np.r_[descending[:n_top], descending[ascending.size - n_bottom :]]
     turn = asarray_like(np.ascontiguousarray(vectors[:, chosen].T), rows)
     return ascending[chosen], turn @ rows, turn @ images
-
-
-def _residual_rows(
-    values: Floats, rows: Array, images: Array
-) -> tuple[Array, Floats]:
-    """Return B u − λ u of every pair, and its length."""
-    errors = images - asarray_like(values[:, None], rows) * rows
-    sq_lengths = to_numpy(namespace(rows).vecdot(errors, errors))
-    return errors, np.sqrt(sq_lengths)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from neucmds.backend.arrays import (
+    EPS,
     Array,
     Floats,
     Indices,
@@ -20,7 +21,6 @@ from neucmds.backend.arrays import (
     cholesky_and_inverse,
     contiguous,
     empty_like,
-    eps,
     index_like,
     namespace,
     on_cpu,
@@ -41,7 +41,7 @@ WEAK = 1e-4
 _WELL_CONDITIONED = 1e-4
 # Largest deviation from orthonormality that a step of Newton–Schulz, which leaves its square, takes
 # away.
-_NEARLY_ORTHONORMAL = math.sqrt(eps(np.float64))
+_NEARLY_ORTHONORMAL = math.sqrt(EPS)
 # Least eigenvalue of a Gram matrix that counts, the square of a length of 3e-7; rounding of 16 rows
 # is 16ε = 3.6e-15.
 _INDEPENDENT = 1e-13
@@ -111,7 +111,7 @@ class KrylovBasis:
     @property
     def has_room(self) -> bool:
         """Whether the next block and one like it after that fit in."""
-        return self.size + 2 * self.width <= int(self.rows.shape[0])
+        return bool(self.size + 2 * self.width <= self.rows.shape[0])
 
     def inject(self, count: int) -> None:
         """Append random rows to the next block.

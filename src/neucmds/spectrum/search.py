@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from neucmds.backend.arrays import Floats, Indices, eps, on_cpu
+from neucmds.backend.arrays import EPS, TINY, Floats, Indices, eps, on_cpu
 from neucmds.spectrum.lanczos import KrylovBasis
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.spectrum import Spectrum
@@ -129,7 +129,7 @@ def kept_pairs(
         basis.values[clear],
         2 * (basis.residuals[clear] + basis.noise),
         split_of(clear),
-        tol * float(np.max(shares, initial=np.finfo(float).tiny)),
+        tol * float(np.max(shares, initial=TINY)),
     )
 
 
@@ -170,7 +170,7 @@ def is_settled(
     residuals = basis.residuals
     # With θ the Ritz value, ρ its residual and λ the eigenvalue: |λ − θ| ≤ ρ, and |λ − θ| ≈ ρ²/gap.
     # A tenth of |θ| stands for the gap to the other eigenvalues.
-    size = np.maximum(np.abs(values), np.finfo(float).tiny)
+    size = np.maximum(np.abs(values), TINY)
     outwards = np.minimum(residuals, 10 * residuals**2 / size)
     # The upper half goes up, the lower half down.
     outwards[values.size - values.size // 2 :] *= -1
@@ -232,7 +232,7 @@ def null_level(gram: Gram, values: Floats) -> float:
     """Magnitude that rounding alone gives a zero eigenvalue in float64."""
     # A product with B goes through D, which may have a much larger norm.
     by_product = 4 * math.sqrt(gram.n * gram.sq_norm)
-    return eps(np.float64) * max(
+    return EPS * max(
         gram.n * float(np.max(np.abs(values), initial=0.0)), by_product
     )
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from neucmds.backend.arrays import Floats, Indices
+from neucmds.backend.arrays import EPS, Floats, Indices
 from neucmds.errors import InputError, option
 from neucmds.problem.components import Size, total_of
-from neucmds.spectrum.spectrum import EPS, Spectrum
+from neucmds.spectrum.spectrum import Spectrum
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend.arrays import (
+    EPS,
     Array,
     Floats,
     Indices,
@@ -23,7 +23,6 @@ from neucmds.backend.arrays import (
 from neucmds.backend.memory import require_memory
 from neucmds.spectrum.operators.gram import Gram
 
-EPS = float(np.finfo(np.float64).eps)
 # Matrices n × n in float64 of LAPACK: B, the eigenvectors and its work space.
 _MATRICES = 5
 
@@ -73,7 +72,7 @@ class Spectrum:
     solver: str = "full"
 
     @classmethod
-    def of(cls, values: npt.ArrayLike) -> Spectrum:
+    def of(cls, values: Array) -> Spectrum:
         """Make a complete spectrum, without vectors, from all its eigenvalues in any order."""
         lam = np.sort(np.asarray(values, dtype=np.float64))[::-1]
         return cls(lam, float(lam.sum()), float(lam @ lam), lam.size, lam.size)
@@ -110,7 +109,7 @@ class Spectrum:
     @property
     def complete(self) -> bool:
         """Whether every eigenvalue of B but the constant vector's is known."""
-        return int(self.vectors.shape[0]) == self.values.size + 1
+        return bool(self.vectors.shape[0] == self.values.size + 1)
 
 
 def full_spectrum(gram: Gram) -> Spectrum:

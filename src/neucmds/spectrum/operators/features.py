@@ -108,7 +108,7 @@ class FeatureGram(Gram):
             tile = xp.astype(tile, block.dtype, copy=False)
             out[rows, :] += tile @ block[cols, :]
             if rows != cols:
-                out[cols, :] += xp.matrix_transpose(tile) @ block[rows, :]
+                out[cols, :] += tile.T @ block[rows, :]
         return xp.astype(out, block.dtype, copy=False)
 
     def read_moments(self) -> tuple[Array, float]:
@@ -140,7 +140,7 @@ class FeatureGram(Gram):
                 tile, "the metric", everyone[rows], everyone[cols]
             )
             out[rows, cols] = tile
-            out[cols, rows] = self.xp.matrix_transpose(tile)
+            out[cols, rows] = tile.T
         return out
 
     def single(self) -> AbstractContextManager[Multiply] | None:
@@ -172,7 +172,7 @@ class FeatureGram(Gram):
 def _hollow(square: Array, xp: Any) -> Array:
     """Mirror the upper triangle of a square tile over its diagonal, which becomes zero."""
     upper = xp.triu(square, k=1)
-    return upper + xp.matrix_transpose(upper)
+    return upper + upper.T
 
 
 def _checked(features: Array) -> Array:

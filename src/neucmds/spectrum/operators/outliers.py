@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neucmds.backend.arrays import Array, Floats, to_numpy
+from neucmds.backend.arrays import Array, Floats, in_double, to_numpy
 from neucmds.spectrum.operators.gram import Gram
 
 
@@ -20,17 +20,15 @@ class Outliers:
     typical: float
 
 
-def outlying_entries(
-    gram: Gram, *, factor: float = 1e4, limit: int = 10
-) -> Outliers:
-    """Find pairs whose entry exceeds `factor` times that of a typical object, in one pass over D.
+def outlying_entries(gram: Gram) -> Outliers:
+    """Find up to 10 pairs whose entry exceeds 1e4 times that of a typical object, in one pass.
 
     Of each object only the largest entry is considered: others of it appear once that is corrected.
     """
 
     def extremes(_: slice, part: Array) -> Floats:
         """Return the column, the entry and the mean of the others, of every row."""
-        values = to_numpy(part).astype(np.float64, copy=False)
+        values = in_double(to_numpy(part))
         size = np.abs(values)
         column = size.argmax(axis=1)
         entry = values[np.arange(column.size), column]
@@ -43,7 +41,7 @@ def outlying_entries(
     for i in np.argsort(-np.abs(largest[:, 1]), kind="stable"):
         j = int(largest[i, 0])
         entry = float(largest[i, 1])
-        if not abs(entry) > factor * typical or len(pairs) == limit:
+        if not abs(entry) > 1e4 * typical or len(pairs) == 10:
             break
         pairs.setdefault((min(int(i), j), max(int(i), j)), entry)
     return Outliers(

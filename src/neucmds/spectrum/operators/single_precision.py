@@ -84,4 +84,4 @@ def stored_product(gram: Gram, block: Array) -> Array:
     """
     xp = gram.xp
     image = gram.product(xp.astype(centered(block), xp.float32))
-    return -0.5 * centered(xp.astype(image, xp.float64))
+    return -0.5 * centered(in_double(image))
