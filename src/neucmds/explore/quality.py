@@ -8,10 +8,16 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.spatial.distance import squareform
 
-from neucmds.backend.arrays import Array, row_blocks, to_numpy
+from neucmds.backend.arrays import (
+    Array,
+    Floats,
+    Indices,
+    row_blocks,
+    to_floats,
+    to_numpy,
+)
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.fit import as_rows
@@ -25,9 +31,6 @@ from neucmds.problem.names import ordered_by_name
 from neucmds.problem.validation import as_labels
 from neucmds.refine.losses import RELATIVE
 from neucmds.refine.ordinal import RankedPairs
-
-Floats = npt.NDArray[np.float64]
-Ids = npt.NDArray[np.intp]
 
 # Medians and quantiles are taken over all pairs up to this many (4,000 objects), and otherwise over
 # about this many drawn at random: the share below a quantile is then known to ±0.0004.
@@ -302,8 +305,8 @@ def pair_errors(
     (2, [2])
     """
     problem = problem_of(embedding, D, **reading)
-    x = to_numpy(embedding.coordinates).astype(np.float64)
-    y = to_numpy(embedding._targets.coordinates).astype(np.float64)
+    x = to_floats(embedding.coordinates)
+    y = to_floats(embedding._targets.coordinates)
     center = _center(problem)
     floor = embedding.floor
     # Of two sets, the objects of the columns come after those of the rows.
@@ -426,7 +429,7 @@ def _directed_problem(
     return problem
 
 
-def sampled_objects(n: int, rng: np.random.Generator) -> Ids:
+def sampled_objects(n: int, rng: np.random.Generator) -> Indices:
     """Return the numbers of all objects, or of `FULL_UP_TO` drawn at random from more."""
     if n <= FULL_UP_TO:
         return np.arange(n)
@@ -444,13 +447,13 @@ def measure(
 
     Paper: subsec:eva-pert-metric.
     """
-    x = to_numpy(coordinates).astype(np.float64)
+    x = to_floats(coordinates)
     y = x
     n_pairs = math.comb(max(2, problem.n), 2)
     # Doubled: D and D̂ are symmetric with zero diagonals.
     orders = 2
     if isinstance(problem, Directed):
-        y = to_numpy(arrivals).astype(np.float64)
+        y = to_floats(arrivals)
         n_pairs = len(x) * problem.n
         orders = 1
     rng = np.random.default_rng(0)
@@ -565,7 +568,7 @@ def _row_blocks(
     if ties is not None and isinstance(problem, Dense):
         disparities = _disparities(problem, x, ties)
     for rows, block in _walk(problem):
-        all_sq_d = to_numpy(block).astype(np.float64)
+        all_sq_d = to_floats(block)
         if isinstance(problem, Directed):
             columns = slice(0, problem.n)
             weights = to_numpy(problem.weights[rows, :])
@@ -695,7 +698,7 @@ def _near(
     x: Floats,
     y: Floats,
     form: Form,
-    objects: Ids,
+    objects: Indices,
     block: _Block,
 ) -> tuple[int, int]:
     """Count neighbours by D̂ that are neighbours by D, and how many there could be.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.backend.arrays import to_numpy
+from neucmds.backend.arrays import Floats, to_numpy
 from neucmds.ecology import EnvFit, VariableFit
 from neucmds.ecology.variables import checked_axes
 from neucmds.embedding import Embedding
@@ -28,7 +28,6 @@ from neucmds.tools.plots.figures import (
     NEGATIVE,
     POSITIVE,
     TEXT,
-    Floats,
     printable,
 )
 from neucmds.tools.plots.names import write_corner, write_names

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 
-from neucmds.backend.arrays import to_numpy
+from neucmds.backend.arrays import Floats, Indices, to_floats, to_numpy
 from neucmds.embedding import Embedding
 from neucmds.explore.quality import problem_of
 from neucmds.place.rules import OrdinalPlacement
@@ -18,13 +17,12 @@ from neucmds.problem.dense import Dense
 from neucmds.problem.directed import Directed
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.tools.plots import figures
-from neucmds.tools.plots.figures import GUIDE, NEGATIVE, POSITIVE, Floats
+from neucmds.tools.plots.figures import GUIDE, NEGATIVE, POSITIVE
 from neucmds.tools.plots.names import write_corner
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Numbers = npt.NDArray[np.intp]
 
 MAX_PAIRS = 20_000
 # Rows to read of a D outside memory; pairs are drawn from these.
@@ -145,7 +143,7 @@ class SampledPairs:
     Parameters
     ----------
     left, right : ndarray of shape (m,)
-        Numbers of the two objects.
+        Indices of the two objects.
     given, fitted : ndarray of shape (m,)
         Dissimilarity of D and of the embedding; on the unsquared scale a negative D̂ is −√|D̂|.
     squared : bool
@@ -154,8 +152,8 @@ class SampledPairs:
         How many pairs there are in all.
     """
 
-    left: Numbers
-    right: Numbers
+    left: Indices
+    right: Indices
     given: Floats
     fitted: Floats
     squared: bool
@@ -204,8 +202,8 @@ def sampled_pairs(
         sq_given = problem.gram.entries(i, j)
         if problem.weights is not None:
             sq_given[to_numpy(problem.weights)[i, j] == 0] = np.nan
-    x = to_numpy(embedding.coordinates).astype(np.float64)
-    y = to_numpy(embedding._targets.coordinates).astype(np.float64)
+    x = to_floats(embedding.coordinates)
+    y = to_floats(embedding._targets.coordinates)
     d_hat = embedding.form.paired_sq(x[i], y[j])
     sq_fitted = embedding.form.to_sq_distance(d_hat)
     known = np.isfinite(sq_given) & np.isfinite(sq_fitted)
@@ -221,7 +219,7 @@ def sampled_pairs(
 
 def _undirected_pairs(
     problem: Dense, max_pairs: int, rng: np.random.Generator
-) -> tuple[Numbers, Numbers]:
+) -> tuple[Indices, Indices]:
     """Return all pairs, or some, of the rows that may be read."""
     n = problem.n
     rows_read = np.arange(n)
