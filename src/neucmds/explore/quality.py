@@ -27,7 +27,7 @@ from neucmds.prepared import dense_gram, prepare, prepare_some
 from neucmds.problem.dense import Dense
 from neucmds.problem.directed import Directed, as_directed
 from neucmds.problem.metrics import refuse_params
-from neucmds.problem.names import ordered_by_name
+from neucmds.problem.names import Labels, ordered_by_name
 from neucmds.problem.validation import as_labels
 from neucmds.refine.losses import RELATIVE
 from neucmds.refine.ordinal import RankedPairs
@@ -249,17 +249,7 @@ def _some_of(
     """Return all objects, or some of many, and the D that a metric gives these."""
     rows, metric, names = as_rows(data, options, None)
     n = int(rows.shape[0])
-    if n != embedding.n:
-        raise InputError(
-            f"there are {n} objects, but the embedding has {embedding.n}; pass those that were "
-            "embedded."
-        )
-    labels = as_labels(names, n)
-    if len({labels, embedding.labels} - {None}) > 1:
-        raise InputError(
-            "the objects have other names than those of the embedding, or another order; pass them "
-            "in the order of its labels."
-        )
+    _refuse_others(embedding, n, as_labels(names, n))
     objects = sampled_objects(n, np.random.default_rng(0))
     reading: dict[str, Any] = {}
     if options.metric != SHORTEST_PATH:
@@ -382,18 +372,22 @@ def problem_of(
             weights, embedding.labels, "weights", rows=True
         )
     problem = prepare(D, 1, squared=squared, weights=weights, **reading)
-    if problem.n != embedding.n:
+    _refuse_others(embedding, problem.n, problem.labels)
+    return problem
+
+
+def _refuse_others(embedding: Embedding, n: int, labels: Labels) -> None:
+    """Refuse objects that are not those of the embedding, in its order."""
+    if n != embedding.n:
         raise InputError(
-            f"D has {problem.n} objects, but the embedding has {embedding.n}; pass the D that was "
+            f"there are {n} objects, but the embedding has {embedding.n}; pass those that were "
             "embedded."
         )
-    names = {problem.labels, embedding.labels} - {None}
-    if len(names) > 1:
+    if labels and embedding.labels and labels != embedding.labels:
         raise InputError(
-            "the objects of D have other names than those of the embedding, or another order; pass "
-            "D in the order of its labels."
+            "the objects have other names than those of the embedding, or another order; pass them "
+            "in the order of its labels."
         )
-    return problem
 
 
 def _directed_problem(
@@ -656,26 +650,25 @@ def _measures_of_sums(
     variation = sq_shift - shift / (weight or 1.0) * shift
     if variation <= 1e-28 * sq_norm:  # rounding of a constant D leaves 1e-32
         variation = 0.0
-    scaled_stress = _at_best_scale(*sums_of_roots.tolist())
+    scaled_stress = _at_best_scale(sums_of_roots)
     return {
         "stress": stress,
         "normalized_stress": stress / (sq_norm or 1.0),
         "r2": 1 - _quotient(stress, variation),
-        "scaled_additive_error": math.sqrt(_at_best_scale(*sums.tolist())),
+        "scaled_additive_error": math.sqrt(_at_best_scale(sums)),
         "raw_stress": raw_stress,
         "stress1": math.sqrt(_quotient(scaled_stress, root_sq)),
         "unscaled_stress1": math.sqrt(_quotient(raw_stress, root_hat_sq)),
     }
 
 
-def _at_best_scale(
-    gap_sq: float, given_sq: float, fitted_sq: float, gap_dot_fitted: float
-) -> float:
+def _at_best_scale(products: Floats) -> float:
     """Return min over α of ‖given − α fitted‖².
 
     The projection is subtracted from the gap, not from what is given: no digits are lost on good
     fits. Divided first, so that no square overflows.
     """
+    gap_sq, _, fitted_sq, gap_dot_fitted = map(float, products)
     return max(
         0.0, gap_sq - gap_dot_fitted / (fitted_sq or 1.0) * gap_dot_fitted
     )

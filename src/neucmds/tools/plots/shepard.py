@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from neucmds.backend.arrays import Floats, Indices, to_floats, to_numpy
 from neucmds.embedding import Embedding
-from neucmds.explore.quality import problem_of
+from neucmds.explore.quality import Quality, evaluate, problem_of
 from neucmds.place.rules import OrdinalPlacement
 from neucmds.problem.dense import Dense
 from neucmds.problem.directed import Directed
@@ -37,6 +35,7 @@ def plot_shepard(
     symmetrize: bool = False,
     max_pairs: int = MAX_PAIRS,
     random_state: Any = 0,
+    quality: Quality | None = None,
     size: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -61,6 +60,8 @@ def plot_shepard(
         If there are more pairs, this many are drawn at random.
     random_state : int, Generator or None, default=0
         Seed of the pairs that are drawn.
+    quality : Quality, optional
+        What `evaluate` measured, where it is known: the corner has its ``shepard_r2``.
     size, ax
         As for `plot_coordinates`.
 
@@ -125,12 +126,11 @@ def plot_shepard(
     ax.set_xlabel(f"dissimilarity given{unit}")
     ax.set_ylabel(f"dissimilarity of the embedding{unit}")
     figures.legend_below(ax, 3)
-    fit = f"cor² {pairs.cor2:.3f}"
+    quality = quality or evaluate(embedding, problem)
+    fit = f"cor² {quality.shepard_r2:.3f}"
     if embedding.loss == "ordinal":
         non_metric = 1 - embedding.stress1**2
-        fit = (
-            f"non-metric R² {non_metric:.3f}\nlinear R² {pairs.linear_r2:.3f}"
-        )
+        fit = f"non-metric R² {non_metric:.3f}\nlinear R² {quality.shepard_r2:.3f}"
     drawn = np.column_stack([pairs.given, pairs.fitted])
     write_corner(ax, drawn, f"{fit}\n{pairs.counted}")
     return ax
@@ -158,18 +158,6 @@ class SampledPairs:
     fitted: Floats
     squared: bool
     total: int
-
-    @property
-    def cor2(self) -> float:
-        """cor(d, d̂)²: how well a straight line fits the points; NaN where one is constant."""
-        return _sq_correlation(self.given, np.maximum(self.fitted, 0.0))
-
-    @property
-    def linear_r2(self) -> float:
-        """cor(δ, d̂)² with disparities δ, the linear fit of vegan's ``stressplot``."""
-        order = np.lexsort((self.fitted, self.given))
-        fitted = self.fitted[order]
-        return _sq_correlation(isotonic_regression(fitted).x, fitted)
 
     @property
     def counted(self) -> str:
@@ -233,14 +221,6 @@ def _undirected_pairs(
     j = rng.integers(0, n - 1, size=i.size)
     j += j >= i  # any object but i
     return i, j
-
-
-def _sq_correlation(x: Floats, y: Floats) -> float:
-    deviations = np.array([x, y]) - np.mean([x, y], axis=1, keepdims=True)
-    (sq_x, product), (_, sq_y) = deviations @ deviations.T
-    if sq_x * sq_y == 0:
-        return math.nan
-    return float(product**2 / (sq_x * sq_y))
 
 
 def on_scale(sq_values: Any, squared: bool) -> Any:
