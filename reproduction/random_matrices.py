@@ -1,7 +1,8 @@
-"""Errors of both methods on random symmetric matrices: measured, and in the two limits of k.
+"""Errors of both methods on random symmetric matrices: by formula, and measured.
 
-Paper: thm:rnd-matrix-compare, appendix:randommatrices. Errors are in units of n²σ², as in
-`neucmds.theory`.
+Paper: thm:rnd-matrix-compare, appendix:randommatrices. Errors are ``Σ_dropped λ² + (Σ_dropped
+λ)²``, which is (C1 + C2)/4 (errata E6), of a random symmetric n × n matrix with entries of variance
+σ², in units of n²σ². The share of the eigenvalues that is kept is c = k/n, from 0 to 1.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import semicircular
 from sklearn.utils import check_random_state
 
 
@@ -20,6 +22,54 @@ class SimulatedErrors:
 
     classical: float
     neuc: float
+
+
+def _second_moment(r: float) -> float:
+    """Second moment of a semicircle up to 2 − r. Paper: cmdserror."""
+    angle = np.arcsin(1 - r / 2)
+    return float(0.5 + (angle - np.sin(4 * angle) / 4) / np.pi)
+
+
+def _cut(share: float) -> float:
+    """Depth that cuts a share off one end of a semicircle, its ends at ±2. Paper: cmdschooser."""
+    # SciPy's semicircle ends at ±1.
+    return float(2 - 2 * semicircular.isf(share))
+
+
+def classical_cut(c: float) -> float:
+    """Depth r at which classical MDS cuts the spectrum when it keeps the share c = k/n.
+
+    Kept are the eigenvalues above (2 − r)σ√n. Classical MDS keeps only positive ones, so r stays 2
+    from c = ½ on. Paper: cmdschooser.
+    """
+    return _cut(min(c, 0.5))
+
+
+def neuc_cut(c: float) -> float:
+    """Depth r at which Neuc-MDS cuts both ends of the spectrum when it keeps the share c = k/n.
+
+    Kept are the eigenvalues beyond ±(2 − r)σ√n. Paper: neucmdschooser.
+    """
+    return _cut(c / 2)
+
+
+def classical_error(c: float, n: int) -> float:
+    """Error of classical MDS on noise, keeping the share c = k/n of the eigenvalues.
+
+    Paper: cmdserror, tab:randommatrixerrors1. Grows with n; from c = ½ on it stays at 0.5 +
+    0.1801·n.
+    """
+    r = classical_cut(c)
+    slope = 16.0 / (9.0 * np.pi**2) * (r * (1 - r / 4)) ** 3
+    return float(_second_moment(r) + slope * n)
+
+
+def neuc_error(c: float) -> float:
+    """Error of Neuc-MDS on noise, keeping the share c = k/n of the eigenvalues.
+
+    Paper: neucmdserror, tab:randommatrixerrors1, tab:randommatrixerrors2. Does not grow with n.
+    """
+    return float(2.0 * _second_moment(neuc_cut(c)) - 1.0)
 
 
 def classical_error_small(k: int, n: int) -> float:

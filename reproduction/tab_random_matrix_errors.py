@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from neucmds.theory import classical_error, neuc_error
 from reproduction import published
 from reproduction.bench import Bench
 from reproduction.published import PublishedTable
-from reproduction.random_matrices import errors_of_spectrum
+from reproduction.random_matrices import (
+    classical_error,
+    errors_of_spectrum,
+    neuc_error,
+)
 from reproduction.records import Cell, Record
 
 N_SIMULATED = 2000

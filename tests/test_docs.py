@@ -132,7 +132,7 @@ def test_links_to_files_lead_somewhere(page):
 def test_functions_and_files_that_the_map_of_the_paper_names_exist(page):
     text = read(f"docs/{page}")
     packages = "|".join(m.name for m in pkgutil.iter_modules(neucmds.__path__))
-    # `theory.neuc_error`, with any number of levels; not `eq:pqnorm`.
+    # `theory.suggest_k`, with any number of levels; not `eq:pqnorm`.
     named = set(
         re.findall(rf"`((?:reproduction|{packages})(?:\.\w+)+)`", text)
     )

@@ -22,7 +22,6 @@ from neucmds import (
     evaluate,
     neuc_mds,
     stress_curve,
-    theory,
 )
 from neucmds.datasets import euclidean_ball, random_simplex
 
@@ -293,8 +292,6 @@ REFUSED = [
         "square array, with NaN .* missing='ignore'",
     ),
     (lambda _: random_simplex(dim=5), "dim=5 at least 10"),
-    (lambda _: theory.neuc_error(1.1), "share"),
-    (lambda _: theory.classical_error(1.1, 10), "share"),
     (lambda _: euclidean_ball(1), "n=1 must be at least 2"),
 ]
 

@@ -7,19 +7,6 @@ from neucmds import theory
 from neucmds.errors import InputError
 
 
-def test_cuts_keep_the_share_asked_for():
-    x = np.linspace(-2, 2, 400_001)
-    density = np.sqrt(np.maximum(4 - x**2, 0)) / (2 * np.pi) * (x[1] - x[0])
-    for c in (0.01, 0.2, 0.49):
-        assert density[x > 2 - theory.classical_cut(c)].sum() == pytest.approx(
-            c, abs=1e-4
-        )
-    for c in (0.01, 0.5, 0.99):
-        assert density[
-            np.abs(x) > 2 - theory.neuc_cut(c)
-        ].sum() == pytest.approx(c, abs=1e-4)
-
-
 def eigenvalues(sq_dissimilarity):
     means = sq_dissimilarity.mean(axis=0)
     return np.linalg.eigvalsh(

@@ -1,8 +1,6 @@
-"""The STRESS and the spectrum of pure noise: the semicircle law.
+"""The spectrum of pure noise: the semicircle law.
 
-Paper: subsec:random, appendix:randommatrices. Errors are ``Σ_dropped λ² + (Σ_dropped λ)²``, which
-is (C1 + C2)/4 (errata E6), of a random symmetric n × n matrix with entries of variance σ², in units
-of n²σ².
+Paper: subsec:random, appendix:randommatrices.
 """
 
 from __future__ import annotations
@@ -11,16 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import semicircular
 
 from neucmds.errors import InputError
 
 __all__ = [
     "NoiseSplit",
-    "classical_cut",
-    "classical_error",
-    "neuc_cut",
-    "neuc_error",
     "noise_edge",
     "suggest_k",
 ]
@@ -47,123 +40,6 @@ class NoiseSplit:
     certain: tuple[int, int]
     signature: tuple[int, int]
     band: tuple[float, float]
-
-
-def _second_moment(r: float) -> float:
-    """Second moment of a semicircle up to 2 − r. Paper: cmdserror."""
-    angle = np.arcsin(1 - r / 2)
-    return float(0.5 + (angle - np.sin(4 * angle) / 4) / np.pi)
-
-
-def _cut(c: float, share: float) -> float:
-    """Depth that cuts a share off one end of a semicircle, its ends at ±2; c is the share kept.
-
-    Paper: cmdschooser.
-    """
-    if not 0.0 <= c <= 1.0:
-        raise InputError(
-            f"c is {c}; pass the share of eigenvalues kept, k/n, between 0 and 1."
-        )
-    # SciPy's semicircle ends at ±1.
-    return float(2 - 2 * semicircular.isf(share))
-
-
-def classical_cut(c: float) -> float:
-    """Depth r at which classical MDS cuts the spectrum when it keeps the share c = k/n.
-
-    Kept are the eigenvalues above (2 − r)σ√n. Classical MDS keeps only positive ones, so r stays 2
-    from c = ½ on. Paper: cmdschooser.
-
-    Parameters
-    ----------
-    c : float
-        Share of the eigenvalues that is kept, k/n, from 0 to 1.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> from neucmds.theory import classical_cut
-    >>> classical_cut(0.5)
-    2.0
-    """
-    return _cut(c, min(c, 0.5))
-
-
-def neuc_cut(c: float) -> float:
-    """Depth r at which Neuc-MDS cuts both ends of the spectrum when it keeps the share c = k/n.
-
-    Kept are the eigenvalues beyond ±(2 − r)σ√n. Paper: neucmdschooser.
-
-    Parameters
-    ----------
-    c : float
-        Share of the eigenvalues that is kept, k/n, from 0 to 1.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> from neucmds.theory import neuc_cut
-    >>> neuc_cut(1.0)
-    2.0
-    """
-    return _cut(c, c / 2)
-
-
-def classical_error(c: float, n: int) -> float:
-    """Error of classical MDS on noise, keeping the share c = k/n of the eigenvalues.
-
-    Paper: cmdserror, tab:randommatrixerrors1. Grows with n; from c = ½ on it stays at 0.5 +
-    0.1801·n.
-
-    Parameters
-    ----------
-    c : float
-        Share of the eigenvalues that is kept, k/n, from 0 to 1.
-    n : int
-        Number of objects.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> from neucmds.theory import classical_error
-    >>> round(classical_error(0.5, n=1000), 1)
-    180.6
-    """
-    r = classical_cut(c)
-    slope = 16.0 / (9.0 * np.pi**2) * (r * (1 - r / 4)) ** 3
-    return float(_second_moment(r) + slope * n)
-
-
-def neuc_error(c: float) -> float:
-    """Error of Neuc-MDS on noise, keeping the share c = k/n of the eigenvalues.
-
-    Paper: neucmdserror, tab:randommatrixerrors1, tab:randommatrixerrors2. Does not grow with n.
-
-    Parameters
-    ----------
-    c : float
-        Share of the eigenvalues that is kept, k/n, from 0 to 1.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> from neucmds.theory import neuc_error
-    >>> round(neuc_error(0.5), 4)
-    0.1063
-    """
-    return float(2.0 * _second_moment(neuc_cut(c)) - 1.0)
 
 
 def noise_edge(

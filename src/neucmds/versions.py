@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import re
 import sys
-from collections.abc import Iterator
 from importlib import import_module, metadata
 from importlib.util import find_spec
 
@@ -31,34 +30,27 @@ def show_versions() -> None:
     >>> neucmds.show_versions()  # doctest: +ELLIPSIS
     neucmds           ...
     """
-    print(f"{'neucmds':<18}{neucmds.__version__}")
-    print(f"{'python':<18}{' '.join(sys.version.split())}")
-    print(f"{'system':<18}{platform.platform()}")
-    print(f"{'threads':<18}{thread_count(None)}")
-    for name, version in package_versions():
-        print(f"{name:<18}{version}")
-    for library, threads in blas_libraries():
-        print(f"{library:<18}{threads}")
-    gpus = ", ".join(gpu_names())
-    print(f"{'GPU':<18}{gpus or 'none that torch or cupy can use'}")
-
-
-def package_versions() -> Iterator[tuple[str, str]]:
-    """Yield every dependency that is installed, optional ones included."""
+    versions = {
+        "neucmds": neucmds.__version__,
+        "python": " ".join(sys.version.split()),
+        "system": platform.platform(),
+        "threads": thread_count(None),
+    }
     requirements = metadata.requires("neucmds") or []
     names = [re.split(r"[^\w.-]", line)[0] for line in requirements]
-    for name in dict.fromkeys([*names, *ARRAY_LIBRARIES]):
+    for name in (*names, *ARRAY_LIBRARIES):
         for package in metadata.distributions(name=name):
-            yield name, package.version
-            break
-
-
-def blas_libraries() -> Iterator[tuple[str, str]]:
-    """Yield the libraries of this process that run threads of their own."""
+            versions[name] = package.version
+    for name, version in versions.items():
+        print(f"{name:<18}{version}")
+    # Loads the BLAS of SciPy.
     import_module("scipy.linalg")
     for library in threadpoolctl.threadpool_info():
         version = library["version"] or "unknown version"
-        yield library["prefix"], f"{version}, {library['num_threads']} threads"
+        threads = f"{version}, {library['num_threads']} threads"
+        print(f"{library['prefix']:<18}{threads}")
+    gpus = ", ".join(gpu_names())
+    print(f"{'GPU':<18}{gpus or 'none that torch or cupy can use'}")
 
 
 def gpu_names() -> list[str]:

@@ -6,9 +6,9 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from neucmds.theory import classical_error, neuc_error
 from reproduction import published
 from reproduction.document import RECORD, reproduction
 from reproduction.published import (
@@ -18,8 +18,12 @@ from reproduction.published import (
     TABLES,
 )
 from reproduction.random_matrices import (
+    classical_cut,
+    classical_error,
     classical_error_small,
     errors_of_spectrum,
+    neuc_cut,
+    neuc_error,
     neuc_error_large,
     neuc_error_small,
     random_spectrum,
@@ -96,6 +100,19 @@ def test_the_errors_have_the_limits_that_are_stated():
 
 
 @pytest.mark.slow
+def test_cuts_keep_the_share_asked_for():
+    x = np.linspace(-2, 2, 400_001)
+    density = np.sqrt(np.maximum(4 - x**2, 0)) / (2 * np.pi) * (x[1] - x[0])
+    for c in (0.01, 0.2, 0.49):
+        assert density[x > 2 - classical_cut(c)].sum() == pytest.approx(
+            c, abs=1e-4
+        )
+    for c in (0.01, 0.5, 0.99):
+        assert density[np.abs(x) > 2 - neuc_cut(c)].sum() == pytest.approx(
+            c, abs=1e-4
+        )
+
+
 def test_simulation_meets_theory_within_two_percent():
     lam = random_spectrum(2000, random_state=0)
     for c in (0.05, 0.3, 0.7):

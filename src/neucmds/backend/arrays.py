@@ -108,6 +108,11 @@ def to_numpy(value: Array) -> Numbers:
     return np.asarray(value)
 
 
+def to_floats(value: Array) -> Floats:
+    """Copy an array of any library and device to float64 of NumPy."""
+    return to_numpy(value).astype(np.float64)
+
+
 def sparse_in_memory(matrix: Any) -> tuple[Any, Array | None]:
     """Convert a sparse matrix of PyTorch or CuPy to SciPy's; also return an array on its device.
 

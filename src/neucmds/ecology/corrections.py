@@ -6,15 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import eigvalsh
 from scipy.sparse.linalg import LinearOperator, eigs
 
-from neucmds.backend.arrays import to_numpy
+from neucmds.backend.arrays import Floats, to_floats
 from neucmds.errors import InputError
 from neucmds.problem.dense import as_squares
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +102,7 @@ def cailliez(D: Any, *, squared: bool = False) -> Corrected:
 
 def _sq_values(D: Any, squared: bool) -> Floats:
     squares, _ = as_squares(D, squared=squared)
-    return to_numpy(squares).astype(np.float64, copy=False)
+    return to_floats(squares)
 
 
 def centered_gram(values: Floats) -> Floats:

@@ -14,13 +14,14 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.stats import f_oneway, rankdata
 
-from neucmds.backend.arrays import to_numpy
+from neucmds.backend.arrays import Floats, Indices, Marks, to_floats
 from neucmds.ecology.corrections import centered_gram
 from neucmds.ecology.metadata import group_names, known_rows
 from neucmds.ecology.permutation import (
     PermutationTest,
     p_value,
     permutation_orders,
+    permutation_test,
     seed_of,
     table_text,
 )
@@ -28,9 +29,8 @@ from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.problem.dense import as_squares
 from neucmds.problem.files import require_pandas
 
-Floats = npt.NDArray[np.float64]
 # Which objects belong to each group.
-Members = Sequence[npt.NDArray[np.bool_]]
+Members = Sequence[Marks]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -142,17 +142,16 @@ def dispersion(
             f"in each of {levels.size} groups all objects are equally far from its center, so that "
             "F does not exist; pass groups of at least three different objects."
         )
-    orders = list(
-        permutation_orders(
-            permutations, len(sq_d), seed_of(random_state), grouped.strata
-        )
+    drawn = permutation_orders(
+        permutations, len(sq_d), seed_of(random_state), grouped.strata
     )
-    # The first row holds the observed distances.
-    samples = np.stack([to_center, *(residuals[order] for order in orders)])
+    # The first row is the order of the objects, for the observed distances.
+    orders = np.stack([np.arange(len(sq_d)), *drawn])
+    samples = residuals[orders]
+    samples[0] = to_center
     f = f_oneway(*(samples[:, group] for group in members), axis=1).statistic
     observed = float(f[0])
     p = p_value(observed, f[1:])
-    permuted = np.stack([to_center, *(to_center[order] for order in orders)])
     distances = np.full(grouped.n, math.nan)
     distances[grouped.rows] = to_center
     return Dispersion(
@@ -163,9 +162,9 @@ def dispersion(
         distances=distances,
         group_distances=means,
         table=_variance_table(
-            to_center, residuals, levels.size, len(orders), p
+            to_center, residuals, levels.size, len(orders) - 1, p
         ),
-        pairwise=_pairwise(permuted, members, levels),
+        pairwise=_pairwise(to_center[orders], members, levels),
     )
 
 
@@ -204,45 +203,39 @@ def anosim(
     first, second = np.triu_indices(len(grouped.sq_d), 1)
     ranks = rankdata(grouped.sq_d[first, second])
 
-    def separation(group_of: npt.NDArray[np.intp]) -> float:
+    def separation(order: Indices) -> float:
+        group_of = grouped.group_of[order]
         within = group_of[first] == group_of[second]
         difference = ranks[~within].mean() - ranks[within].mean()
         return float(difference / (ranks.size / 2))
 
-    orders = permutation_orders(
-        permutations,
+    return permutation_test(
+        separation,
         len(grouped.sq_d),
-        seed_of(random_state),
+        permutations,
+        random_state,
         grouped.strata,
     )
-    observed = separation(grouped.group_of)
-    permuted = np.array(
-        [separation(grouped.group_of[order]) for order in orders]
-    )
-    return PermutationTest(observed, p_value(observed, permuted), permuted)
 
 
 class _Grouped(NamedTuple):
     """Squares of the dissimilarities of the objects that have a group, with rows among all n."""
 
     sq_d: Floats
-    rows: npt.NDArray[np.intp]
+    rows: Indices
     n: int
     levels: npt.NDArray[np.str_]
-    group_of: npt.NDArray[np.intp]
-    strata: npt.NDArray[np.str_] | None
+    group_of: Indices
+    strata: npt.NDArray[np.str_]
 
 
 def _grouped(D: Any, groups: Any, strata: Any, squared: bool) -> _Grouped:
     """Read D and groups, without objects that lack a group or stratum."""
     squares, labels = as_squares(D, squared=squared)
     n = len(squares)
-    names: Any = group_names(groups, labels, n)
-    known = names != ""
+    names = group_names(groups, labels, n)
     blocks = group_names(strata, labels, n)
-    if blocks is not None:
-        known = known & (blocks != "")
-        blocks = blocks[known]
+    known = (names != "") & (blocks != "")
     rows = known_rows(known, "a group or stratum")
     levels, group_of = np.unique(names[rows], return_inverse=True)
     if not 1 < levels.size < rows.size:
@@ -250,8 +243,8 @@ def _grouped(D: Any, groups: Any, strata: Any, squared: bool) -> _Grouped:
             f"{levels.size} groups of {rows.size} objects have no spread to compare; pass at least "
             "two groups, one of them with two objects."
         )
-    sq_d = to_numpy(squares).astype(np.float64)[np.ix_(rows, rows)]
-    return _Grouped(sq_d, rows, n, levels, group_of, blocks)
+    sq_d = to_floats(squares)[np.ix_(rows, rows)]
+    return _Grouped(sq_d, rows, n, levels, group_of, blocks[rows])
 
 
 def _variance_table(

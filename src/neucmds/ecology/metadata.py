@@ -210,10 +210,10 @@ def column_values(frame: Any, column: str) -> Column:
 
 def group_names(
     groups: Any, labels: Sequence[str] | None, n: int
-) -> npt.NDArray[np.str_] | None:
+) -> npt.NDArray[np.str_]:
     """Return the name of the group of each object, empty where it has none; None without groups."""
     if groups is None:
-        return None
+        groups = ["all"] * n
     if hasattr(groups, "to_frame"):
         table = groups.to_frame("groups")
     else:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from neucmds.backend.arrays import to_numpy
+from neucmds.backend.arrays import Floats, Indices, to_floats
 from neucmds.ecology.corrections import centered_gram
 from neucmds.ecology.metadata import (
     as_metadata,
@@ -21,8 +21,6 @@ from neucmds.ecology.metadata import (
     match_rows,
 )
 from neucmds.ecology.permutation import (
-    Floats,
-    Order,
     p_value,
     permutation_orders,
     seed_of,
@@ -136,10 +134,7 @@ def permanova(
     }
     variables = type(table)(columns, index=range(len(table)), dtype=object)
     variables = variables.infer_objects()
-    known = variables.notna().all(axis=1).to_numpy()
-    if blocks is not None:
-        known = known & (blocks != "")
-        blocks = blocks[known]
+    known = variables.notna().all(axis=1).to_numpy() & (blocks != "")
     rows = known_rows(known, "a value of every variable")
     terms, whole = _bases(formula, variables.iloc[rows], by)
     n = rows.size
@@ -150,10 +145,11 @@ def permanova(
             f"{option('formula', formula)} has {len(widths)} terms and leaves {residual_df} of "
             f"{n - 1} degrees of freedom; at least one of each is needed."
         )
-    sq_d = to_numpy(squares).astype(np.float64)
-    gram = centered_gram(sq_d[np.ix_(rows, rows)])
+    gram = centered_gram(to_floats(squares)[np.ix_(rows, rows)])
     total = float(np.trace(gram))
-    orders = permutation_orders(permutations, n, seed_of(random_state), blocks)
+    orders = permutation_orders(
+        permutations, n, seed_of(random_state), blocks[rows]
+    )
     bases = [*terms.values(), whole]
     sums = np.array(
         [_explained(gram, bases, order) for order in (np.arange(n), *orders)]
@@ -256,7 +252,7 @@ def _directions(columns: Floats, before: Floats) -> Floats:
 
 
 def _explained(
-    gram: Floats, bases: Sequence[Floats], order: Order
+    gram: Floats, bases: Sequence[Floats], order: Indices
 ) -> list[float]:
     """Return the traces of a permuted Gram matrix on bases."""
     # To permute rows and columns of the matrix is to permute bases by the inverse.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,16 +19,13 @@ from neucmds.alignment import (
     columns_by_sign,
     common_signs,
 )
-from neucmds.backend.arrays import to_numpy
+from neucmds.backend.arrays import Floats, Indices, to_floats
 from neucmds.ecology.metadata import group_names, known_rows
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.problem.containers import as_real
 from neucmds.problem.dense import as_squares
 from neucmds.problem.names import Labels, common_objects, row_names
-
-Floats = npt.NDArray[np.float64]
-Order = npt.NDArray[np.intp]
 
 # As in vegan, a permuted statistic this little below the observed one counts as larger.
 TIE = math.sqrt(np.finfo(np.float64).eps)
@@ -95,16 +92,13 @@ def protest(
     y = centered_columns(y[y_rows], columns_by_sign(y_signs, signs))
     norms = float(np.linalg.norm(x) * np.linalg.norm(y)) or 1.0
 
-    def correlation(order: Order | slice) -> float:
+    def correlation(order: Indices) -> float:
         permuted_y = y[order]
         if (signs > 0).all():
             return float(np.linalg.norm(x.T @ permuted_y / norms, ord="nuc"))
         return math.sqrt(1 - align(x, permuted_y, signs).disparity)
 
-    orders = permutation_orders(permutations, len(x), seed_of(random_state))
-    observed = correlation(slice(None))
-    permuted = np.array([correlation(order) for order in orders])
-    return PermutationTest(observed, p_value(observed, permuted), permuted)
+    return permutation_test(correlation, len(x), permutations, random_state)
 
 
 def mantel(
@@ -156,13 +150,10 @@ def mantel(
     x, x_names = _distances(a, squared)
     y, y_names = _distances(b, squared)
     x_rows, y_rows = common_objects(x_names, len(x), y_names, len(y))
-    blocks = group_names(strata, x_names, len(x))
-    if blocks is not None:
-        blocks = blocks[x_rows]
-        known = known_rows(blocks != "", "a stratum")
-        blocks = blocks[known]
-        x_rows = np.asarray(x_rows)[known]
-        y_rows = np.asarray(y_rows)[known]
+    blocks = group_names(strata, x_names, len(x))[x_rows]
+    known = known_rows(blocks != "", "a stratum")
+    x_rows = np.asarray(x_rows)[known]
+    y_rows = np.asarray(y_rows)[known]
     upper = np.triu_indices(len(x_rows), 1)
     x_values = x[np.ix_(x_rows, x_rows)][upper]
     y_values = y[np.ix_(y_rows, y_rows)][upper]
@@ -173,21 +164,32 @@ def mantel(
     y_units = _standardized(y_values)
     x_matrix = squareform(x_units)
 
-    def correlation(order: Order) -> float:
+    def correlation(order: Indices) -> float:
         return float(x_matrix[np.ix_(order, order)][upper] @ y_units)
 
-    orders = permutation_orders(
-        permutations, len(x_rows), seed_of(random_state), blocks
+    return permutation_test(
+        correlation, len(x_rows), permutations, random_state, blocks[known]
     )
-    observed = float(x_units @ y_units)
-    permuted = np.array([correlation(order) for order in orders])
+
+
+def permutation_test(
+    statistic: Callable[[Indices], float],
+    n: int,
+    permutations: Any,
+    random_state: Any,
+    strata: npt.NDArray[np.str_] | None = None,
+) -> PermutationTest:
+    """Compare a statistic of n objects in their order with that of permuted ones."""
+    orders = permutation_orders(permutations, n, seed_of(random_state), strata)
+    observed = statistic(np.arange(n))
+    permuted = np.array([statistic(order) for order in orders])
     return PermutationTest(observed, p_value(observed, permuted), permuted)
 
 
 def _distances(D: Any, squared: bool) -> tuple[Floats, Labels]:
     """Return d and names of a matrix."""
     squares, names = as_squares(D, squared=squared)
-    sq_d = to_numpy(squares).astype(np.float64)
+    sq_d = to_floats(squares)
     lowest = float(sq_d.min())
     if lowest < 0:
         raise InputError(
@@ -217,7 +219,7 @@ def permutation_orders(
     n: int,
     seed: int,
     strata: npt.NDArray[np.str_] | None = None,
-) -> Iterator[Order]:
+) -> Iterator[Indices]:
     """Yield permutations of n objects: those given, or as many random ones, within strata."""
     if np.ndim(permutations) == 2:
         orders = np.asarray(permutations)
@@ -232,9 +234,9 @@ def permutation_orders(
         return
     check_permutations(permutations)
     rng = np.random.default_rng(seed)
-    blocks = [np.arange(n)]
-    if strata is not None:
-        blocks = [np.flatnonzero(strata == name) for name in np.unique(strata)]
+    if strata is None:
+        strata = np.full(n, "all")
+    blocks = [np.flatnonzero(strata == name) for name in np.unique(strata)]
     for _ in range(permutations):
         order = np.empty(n, dtype=np.intp)
         for block in blocks:
@@ -268,10 +270,10 @@ def table_text(heading: str, table: Any) -> str:
 def coordinates_of(embedding: Any) -> tuple[Floats, Floats, Labels]:
     """Return coordinates, signs and labels of an embedding, or of an array of positive columns."""
     if isinstance(embedding, Embedding):
-        coordinates = to_numpy(embedding.coordinates).astype(np.float64)
-        signs = to_numpy(embedding.signs).astype(np.float64)
+        coordinates = to_floats(embedding.coordinates)
+        signs = to_floats(embedding.signs)
         return coordinates, signs, embedding.labels
-    values = to_numpy(as_real(embedding, "coordinates")).astype(np.float64)
+    values = to_floats(as_real(embedding, "coordinates"))
     if values.ndim != 2 or not values.size or not np.isfinite(values).all():
         raise InputError(
             f"coordinates have shape {values.shape}; they must be finite numbers of shape (n, k)."

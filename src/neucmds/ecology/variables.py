@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import orth
 from scipy.sparse import csr_array
 
+from neucmds.backend.arrays import Floats
 from neucmds.ecology.metadata import as_metadata, column_values, match_rows
 from neucmds.ecology.permutation import (
-    Floats,
     coordinates_of,
     p_value,
     permutation_orders,
@@ -270,7 +269,7 @@ def _r2_and_p(
     return r2[0], p_value(r2[0], r2[1:])
 
 
-def _centered(values: npt.NDArray[Any]) -> Floats:
+def _centered(values: Floats) -> Floats:
     centered: Floats = values - values.sum(axis=0) / max(1, len(values))
     return centered
 

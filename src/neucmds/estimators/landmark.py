@@ -20,6 +20,7 @@ from neucmds.backend.arrays import (
     on_cpu,
     sparse_in_memory,
     taken,
+    to_floats,
     to_numpy,
 )
 from neucmds.backend.progress import ProgressBar
@@ -339,7 +340,7 @@ class LandmarkNeucMDS(SignedTransformer):
         if is_dask(rows):
             rows = to_numpy(rows)
         with self._calling():
-            return to_numpy(landmark_fit.squares(rows)).astype(np.float64)
+            return to_floats(landmark_fit.squares(rows))
 
     def _fit_and_rows(self, X: Any) -> tuple[LandmarkFit, Any]:
         """Return the fit that places objects, and a row for each: objects are numbered."""

@@ -7,7 +7,6 @@ from functools import partial
 from os import PathLike
 from typing import Any, Literal
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from neucmds.backend.arrays import (
@@ -16,6 +15,7 @@ from neucmds.backend.arrays import (
     is_dask,
     is_numpy,
     namespace,
+    to_floats,
     to_numpy,
 )
 from neucmds.dense_fit import warn_of_surprises
@@ -210,7 +210,7 @@ class NeucMDS(SignedTransformer):
 
     def _measured(self, X: Any) -> Any:
         """Squared dissimilarities of new objects to the fitted ones, as NumPy float64."""
-        rows = to_numpy(self._to_fitted(X)).astype(np.float64)
+        rows = to_floats(self._to_fitted(X))
         # `self.squared` may be true of a graph, too, whose path lengths are never squared.
         if self.result_.squared:
             return rows

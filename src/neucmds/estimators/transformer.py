@@ -96,9 +96,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return np.asarray(self._model.axis_names, dtype=object)
 
-    def fit_transform(
-        self, X: Any, y: Any = None, *, weights: Any = None
-    ) -> Array:
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
         """Fit, and return the coordinates of the fitted objects.
 
         Parameters
@@ -106,16 +104,14 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         X : array
             As for `fit`.
         y : ignored
-        weights : array, optional
-            As for `fit`, if it takes them.
+        **fit_params
+            As for `fit`.
 
         Returns
         -------
         array of shape (n, k)
         """
-        if weights is None:
-            return self.fit(X).embedding_
-        return self.fit(X, weights=weights).embedding_
+        return self.fit(X, y, **fit_params).embedding_
 
     def kneighbors(
         self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True

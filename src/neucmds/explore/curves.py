@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.backend.arrays import to_numpy
+from neucmds.backend.arrays import to_floats, to_numpy
 from neucmds.dense_fit import embed_spectrum
 from neucmds.errors import InputError, option
 from neucmds.explore.quality import FULL_UP_TO
@@ -196,7 +196,7 @@ def _classical_stress(gram: Gram, spectrum: Spectrum) -> tuple[float, ...]:
     lam = spectrum.values
     top = lam[: spectrum.n_top]
     vectors = to_numpy(spectrum.vectors)
-    diagonal_error = to_numpy(gram.diagonal()).astype(np.float64)
+    diagonal_error = to_floats(gram.diagonal())
     stress = []
     for k in range(int((top > spectrum.null_level).sum())):
         diagonal_error = diagonal_error - lam[k] * vectors[:, k] ** 2

@@ -8,10 +8,16 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.spatial.distance import squareform
 
-from neucmds.backend.arrays import Array, row_blocks, to_numpy
+from neucmds.backend.arrays import (
+    Array,
+    Floats,
+    Indices,
+    row_blocks,
+    to_floats,
+    to_numpy,
+)
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.fit import as_rows
@@ -21,13 +27,10 @@ from neucmds.prepared import dense_gram, prepare, prepare_some
 from neucmds.problem.dense import Dense
 from neucmds.problem.directed import Directed, as_directed
 from neucmds.problem.metrics import refuse_params
-from neucmds.problem.names import ordered_by_name
+from neucmds.problem.names import Labels, ordered_by_name
 from neucmds.problem.validation import as_labels
 from neucmds.refine.losses import RELATIVE
 from neucmds.refine.ordinal import RankedPairs
-
-Floats = npt.NDArray[np.float64]
-Ids = npt.NDArray[np.intp]
 
 # Medians and quantiles are taken over all pairs up to this many (4,000 objects), and otherwise over
 # about this many drawn at random: the share below a quantile is then known to ±0.0004.
@@ -246,17 +249,7 @@ def _some_of(
     """Return all objects, or some of many, and the D that a metric gives these."""
     rows, metric, names = as_rows(data, options, None)
     n = int(rows.shape[0])
-    if n != embedding.n:
-        raise InputError(
-            f"there are {n} objects, but the embedding has {embedding.n}; pass those that were "
-            "embedded."
-        )
-    labels = as_labels(names, n)
-    if len({labels, embedding.labels} - {None}) > 1:
-        raise InputError(
-            "the objects have other names than those of the embedding, or another order; pass them "
-            "in the order of its labels."
-        )
+    _refuse_others(embedding, n, as_labels(names, n))
     objects = sampled_objects(n, np.random.default_rng(0))
     reading: dict[str, Any] = {}
     if options.metric != SHORTEST_PATH:
@@ -302,8 +295,8 @@ def pair_errors(
     (2, [2])
     """
     problem = problem_of(embedding, D, **reading)
-    x = to_numpy(embedding.coordinates).astype(np.float64)
-    y = to_numpy(embedding._targets.coordinates).astype(np.float64)
+    x = to_floats(embedding.coordinates)
+    y = to_floats(embedding._targets.coordinates)
     center = _center(problem)
     floor = embedding.floor
     # Of two sets, the objects of the columns come after those of the rows.
@@ -379,18 +372,22 @@ def problem_of(
             weights, embedding.labels, "weights", rows=True
         )
     problem = prepare(D, 1, squared=squared, weights=weights, **reading)
-    if problem.n != embedding.n:
+    _refuse_others(embedding, problem.n, problem.labels)
+    return problem
+
+
+def _refuse_others(embedding: Embedding, n: int, labels: Labels) -> None:
+    """Refuse objects that are not those of the embedding, in its order."""
+    if n != embedding.n:
         raise InputError(
-            f"D has {problem.n} objects, but the embedding has {embedding.n}; pass the D that was "
+            f"there are {n} objects, but the embedding has {embedding.n}; pass those that were "
             "embedded."
         )
-    names = {problem.labels, embedding.labels} - {None}
-    if len(names) > 1:
+    if labels and embedding.labels and labels != embedding.labels:
         raise InputError(
-            "the objects of D have other names than those of the embedding, or another order; pass "
-            "D in the order of its labels."
+            "the objects have other names than those of the embedding, or another order; pass them "
+            "in the order of its labels."
         )
-    return problem
 
 
 def _directed_problem(
@@ -426,7 +423,7 @@ def _directed_problem(
     return problem
 
 
-def sampled_objects(n: int, rng: np.random.Generator) -> Ids:
+def sampled_objects(n: int, rng: np.random.Generator) -> Indices:
     """Return the numbers of all objects, or of `FULL_UP_TO` drawn at random from more."""
     if n <= FULL_UP_TO:
         return np.arange(n)
@@ -444,14 +441,14 @@ def measure(
 
     Paper: subsec:eva-pert-metric.
     """
-    x = to_numpy(coordinates).astype(np.float64)
+    x = to_floats(coordinates)
     y = x
     form = form.in_numpy()
     n_pairs = math.comb(max(2, problem.n), 2)
     # Doubled: D and D̂ are symmetric with zero diagonals.
     orders = 2
     if isinstance(problem, Directed):
-        y = to_numpy(arrivals).astype(np.float64)
+        y = to_floats(arrivals)
         n_pairs = len(x) * problem.n
         orders = 1
     rng = np.random.default_rng(0)
@@ -566,7 +563,7 @@ def _row_blocks(
     if ties is not None and isinstance(problem, Dense):
         disparities = _disparities(problem, x, ties)
     for rows, block in _walk(problem):
-        all_sq_d = to_numpy(block).astype(np.float64)
+        all_sq_d = to_floats(block)
         if isinstance(problem, Directed):
             columns = slice(0, problem.n)
             weights = to_numpy(problem.weights[rows, :])
@@ -654,26 +651,25 @@ def _measures_of_sums(
     variation = sq_shift - shift / (weight or 1.0) * shift
     if variation <= 1e-28 * sq_norm:  # rounding of a constant D leaves 1e-32
         variation = 0.0
-    scaled_stress = _at_best_scale(*sums_of_roots.tolist())
+    scaled_stress = _at_best_scale(sums_of_roots)
     return {
         "stress": stress,
         "normalized_stress": stress / (sq_norm or 1.0),
         "r2": 1 - _quotient(stress, variation),
-        "scaled_additive_error": math.sqrt(_at_best_scale(*sums.tolist())),
+        "scaled_additive_error": math.sqrt(_at_best_scale(sums)),
         "raw_stress": raw_stress,
         "stress1": math.sqrt(_quotient(scaled_stress, root_sq)),
         "unscaled_stress1": math.sqrt(_quotient(raw_stress, root_hat_sq)),
     }
 
 
-def _at_best_scale(
-    gap_sq: float, given_sq: float, fitted_sq: float, gap_dot_fitted: float
-) -> float:
+def _at_best_scale(products: Floats) -> float:
     """Return min over α of ‖given − α fitted‖².
 
     The projection is subtracted from the gap, not from what is given: no digits are lost on good
     fits. Divided first, so that no square overflows.
     """
+    gap_sq, _, fitted_sq, gap_dot_fitted = map(float, products)
     return max(
         0.0, gap_sq - gap_dot_fitted / (fitted_sq or 1.0) * gap_dot_fitted
     )
@@ -696,7 +692,7 @@ def _near(
     x: Floats,
     y: Floats,
     form: Form,
-    objects: Ids,
+    objects: Indices,
     block: _Block,
 ) -> tuple[int, int]:
     """Count neighbours by D̂ that are neighbours by D, and how many there could be.

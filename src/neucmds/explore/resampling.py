@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy.spatial.distance import squareform
 
-from neucmds.backend.arrays import to_numpy
+from neucmds.backend.arrays import Floats, Indices, to_floats, to_numpy
 from neucmds.dense_fit import fit
 from neucmds.ecology import PermutationTest
 from neucmds.ecology.permutation import check_permutations, p_value
@@ -28,9 +27,6 @@ from neucmds.problem.validation import check_count
 from neucmds.refine.descent import Configuration
 from neucmds.refine.losses import RELATIVE
 from neucmds.spectrum.operators.dense import DenseGram
-
-Floats = npt.NDArray[np.float64]
-Ids = npt.NDArray[np.intp]
 
 # Options of `neuc_mds` that fits of a D in memory with every pair known can have.
 FIT_OPTIONS: tuple[str, ...] = (
@@ -162,7 +158,7 @@ def bootstrap(
 
 def _drawn(
     sq_d: Floats, n_boot: int, k: int, seed: Any
-) -> Iterator[tuple[Ids, Floats]]:
+) -> Iterator[tuple[Indices, Floats]]:
     """Draw objects with replacement, enough different ones for k coordinates."""
     n = len(sq_d)
     rng = np.random.default_rng(seed)
@@ -179,7 +175,7 @@ def _given(
     replicates: Iterable[Any],
     squared: bool,
     symmetrize: bool,
-) -> Iterator[tuple[Ids, Floats]]:
+) -> Iterator[tuple[Indices, Floats]]:
     """Read replicates of D, with their objects in the order of `names`."""
     for replicate in replicates:
         problem, sq_d = _dense(replicate, "bootstrap", squared, symmetrize)
@@ -202,14 +198,14 @@ def _ordered(sq_d: Floats, names: Labels, wanted: Labels, what: str) -> Floats:
 
 
 def _aligned(
-    whole: Embedding, options: Options, ids: Ids, sq_d: Floats
+    whole: Embedding, options: Options, ids: Indices, sq_d: Floats
 ) -> Floats:
     """Embed the objects `ids` of a replicate, place the others, and align all with the embedding.
 
     A start hands on the form of the embedding: a curvature in units of the mean distance would be
     another one in every replicate.
     """
-    x = to_numpy(whole.coordinates).astype(np.float64)
+    x = to_floats(whole.coordinates)
     start = None
     if whole.method == "refined":
         start = Configuration(x[ids], whole.form.in_numpy())
@@ -372,4 +368,4 @@ def _dense(
         ) from error
     refuse_weights(problem, what)
     values = dense_gram(problem, what).sq_dissimilarity
-    return problem, to_numpy(values).astype(np.float64)
+    return problem, to_floats(values)

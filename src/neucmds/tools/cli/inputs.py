@@ -12,11 +12,10 @@ import pandas as pd
 from neucmds.ecology.metadata import read_metadata
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.options import PRECOMPUTED, SHORTEST_PATH
-from neucmds.prepared import prepare
+from neucmds.options import PRECOMPUTED, SHORTEST_PATH, Options
+from neucmds.prepared import prepare, read_directed
 from neucmds.problem.components import NComponents
 from neucmds.problem.containers import as_real, read_square
-from neucmds.problem.dense import Dense
 from neucmds.problem.files import read_edge_table, read_table
 from neucmds.problem.graph import named_graph
 from neucmds.problem.metrics import Metric, refuse_params
@@ -100,11 +99,18 @@ def as_array(data: Any) -> Any:
 
 
 def read_problem(
-    file: str, metric: str, n_components: NComponents, **reading: Any
-) -> Dense:
+    file: str,
+    metric: str,
+    n_components: NComponents,
+    directed: bool = False,
+    **reading: Any,
+) -> Any:
     """Read and validate D, or the data that it is computed from."""
-    data, names, measure = read_data(file, metric)
-    return prepare(data, n_components, labels=names, metric=measure, **reading)
+    data, names, measure = read_data(file, metric, directed=directed)
+    reading["metric"] = measure
+    if directed:
+        return read_directed(data, Options(directed=True, **reading), names)
+    return prepare(data, n_components, labels=names, **reading)
 
 
 def _read_features(file: str) -> tuple[pd.DataFrame, Labels]:

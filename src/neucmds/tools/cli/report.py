@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from neucmds.errors import InputError
 from neucmds.fit import neuc_mds
-from neucmds.options import Options
-from neucmds.prepared import read_directed
 from neucmds.tools.cli import options as opt
 from neucmds.tools.cli.console import progress, say
 from neucmds.tools.cli.inputs import (
     parse_value,
-    read_data,
     read_objects,
     read_problem,
     read_weights,
@@ -73,28 +70,21 @@ def report(
     table = read_objects(metadata, categories)
     wanted = parse_value(components)
     with progress(f"reading {file}") as callback:
-        problem: Any
-        if directed:
-            if weights is not None or symmetrize:
-                raise InputError(
-                    "--directed goes without --weights and --symmetrize; leave one out."
-                )
-            data, names, measure = read_data(file, metric, directed=True)
-            given = Options(
-                metric=measure, squared=squared, missing=missing, directed=True
+        if directed and (weights is not None or symmetrize):
+            raise InputError(
+                "--directed goes without --weights and --symmetrize; leave one out."
             )
-            problem = read_directed(data, given, names)
-        else:
-            problem = read_problem(
-                file,
-                metric,
-                wanted,
-                squared=squared,
-                symmetrize=symmetrize,
-                weights=read_weights(weights),
-                missing=missing,
-                callback=callback,
-            )
+        problem = read_problem(
+            file,
+            metric,
+            wanted,
+            directed,
+            squared=squared,
+            symmetrize=symmetrize,
+            weights=read_weights(weights),
+            missing=missing,
+            callback=callback,
+        )
         embedding = neuc_mds(
             problem,
             wanted,

@@ -119,7 +119,9 @@ class Result:
         self, outputs: Outputs, kind: str, size: str | None
     ) -> None:
         """Plan plots of the pairs and, where all pairs count alike, of the spectrum."""
-        ax = plot_shepard(self.problem, self.measured, size=size)
+        ax = plot_shepard(
+            self.problem, self.measured, quality=self.quality, size=size
+        )
         outputs.add_plot(f"shepard.{kind}", ax)
         if isinstance(self.problem, Directed):
             return

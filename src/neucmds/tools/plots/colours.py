@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from neucmds.backend.arrays import to_numpy
+from neucmds.backend.arrays import Floats, Marks, to_numpy
 from neucmds.errors import InputError, option
 from neucmds.problem.files import require_pandas
-from neucmds.tools.plots.figures import Floats, Marks
 
 # Okabe and Ito's colours without the pale yellow, and three of Tol's.
 GROUP_COLOURS = (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.backend.arrays import to_numpy
+from neucmds.backend.arrays import Floats, to_numpy
 from neucmds.ecology import EnvFit, VariableFit
 from neucmds.ecology.variables import checked_axes
 from neucmds.embedding import Embedding
@@ -28,7 +28,6 @@ from neucmds.tools.plots.figures import (
     NEGATIVE,
     POSITIVE,
     TEXT,
-    Floats,
     printable,
 )
 from neucmds.tools.plots.names import write_corner, write_names
@@ -148,13 +147,18 @@ def plot_coordinates(
         _draw_colours(ax, points, colours, title)
     if ellipses != "none" or hulls or spiders:
         colours.check_groups()
-        of_mean = checked_ellipses(ellipses) == "se"
+        if ellipses not in ("none", "sd", "se"):
+            raise InputError(
+                f"{option('ellipses', ellipses)} must be 'none', 'sd' or 'se'."
+            )
         for group in range(len(colours.groups)):
             colour, _ = colour_and_marker(group)
             style = _shape_style(colour, filled)
             members = points[colours.codes == group]
             if ellipses != "none":
-                draw_ellipse(ax, members, style, conf, of_mean=of_mean)
+                draw_ellipse(
+                    ax, members, style, conf, of_mean=ellipses == "se"
+                )
             if hulls:
                 _draw_hull(ax, members, style)
             if spiders:
@@ -314,15 +318,6 @@ def drawn_fits(
     return [
         each for each in fit.fits if each.name in chosen and not each.p > p_max
     ]
-
-
-def checked_ellipses(ellipses: str) -> str:
-    """Refuse an unknown kind of ellipses."""
-    if ellipses not in ("none", "sd", "se"):
-        raise InputError(
-            f"{option('ellipses', ellipses)} must be 'none', 'sd' or 'se'."
-        )
-    return ellipses
 
 
 def two_axes(axes: Sequence[int], k: int) -> tuple[int, int]:

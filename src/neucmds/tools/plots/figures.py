@@ -6,16 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
 from neucmds.errors import InputError, option
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Floats = npt.NDArray[np.float64]
-Marks = npt.NDArray[np.bool_]
 
 # Okabe and Ito's colours, told apart by all common kinds of colour vision.
 POSITIVE = "#0072B2"

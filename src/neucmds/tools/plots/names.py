@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from neucmds.tools.plots.figures import GUIDE, TEXT, Floats, printable, settle
+from neucmds.backend.arrays import Floats
+from neucmds.tools.plots.figures import GUIDE, TEXT, printable, settle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
-from scipy.optimize import isotonic_regression
 
-from neucmds.backend.arrays import to_numpy
+from neucmds.backend.arrays import Floats, Indices, to_floats, to_numpy
 from neucmds.embedding import Embedding
-from neucmds.explore.quality import problem_of
+from neucmds.explore.quality import Quality, evaluate, problem_of
 from neucmds.place.rules import OrdinalPlacement
 from neucmds.problem.dense import Dense
 from neucmds.problem.directed import Directed
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.tools.plots import figures
-from neucmds.tools.plots.figures import GUIDE, NEGATIVE, POSITIVE, Floats
+from neucmds.tools.plots.figures import GUIDE, NEGATIVE, POSITIVE
 from neucmds.tools.plots.names import write_corner
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Numbers = npt.NDArray[np.intp]
 
 MAX_PAIRS = 20_000
 # Rows to read of a D outside memory; pairs are drawn from these.
@@ -39,6 +35,7 @@ def plot_shepard(
     symmetrize: bool = False,
     max_pairs: int = MAX_PAIRS,
     random_state: Any = 0,
+    quality: Quality | None = None,
     size: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -63,6 +60,8 @@ def plot_shepard(
         If there are more pairs, this many are drawn at random.
     random_state : int, Generator or None, default=0
         Seed of the pairs that are drawn.
+    quality : Quality, optional
+        What `evaluate` measured, where it is known: the corner has its ``shepard_r2``.
     size, ax
         As for `plot_coordinates`.
 
@@ -127,12 +126,11 @@ def plot_shepard(
     ax.set_xlabel(f"dissimilarity given{unit}")
     ax.set_ylabel(f"dissimilarity of the embedding{unit}")
     figures.legend_below(ax, 3)
-    fit = f"cor² {pairs.cor2:.3f}"
+    quality = quality or evaluate(embedding, problem)
+    fit = f"cor² {quality.shepard_r2:.3f}"
     if embedding.loss == "ordinal":
         non_metric = 1 - embedding.stress1**2
-        fit = (
-            f"non-metric R² {non_metric:.3f}\nlinear R² {pairs.linear_r2:.3f}"
-        )
+        fit = f"non-metric R² {non_metric:.3f}\nlinear R² {quality.shepard_r2:.3f}"
     drawn = np.column_stack([pairs.given, pairs.fitted])
     write_corner(ax, drawn, f"{fit}\n{pairs.counted}")
     return ax
@@ -145,7 +143,7 @@ class SampledPairs:
     Parameters
     ----------
     left, right : ndarray of shape (m,)
-        Numbers of the two objects.
+        Indices of the two objects.
     given, fitted : ndarray of shape (m,)
         Dissimilarity of D and of the embedding; on the unsquared scale a negative D̂ is −√|D̂|.
     squared : bool
@@ -154,24 +152,12 @@ class SampledPairs:
         How many pairs there are in all.
     """
 
-    left: Numbers
-    right: Numbers
+    left: Indices
+    right: Indices
     given: Floats
     fitted: Floats
     squared: bool
     total: int
-
-    @property
-    def cor2(self) -> float:
-        """cor(d, d̂)²: how well a straight line fits the points; NaN where one is constant."""
-        return _sq_correlation(self.given, np.maximum(self.fitted, 0.0))
-
-    @property
-    def linear_r2(self) -> float:
-        """cor(δ, d̂)² with disparities δ, the linear fit of vegan's ``stressplot``."""
-        order = np.lexsort((self.fitted, self.given))
-        fitted = self.fitted[order]
-        return _sq_correlation(isotonic_regression(fitted).x, fitted)
 
     @property
     def counted(self) -> str:
@@ -204,8 +190,8 @@ def sampled_pairs(
         sq_given = problem.gram.entries(i, j)
         if problem.weights is not None:
             sq_given[to_numpy(problem.weights)[i, j] == 0] = np.nan
-    x = to_numpy(embedding.coordinates).astype(np.float64)
-    y = to_numpy(embedding._targets.coordinates).astype(np.float64)
+    x = to_floats(embedding.coordinates)
+    y = to_floats(embedding._targets.coordinates)
     d_hat = embedding.form.paired_sq(x[i], y[j])
     sq_fitted = embedding.form.to_sq_distance(d_hat)
     known = np.isfinite(sq_given) & np.isfinite(sq_fitted)
@@ -221,7 +207,7 @@ def sampled_pairs(
 
 def _undirected_pairs(
     problem: Dense, max_pairs: int, rng: np.random.Generator
-) -> tuple[Numbers, Numbers]:
+) -> tuple[Indices, Indices]:
     """Return all pairs, or some, of the rows that may be read."""
     n = problem.n
     rows_read = np.arange(n)
@@ -235,14 +221,6 @@ def _undirected_pairs(
     j = rng.integers(0, n - 1, size=i.size)
     j += j >= i  # any object but i
     return i, j
-
-
-def _sq_correlation(x: Floats, y: Floats) -> float:
-    deviations = np.array([x, y]) - np.mean([x, y], axis=1, keepdims=True)
-    (sq_x, product), (_, sq_y) = deviations @ deviations.T
-    if sq_x * sq_y == 0:
-        return math.nan
-    return float(product**2 / (sq_x * sq_y))
 
 
 def on_scale(sq_values: Any, squared: bool) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from neucmds.backend.arrays import to_numpy
+from neucmds.backend.arrays import Floats, Marks, to_numpy
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.explore import StressCurves
@@ -20,8 +20,6 @@ from neucmds.tools.plots.figures import (
     METHOD_STYLES,
     NEGATIVE,
     POSITIVE,
-    Floats,
-    Marks,
 )
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.backend.arrays import to_numpy
+from neucmds.backend.arrays import to_floats, to_numpy
 from neucmds.ecology import EnvFit, PermutationTest, envfit
 from neucmds.embedding import Embedding
 from neucmds.explore import (
@@ -136,7 +136,7 @@ def nearest_of(
     by_fitted = to_numpy(embedding.neighbors(count)[0])
     by_given = np.empty_like(by_fitted)
     for rows, block in problem.gram.walk():
-        sq_given = to_numpy(block).astype(np.float64)
+        sq_given = to_floats(block)
         np.fill_diagonal(sq_given[:, rows], np.inf)
         if problem.weights is not None:
             sq_given[to_numpy(problem.weights[rows, :]) == 0] = np.inf

@@ -19,6 +19,7 @@ from neucmds.backend.arrays import to_numpy
 from neucmds.ecology.metadata import column_values
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
+from neucmds.explore import Bootstrap
 from neucmds.explore.quality import NEIGHBORS
 from neucmds.place.rules import OrdinalPlacement
 from neucmds.problem.components import MOST_CHOSEN
@@ -155,12 +156,12 @@ def _fit_name(embedding: Embedding) -> str:
 
 
 def _payload(findings: Findings, metadata: Any, color_by: str | None) -> Data:
-    """Return the data of every plot; `metadata` is in the order of the objects."""
+    """Gather what the scripts of the page draw; what is not known is left out."""
     embedding = findings.embedding
-    return {
+    data: Data = {
         "n": embedding.n,
         "mostAxes": MOST_CHOSEN,
-        "names": _all_names(embedding),
+        "names": None,
         "squared": embedding.squared,
         "colours": {"positive": POSITIVE, "negative": NEGATIVE},
         "groupColours": GROUP_COLOURS,
@@ -170,56 +171,32 @@ def _payload(findings: Findings, metadata: Any, color_by: str | None) -> Data:
         "columns": _columns(findings, metadata, color_by),
         "spectrum": _spectrum(findings),
         "curves": _curves(findings),
-        "nearest": _nearest(findings),
-        "stability": _stability(findings),
-        "scan": _scan(findings),
-        "steps": _steps(embedding),
-        **_pairs(findings),
+        "tenths": [],
     }
-
-
-def _all_names(embedding: Embedding) -> tuple[str, ...] | None:
-    """Return the names of the objects; those of the columns of a rectangle come last."""
-    if embedding.labels is None:
-        return None
-    return embedding.labels + (embedding.arrival_labels or ())
-
-
-def _nearest(findings: Findings) -> Data | None:
-    if findings.nearest is None:
-        return None
-    return {key: _packed(ids) for key, ids in findings.nearest.items()}
-
-
-def _scan(findings: Findings) -> Data | None:
-    """Return the errors on held-out pairs at every k, the least and the suggested k."""
-    if findings.diagnosis is None or findings.diagnosis.scan is None:
-        return None
-    scan = findings.diagnosis.scan
-    document = asdict(scan)
-    document["best"] = scan.best
-    document["k"] = scan.k
-    return document
-
-
-def _steps(embedding: Embedding) -> Data | None:
-    """Return the line of the disparities of an ordinal fit, on the scale of the input."""
+    if embedding.labels is not None:
+        data["names"] = embedding.labels + (embedding.arrival_labels or ())
+    if findings.nearest is not None:
+        data["nearest"] = {
+            key: _packed(ids) for key, ids in findings.nearest.items()
+        }
+    if findings.diagnosis is not None and findings.diagnosis.scan is not None:
+        scan = findings.diagnosis.scan
+        data["scan"] = asdict(scan) | {"best": scan.best, "k": scan.k}
+    if findings.pairs is not None:
+        data |= _pairs(findings, findings.pairs, findings.errors)
+    if findings.stability is not None:
+        data["stability"] = _stability(findings.stability)
     rule = embedding.placement
-    if not isinstance(rule, OrdinalPlacement):
-        return None
-    squared = embedding.squared
-    return {
-        "given": on_scale(rule.dissimilarity**2, squared),
-        "fitted": on_scale(rule.disparity**2, squared),
-    }
+    if isinstance(rule, OrdinalPlacement):
+        data["steps"] = {
+            "given": on_scale(rule.dissimilarity**2, embedding.squared),
+            "fitted": on_scale(rule.disparity**2, embedding.squared),
+        }
+    return data
 
 
-def _pairs(findings: Findings) -> Data:
-    """Return the pairs that are drawn, their errors by distance, and the worst objects."""
-    pairs = findings.pairs
-    errors = findings.errors
-    if pairs is None or errors is None:
-        return {"pairs": None, "tenths": [], "worst": None}
+def _pairs(findings: Findings, pairs: SampledPairs, errors: Any) -> Data:
+    """Return pairs, their errors by length, and the objects with the largest errors."""
     right = pairs.right
     if findings.embedding.arrival_labels is not None:
         right = right + findings.embedding.n
@@ -365,12 +342,9 @@ def _curves(findings: Findings) -> Data | None:
     return document
 
 
-def _stability(findings: Findings) -> Data | None:
-    """Return means and covariances of the replicates of each object on the first axes."""
-    replicates = findings.stability
-    if replicates is None:
-        return None
-    shown = min(findings.embedding.k, NEIGHBORS)
+def _stability(replicates: Bootstrap) -> Data:
+    """Return means and covariances of the clouds of the objects."""
+    shown = min(replicates.embedding.k, NEIGHBORS)
     return {
         "axes": shown,
         "means": _packed(replicates.clouds.mean(axis=0)[:, :shown]),
