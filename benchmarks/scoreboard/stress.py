@@ -349,36 +349,51 @@ def summary(rows: list[Row]) -> Row:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("word", nargs="?", default="")
-    parser.add_argument("--graphs", type=Path, required=True)
+    parser.add_argument("--graphs", type=Path, default=Path())
     parser.add_argument("--record", type=Path, default=RECORD)
+    parser.add_argument(
+        "--merge", type=Path, nargs="+", default=[], help="records to take in"
+    )
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     rows: list[Row] = []
     if given.record.exists():
         rows = json.loads(given.record.read_text())["rows"]
+    if given.merge:
+        records = [json.loads(path.read_text()) for path in given.merge]
+        for record in records:
+            new = {cell_of(row) for row in record["rows"]}
+            rows = [row for row in rows if cell_of(row) not in new]
+            rows += record["rows"]
+        write(given.record, rows, records[0]["machine"])
+        return
     for cell in CELLS:
         if given.word not in f"{cell[0]} {cell[1]} {cell[2]}":
             continue
         rows = [row for row in rows if cell_of(row) != cell]
         rows += measured(cell, given.graphs)
-        cells = []
-        for other in CELLS:
-            own = [row for row in rows if cell_of(row) == other]
-            if own:
-                cells.append(summary(own))
-        record = {
-            "machine": measure.machine(),
-            "versions": measure.versions(
-                "s_gd2", "pymde", "torch", "scikit-learn", "numpy", "scipy"
-            ),
-            "lowest": sum(entry["lowest"] for entry in cells),
-            "fastest": sum(entry["fastest"] for entry in cells),
-            "cells": cells,
-            "rows": rows,
-        }
-        print(record["lowest"], record["fastest"], len(cells), flush=True)
-        measure.write_record(given.record, record)
+        write(given.record, rows, measure.machine())
+
+
+def write(path: Path, rows: list[Row], machine: Row) -> None:
+    cells = []
+    for cell in CELLS:
+        own = [row for row in rows if cell_of(row) == cell]
+        if own:
+            cells.append(summary(own))
+    record = {
+        "machine": machine,
+        "versions": measure.versions(
+            "s_gd2", "pymde", "torch", "scikit-learn", "numpy", "scipy"
+        ),
+        "lowest": sum(entry["lowest"] for entry in cells),
+        "fastest": sum(entry["fastest"] for entry in cells),
+        "cells": cells,
+        "rows": rows,
+    }
+    print(record["lowest"], record["fastest"], len(cells), flush=True)
+    measure.write_record(path, record)
 
 
 if __name__ == "__main__":
