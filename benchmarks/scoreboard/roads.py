@@ -147,6 +147,7 @@ def errors(d_hat: np.ndarray, d: np.ndarray) -> Row:
     return {
         "mean_error": float(relative.mean()),
         "buckets": [float(relative[own == i].mean()) for i in range(BUCKETS)],
+        "median_error": float(np.median(relative)),
         "p99_error": float(np.quantile(relative, 0.99)),
         "metres": float(np.abs(d_hat - d).mean()),
     }
