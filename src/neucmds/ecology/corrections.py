@@ -12,6 +12,7 @@ from scipy.sparse.linalg import LinearOperator, eigs
 from neucmds.backend.arrays import Floats, to_floats
 from neucmds.errors import InputError
 from neucmds.problem.dense import as_squares
+from neucmds.problem.names import Labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,7 @@ def lingoes(D: Any, *, squared: bool = False) -> Corrected:
     >>> round(lingoes(D).constant, 6)
     2.0
     """
-    sq_d = _sq_values(D, squared)
+    sq_d, _ = sq_values(D, squared)
     constant = max(0.0, -_lowest_eigenvalue(centered_gram(sq_d)))
     return _hollow(sq_d + 2 * constant, constant)
 
@@ -82,7 +83,7 @@ def cailliez(D: Any, *, squared: bool = False) -> Corrected:
     >>> round(cailliez(D).constant, 6)  # 4 + 2 = (1 + 2) + (1 + 2)
     2.0
     """
-    sq_d = _sq_values(D, squared)
+    sq_d, _ = sq_values(D, squared)
     lowest = float(sq_d.min())
     if lowest < 0:
         raise InputError(
@@ -100,9 +101,10 @@ def cailliez(D: Any, *, squared: bool = False) -> Corrected:
     return _hollow((d + constant) ** 2, constant)
 
 
-def _sq_values(D: Any, squared: bool) -> Floats:
-    squares, _ = as_squares(D, squared=squared)
-    return to_floats(squares)
+def sq_values(D: Any, squared: bool) -> tuple[Floats, Labels]:
+    """Read and check D; return its squares and its names."""
+    squares, names = as_squares(D, squared=squared)
+    return to_floats(squares), names
 
 
 def centered_gram(values: Floats) -> Floats:

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.stats import f_oneway, rankdata
 
-from neucmds.backend.arrays import Floats, Indices, Marks, to_floats
-from neucmds.ecology.corrections import centered_gram
+from neucmds.backend.arrays import Floats, Indices, Marks
+from neucmds.ecology.corrections import centered_gram, sq_values
 from neucmds.ecology.metadata import group_names, known_rows
 from neucmds.ecology.permutation import (
     PermutationTest,
@@ -26,7 +26,6 @@ from neucmds.ecology.permutation import (
     table_text,
 )
 from neucmds.errors import InputError, NeucmdsWarning, option
-from neucmds.problem.dense import as_squares
 from neucmds.problem.files import require_pandas
 
 # Which objects belong to each group.
@@ -231,8 +230,8 @@ class _Grouped(NamedTuple):
 
 def _grouped(D: Any, groups: Any, strata: Any, squared: bool) -> _Grouped:
     """Read D and groups, without objects that lack a group or stratum."""
-    squares, labels = as_squares(D, squared=squared)
-    n = len(squares)
+    sq_d, labels = sq_values(D, squared)
+    n = len(sq_d)
     names = group_names(groups, labels, n)
     blocks = group_names(strata, labels, n)
     known = (names != "") & (blocks != "")
@@ -243,7 +242,7 @@ def _grouped(D: Any, groups: Any, strata: Any, squared: bool) -> _Grouped:
             f"{levels.size} groups of {rows.size} objects have no spread to compare; pass at least "
             "two groups, one of them with two objects."
         )
-    sq_d = to_floats(squares)[np.ix_(rows, rows)]
+    sq_d = sq_d[np.ix_(rows, rows)]
     return _Grouped(sq_d, rows, n, levels, group_of, blocks[rows])
 
 

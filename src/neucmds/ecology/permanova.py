@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from neucmds.backend.arrays import Floats, Indices, to_floats
-from neucmds.ecology.corrections import centered_gram
+from neucmds.backend.arrays import Floats, Indices
+from neucmds.ecology.corrections import centered_gram, sq_values
 from neucmds.ecology.metadata import (
     as_metadata,
     check_column,
@@ -27,7 +27,6 @@ from neucmds.ecology.permutation import (
     table_text,
 )
 from neucmds.errors import InputError, NeucmdsWarning, option
-from neucmds.problem.dense import as_squares
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,12 +122,12 @@ def permanova(
         raise InputError(
             f"{option('by', by)} must be 'terms', 'margin' or None."
         )
-    squares, labels = as_squares(D, squared=squared)
-    table = match_rows(as_metadata(metadata), labels, len(squares))
+    sq_d, labels = sq_values(D, squared)
+    table = match_rows(as_metadata(metadata), labels, len(sq_d))
     if isinstance(strata, str):
         check_column(table, strata)
         strata = table[strata]
-    blocks = group_names(strata, labels, len(squares))
+    blocks = group_names(strata, labels, len(sq_d))
     columns = {
         name: column_values(table, name) for name in variables_of(formula)
     }
@@ -145,7 +144,7 @@ def permanova(
             f"{option('formula', formula)} has {len(widths)} terms and leaves {residual_df} of "
             f"{n - 1} degrees of freedom; at least one of each is needed."
         )
-    gram = centered_gram(to_floats(squares)[np.ix_(rows, rows)])
+    gram = centered_gram(sq_d[np.ix_(rows, rows)])
     total = float(np.trace(gram))
     orders = permutation_orders(
         permutations, n, seed_of(random_state), blocks[rows]

@@ -20,11 +20,11 @@ from neucmds.alignment import (
     common_signs,
 )
 from neucmds.backend.arrays import Floats, Indices, to_floats
+from neucmds.ecology.corrections import sq_values
 from neucmds.ecology.metadata import group_names, known_rows
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.problem.containers import as_real
-from neucmds.problem.dense import as_squares
 from neucmds.problem.names import Labels, common_objects, row_names
 
 # As in vegan, a permuted statistic this little below the observed one counts as larger.
@@ -188,8 +188,7 @@ def permutation_test(
 
 def _distances(D: Any, squared: bool) -> tuple[Floats, Labels]:
     """Return d and names of a matrix."""
-    squares, names = as_squares(D, squared=squared)
-    sq_d = to_floats(squares)
+    sq_d, names = sq_values(D, squared)
     lowest = float(sq_d.min())
     if lowest < 0:
         raise InputError(

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from neucmds.ecology import envfit, species_scores
 from neucmds.ecology.metadata import column_values
@@ -57,7 +57,7 @@ def embed(
     init: opt.Init = None,
     correction: Annotated[
         opt.Correction,
-        typer.Option(
+        Option(
             "--correction",
             help="First add a constant that makes D Euclidean (ape's pcoa).",
         ),
@@ -68,7 +68,7 @@ def embed(
     metric: opt.Metric = opt.DEFAULTS["metric"],
     landmarks: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--landmarks",
             metavar="L",
             help="Embed L objects and place all others among them; for very many objects.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from neucmds import explore
 from neucmds.explore import COMPARED, Diagnosis
@@ -97,7 +97,7 @@ def compare(
     components: opt.Number = opt.N_COMPONENTS,
     methods: Annotated[
         str,
-        typer.Option(
+        Option(
             "--methods",
             metavar="NAMES",
             help=f"Methods, separated by commas; by default all: {','.join(COMPARED)}.",
@@ -139,7 +139,7 @@ def stress_curve(
     file: opt.File,
     k_max: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "-k",
             "--k-max",
             help=f"Largest k; {MOST_CHOSEN} by default, or n − 1 if that is less.",
@@ -147,7 +147,7 @@ def stress_curve(
     ] = None,
     methods: Annotated[
         str,
-        typer.Option(
+        Option(
             "--methods",
             metavar="NAMES",
             help=f"Some of {','.join(ALL_METHODS)}; refined takes longer.",

@@ -6,7 +6,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
+from typer import Argument, Option
 
 from neucmds.fit import neuc_mds
 from neucmds.options import ALL_METHODS
@@ -22,14 +22,14 @@ Correction = Literal["none", "lingoes", "cailliez"]
 
 File = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="FILE",
         help="Dissimilarities: npy, npz, csv, tsv, lsmat, PHYLIP, qza; - reads standard input.",
     ),
 ]
 Metric = Annotated[
     str,
-    typer.Option(
+    Option(
         "--metric",
         metavar="NAME",
         help="braycurtis, jaccard, cosine, minkowski,p=3, …: FILE is a table of features, such as "
@@ -42,7 +42,7 @@ Metric = Annotated[
 ]
 Number = Annotated[
     str,
-    typer.Option(
+    Option(
         "-k",
         "--components",
         metavar="K",
@@ -52,20 +52,18 @@ Number = Annotated[
 ]
 Squared = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--squared",
         help="FILE holds squared dissimilarities; they may be negative.",
     ),
 ]
 Symmetrize = Annotated[
     bool,
-    typer.Option(
-        "--symmetrize", help="Average D and its transpose if they differ."
-    ),
+    Option("--symmetrize", help="Average D and its transpose if they differ."),
 ]
 Directed = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--directed",
         help="Keep both directions of D, or fit a table from rows to other columns: each object "
         "has a departure and an arrival.",
@@ -73,13 +71,13 @@ Directed = Annotated[
 ]
 Method = Annotated[
     str,
-    typer.Option(
+    Option(
         "--method", metavar="NAME", help=f"One of {', '.join(ALL_METHODS)}."
     ),
 ]
 Loss = Annotated[
     str,
-    typer.Option(
+    Option(
         "--loss",
         metavar="NAME",
         help="Loss of --method refined: squared (S-STRESS, dominated by far pairs), distance "
@@ -89,7 +87,7 @@ Loss = Annotated[
 ]
 Ties = Annotated[
     str,
-    typer.Option(
+    Option(
         "--ties",
         metavar="NAME",
         help="Of --loss ordinal: whether equal dissimilarities may have different disparities "
@@ -98,7 +96,7 @@ Ties = Annotated[
 ]
 Curvature = Annotated[
     str,
-    typer.Option(
+    Option(
         "--curvature",
         metavar="NUMBER",
         help="For losses but squared and ordinal, in units of 1/(mean d)²: below 0 hyperbolic "
@@ -107,7 +105,7 @@ Curvature = Annotated[
 ]
 Heights = Annotated[
     Literal["no", "yes", "auto"],
-    typer.Option(
+    Option(
         "--heights",
         help="For losses but squared: whether one of the coordinates is a number that is added to "
         "all dissimilarities of an object; auto: if it lowers the loss by 2 %.",
@@ -116,13 +114,13 @@ Heights = Annotated[
 HEIGHTS: dict[str, Any] = {"no": False, "yes": True, "auto": "auto"}
 MissingPairs = Annotated[
     Literal["error", "ignore"],
-    typer.Option(
+    Option(
         "--missing", help="Unknown pairs (NA, blank): an error, or ignored."
     ),
 ]
 Weights = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--weights",
         metavar="FILE",
         help="A square table with a weight per pair, matched by name if both have names.",
@@ -130,17 +128,17 @@ Weights = Annotated[
 ]
 Tol = Annotated[
     float | None,
-    typer.Option(
+    Option(
         "--tol",
         help="Share of the loss that iterations of --method refined must gain to go on.",
     ),
 ]
 MaxIter = Annotated[
-    int | None, typer.Option("--max-iter", help="Most iterations of a fit.")
+    int | None, Option("--max-iter", help="Most iterations of a fit.")
 ]
 Init = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--init",
         metavar="MODEL",
         help="Start from embedding.npz written by embed, or its folder; it sets the number of "
@@ -149,7 +147,7 @@ Init = Annotated[
 ]
 Metadata = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--metadata",
         metavar="FILE",
         help="A table with a row per object and a header line, matched by name.",
@@ -157,14 +155,14 @@ Metadata = Annotated[
 ]
 MetadataMissing = Annotated[
     Literal["error", "grey"],
-    typer.Option(
+    Option(
         "--metadata-missing",
         help="Objects without a row in --metadata: an error, or drawn in grey.",
     ),
 ]
 ColorBy = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--color-by",
         metavar="COLUMN",
         help="Column of --metadata that colours the points.",
@@ -172,7 +170,7 @@ ColorBy = Annotated[
 ]
 Categories = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--categories",
         metavar="COLUMNS",
         help="Numeric columns of --metadata to treat as categories, separated by commas.",
@@ -180,7 +178,7 @@ Categories = Annotated[
 ]
 Axes = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--axes",
         metavar="A,B",
         help="Axes to draw; 1,2 by default, and in a second plot the first positive and the "
@@ -189,7 +187,7 @@ Axes = Annotated[
 ]
 Ellipses = Annotated[
     Literal["none", "sd", "se"],
-    typer.Option(
+    Option(
         "--ellipses",
         help="An ellipse per group of --color-by: sd holds the share --conf of its objects, se is "
         "the confidence region of its mean.",
@@ -197,7 +195,7 @@ Ellipses = Annotated[
 ]
 Conf = Annotated[
     float,
-    typer.Option(
+    Option(
         "--conf",
         min=0.01,
         max=0.999,
@@ -206,20 +204,18 @@ Conf = Annotated[
 ]
 Hulls = Annotated[
     bool,
-    typer.Option("--hulls", help="The convex hull per group of --color-by."),
+    Option("--hulls", help="The convex hull per group of --color-by."),
 ]
 Spiders = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--spiders", help="Lines from each object to the mean of its group."
     ),
 ]
-Filled = Annotated[
-    bool, typer.Option("--filled", help="Fill ellipses and hulls.")
-]
+Filled = Annotated[bool, Option("--filled", help="Fill ellipses and hulls.")]
 Arrows = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--arrows",
         help="The columns of --metadata fitted to the axes drawn, as vegan's envfit: arrows "
         "for numbers; envfit.csv has r² and p.",
@@ -227,13 +223,13 @@ Arrows = Annotated[
 ]
 Centroids = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--centroids", help="Of --arrows: crosses at the means of categories."
     ),
 ]
 Variables = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--variables",
         metavar="COLUMNS",
         help="Columns that --arrows draws, separated by commas; all by default.",
@@ -241,13 +237,13 @@ Variables = Annotated[
 ]
 PMax = Annotated[
     float,
-    typer.Option(
+    Option(
         "--p-max", help="--arrows draws variables up to this p.", min=0, max=1
     ),
 ]
 Size = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--size",
         metavar="WIDTH",
         help="Width of the plots of objects and of pairs, as in 89mm, 18cm or 7in.",
@@ -255,13 +251,11 @@ Size = Annotated[
 ]
 Seed = Annotated[
     int,
-    typer.Option(
-        "--seed", min=0, max=2**32 - 1, help="Seed of the random numbers."
-    ),
+    Option("--seed", min=0, max=2**32 - 1, help="Seed of the random numbers."),
 ]
 Folder = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "-o",
         "--output",
         metavar="DIR",
@@ -270,12 +264,10 @@ Folder = Annotated[
 ]
 Json = Annotated[
     bool,
-    typer.Option("--json", help="Print one JSON document instead of a table."),
+    Option("--json", help="Print one JSON document instead of a table."),
 ]
-Force = Annotated[
-    bool, typer.Option("--force", help="Overwrite existing results.")
-]
+Force = Annotated[bool, Option("--force", help="Overwrite existing results.")]
 PlotsAs = Annotated[
     Literal["png", "svg", "pdf", "none"],
-    typer.Option("--plots", help="Format of the plots, or none."),
+    Option("--plots", help="Format of the plots, or none."),
 ]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
+from typer import Argument, Option
 
 from neucmds.backend.arrays import to_numpy
 from neucmds.backend.files import atomic_file
@@ -26,14 +26,14 @@ from neucmds.tools.report.words import percent
 def project(
     model: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="MODEL",
             help="embedding.npz written by embed, or its folder.",
         ),
     ],
     new: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="NEW",
             help="Dissimilarities of new objects: a row per new object, a column per fitted one. "
             "Named columns may come in any order, with others among them.",
@@ -41,7 +41,7 @@ def project(
     ],
     output: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "-o",
             "--output",
             metavar="FILE",
@@ -51,7 +51,7 @@ def project(
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--plot",
             metavar="FILE",
             help="Plot fitted and new objects: a png, svg or pdf file.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -125,23 +125,16 @@ def _stress1(result: Result) -> str:
 def _axes(result: Result) -> str:
     """Say how much each axis explains."""
     embedding = result.embedding
-    if embedding.loss == "ordinal":
+    if embedding.loss == "ordinal" or "trace" not in embedding.shares:
         return ""
-    if "trace" in embedding.shares:
-        values = embedding.shares["trace"]
-        text = f"; shares of the trace: {_listed(values, percent)}"
-    else:
-        return ""
+    shares = embedding.shares["trace"]
+    texts = [with_minus(percent(share)) for share in shares[:EXAMPLES]]
+    if len(shares) > EXAMPLES:
+        texts.append("…")
+    text = f"; shares of the trace: {', '.join(texts)}"
     if embedding.landmarks is not None:
         text += f" (of {embedding._landmarks_alone})"
     return text
-
-
-def _listed(values: Any, write: Callable[[float], str]) -> str:
-    texts = [with_minus(write(value)) for value in values[:EXAMPLES]]
-    if len(values) > EXAMPLES:
-        texts.append("…")
-    return ", ".join(texts)
 
 
 def _off(result: Result) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
-import typer
+from typer import Option
 
 from neucmds.backend.arrays import to_numpy
 from neucmds.ecology import anosim, dispersion, mantel, permanova
@@ -33,7 +33,7 @@ def run_tests(
     file: opt.File,
     metadata: Annotated[
         Path,
-        typer.Option(
+        Option(
             "--metadata",
             metavar="FILE",
             help="A table with a row per object and a header line, matched by name.",
@@ -41,7 +41,7 @@ def run_tests(
     ],
     formula: Annotated[
         str,
-        typer.Option(
+        Option(
             "--formula",
             metavar="FORMULA",
             help="Columns of --metadata, as in '~ A1 + Management'; * adds interactions.",
@@ -49,7 +49,7 @@ def run_tests(
     ],
     by: Annotated[
         Literal["terms", "margin", "none"],
-        typer.Option(
+        Option(
             "--by",
             help="PERMANOVA of each term beside those before it (terms), beside all others "
             "(margin), or of all together (none).",
@@ -57,7 +57,7 @@ def run_tests(
     ] = "terms",
     strata: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--strata",
             metavar="COLUMN",
             help="Column of --metadata within whose classes objects are permuted.",
@@ -65,7 +65,7 @@ def run_tests(
     ] = None,
     categories: opt.Categories = None,
     permutations: Annotated[
-        int, typer.Option("--permutations", min=1, help="Of every test.")
+        int, Option("--permutations", min=1, help="Of every test.")
     ] = 999,
     squared: opt.Squared = False,
     symmetrize: opt.Symmetrize = False,
