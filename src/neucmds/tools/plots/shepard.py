@@ -127,10 +127,12 @@ def plot_shepard(
     ax.set_ylabel(f"dissimilarity of the embedding{unit}")
     figures.legend_below(ax, 3)
     quality = quality or evaluate(embedding, problem)
-    fit = f"cor² {quality.shepard_r2:.3f}"
+    # Negative dissimilarities have no roots to correlate.
+    r2 = f"{quality.shepard_r2:.3f}".replace("nan", "–")
+    fit = f"cor² {r2}"
     if embedding.loss == "ordinal":
         non_metric = 1 - embedding.stress1**2
-        fit = f"non-metric R² {non_metric:.3f}\nlinear R² {quality.shepard_r2:.3f}"
+        fit = f"non-metric R² {non_metric:.3f}\nlinear R² {r2}"
     drawn = np.column_stack([pairs.given, pairs.fitted])
     write_corner(ax, drawn, f"{fit}\n{pairs.counted}")
     return ax
