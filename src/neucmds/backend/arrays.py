@@ -46,11 +46,6 @@ def namespace(*arrays: Array) -> Any:
     return compat.array_namespace(*arrays)
 
 
-def device(array: Array) -> Any:
-    """Return the device of an array."""
-    return compat.device(array)
-
-
 def contiguous(array: Array) -> Array:
     """Return the array with its last axis contiguous in memory, copied if it is not."""
     if is_torch(array):
@@ -62,14 +57,14 @@ def contiguous(array: Array) -> Array:
 
 def on_cpu(array: Array) -> bool:
     """Tell whether an array lies in the memory of the CPU."""
-    return is_numpy(array) or not str(device(array)).startswith(
+    return is_numpy(array) or not str(compat.device(array)).startswith(
         ("cuda", "<CUDA", "mps", "xpu")
     )
 
 
 def is_array(value: object) -> bool:
     """Tell whether a value is an array of a library this package can compute with."""
-    return bool(compat.is_array_api_obj(value))
+    return compat.is_array_api_obj(value)
 
 
 def is_numpy(value: object) -> bool:
@@ -79,22 +74,22 @@ def is_numpy(value: object) -> bool:
 
 def is_torch(value: object) -> bool:
     """Tell whether a value is a tensor of PyTorch."""
-    return bool(compat.is_torch_array(value))
+    return compat.is_torch_array(value)
 
 
 def is_cupy(value: object) -> bool:
     """Tell whether a value is a CuPy array."""
-    return bool(compat.is_cupy_array(value))
+    return compat.is_cupy_array(value)
 
 
 def is_dask(value: object) -> bool:
     """Tell whether a value is a dask array."""
-    return bool(compat.is_dask_array(value))
+    return compat.is_dask_array(value)
 
 
 def is_writable(value: Array) -> bool:
     """Tell whether entries of an array can be set (read-only NumPy and JAX arrays: no)."""
-    return bool(compat.is_writeable_array(value))
+    return compat.is_writeable_array(value)
 
 
 def to_numpy(value: Array) -> Numbers:
@@ -220,7 +215,7 @@ def minkowski(x: Array, y: Array, p: float) -> Array:
     xp = namespace(x)
     if is_torch(x):
         return xp.cdist(x, y, p=p)
-    total = xp.zeros((x.shape[0], y.shape[0]), dtype=x.dtype, device=device(x))
+    total = xp.zeros((x.shape[0], y.shape[0]), dtype=x.dtype, device=x.device)
     for j in range(x.shape[1]):
         gap = xp.abs(x[:, j][:, None] - y[:, j][None, :])
         if p == math.inf:

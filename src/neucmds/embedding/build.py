@@ -32,7 +32,7 @@ from neucmds.place.rules import (
 from neucmds.problem.dense import Dense
 from neucmds.problem.directed import Directed
 from neucmds.problem.names import row_numbers
-from neucmds.problem.pairs import Pairs
+from neucmds.problem.pairs import Pairs, pair_keys
 from neucmds.problem.sampled_pairs import Check
 from neucmds.refine.descent import Configuration
 from neucmds.refine.losses import SQUARED, PairLoss
@@ -424,11 +424,10 @@ def _sums_of_pairs(
         fitted *= 2
     if pairs.one_way:
         fitted = np.zeros_like(fitted)
-    fitted_keys = pairs.i.astype(np.int64) * pairs.n + pairs.j
+    fitted_keys = pairs.keys
     held_out = []
     for first, others, sq_to_others in checks or ():
-        low = np.minimum(first, others)
-        keys = low * pairs.n + np.maximum(first, others)
+        keys = pair_keys(pairs.n, first, others)
         nearest = np.searchsorted(fitted_keys, keys)
         nearest = np.minimum(nearest, fitted_keys.size - 1)
         unseen = pairs.one_way | (fitted_keys[nearest] != keys)

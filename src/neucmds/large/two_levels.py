@@ -41,7 +41,7 @@ from neucmds.options import (
 from neucmds.place.rules import LossPlacement
 from neucmds.problem.components import GOALS
 from neucmds.problem.graph import Graph, shortest_path_rows
-from neucmds.problem.pairs import Pairs
+from neucmds.problem.pairs import Pairs, pair_keys
 from neucmds.problem.sampled_pairs import CHECKED, PARTNERS, Check
 from neucmds.problem.validation import check_count
 from neucmds.refine.descent import Configuration
@@ -200,9 +200,7 @@ def fit_rows(
         stage_options = replace(options, max_iter=max_iter)
         fit = _fit_from(fit, pairs, stage_options, rows, checks)
     # Held-out pairs are random; of the fitted ones those drawn at random are like them.
-    low = np.minimum(drawers, drawn)
-    key = low * fit.width + np.maximum(drawers, drawn)
-    alike = np.isin(pairs.i * fit.width + pairs.j, key)
+    alike = np.isin(pairs.keys, pair_keys(fit.width, drawers, drawn))
     return _with_overfit_ratio(fit, pairs, alike, checks)
 
 
@@ -292,13 +290,12 @@ def _checked_paths(
     objects = rng.permutation(others)[:n_checked]
     lengths = shortest_path_rows(graph, fit.landmarks[objects], n_jobs=n_jobs)
     squares = lengths[:, fit.landmarks] ** 2
-    fitted = pairs.i * fit.width + pairs.j
+    fitted = pairs.keys
+    everyone = np.arange(fit.width)
     checks = []
     for number, sq_to_all in zip(objects.tolist(), squares, strict=True):
-        everyone = np.arange(fit.width)
-        low = np.minimum(number, everyone)
-        high = np.maximum(number, everyone)
-        unseen = ~np.isin(low * fit.width + high, fitted) & (low < high)
+        keys = pair_keys(fit.width, number, everyone)
+        unseen = ~np.isin(keys, fitted) & (everyone != number)
         if unseen.any():
             checks.append((number, everyone[unseen], sq_to_all[unseen]))
     return checks
@@ -367,23 +364,20 @@ def _join_pairs(
     n: int, i: Indices, j: Indices, squares: Floats, known: Pairs | None = None
 ) -> Pairs:
     """Return the pairs (i, j) and those known already, each once, without pairs (i, i)."""
-    low = np.minimum(i, j)
-    high = np.maximum(i, j)
+    keys = pair_keys(n, i, j)
     if known is not None:
-        low = np.concatenate([known.i, low])
-        high = np.concatenate([known.j, high])
-        squares = np.concatenate([known.sq_dissimilarity, squares])
-    _, first = np.unique(low * n + high, return_index=True)
-    first = first[low[first] != high[first]]
-    return Pairs(n, low[first], high[first], squares[first])
+        keys = np.r_[known.keys, keys]
+        squares = np.r_[known.sq_dissimilarity, squares]
+    keys, first = np.unique(keys, return_index=True)
+    low, high = np.divmod(keys, n)
+    apart = low != high
+    return Pairs(n, low[apart], high[apart], squares[first][apart])
 
 
 def _new_pairs(
     known: Pairs, i: Indices, j: Indices
 ) -> tuple[Indices, Indices]:
     """Return the pairs i < j that are not known yet, each once, in ascending order."""
-    low = np.minimum(i, j)
-    high = np.maximum(i, j)
-    key = np.unique(low[i != j] * known.n + high[i != j])
-    key = np.setdiff1d(key, known.i * known.n + known.j, assume_unique=True)
-    return key // known.n, key % known.n
+    keys = np.unique(pair_keys(known.n, i, j)[i != j])
+    keys = np.setdiff1d(keys, known.keys, assume_unique=True)
+    return keys // known.n, keys % known.n

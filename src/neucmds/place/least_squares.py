@@ -30,7 +30,6 @@ from neucmds.backend.arrays import (
     TINY,
     Array,
     asarray_like,
-    device,
     index_like,
     namespace,
     stacked_cholesky,
@@ -312,7 +311,7 @@ def _both_diagonal(
 def eye_like(matrices: Array) -> Array:
     """Return the unit matrix of the size of each matrix in a stack."""
     return namespace(matrices).eye(
-        matrices.shape[-1], dtype=matrices.dtype, device=device(matrices)
+        matrices.shape[-1], dtype=matrices.dtype, device=matrices.device
     )
 
 

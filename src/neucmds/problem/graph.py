@@ -33,6 +33,7 @@ from neucmds.problem.pairs import (
     Connection,
     edges_of,
     make_pairs,
+    pair_keys,
     refuse_parts,
 )
 from neucmds.problem.sampled_pairs import (
@@ -284,7 +285,7 @@ def _both_orders(
 ) -> Edges:
     """Store every edge in both orders, and refuse those with another length back."""
     between = i != j
-    keys = (np.minimum(i, j) * n + np.maximum(i, j))[between]
+    keys = pair_keys(n, i, j)[between]
     key, shortest, longest = _grouped(keys, length[between])
     gap = longest - shortest
     uneven = int(np.sum(gap > TOLERANCE * longest.max(initial=0.0)))

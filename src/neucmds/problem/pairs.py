@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from neucmds.backend.arrays import EPS, Floats, Numbers
+from neucmds.backend.arrays import EPS, Array, Floats, Numbers
 from neucmds.errors import InputError, NeucmdsWarning, OverfitWarning, option
 from neucmds.problem.containers import as_real
 from neucmds.problem.names import Labels, counts, examples
@@ -73,6 +73,11 @@ class Pairs:
         return self.weight
 
     @property
+    def keys(self) -> Array:
+        """The number of each pair, as of `pair_keys`; they ascend."""
+        return pair_keys(self.n, self.i, self.j)
+
+    @property
     def degrees(self) -> Numbers:
         """Number of pairs that each object is in."""
         return np.bincount(self.i, minlength=self.n) + np.bincount(
@@ -84,6 +89,11 @@ class Pairs:
         d = np.sqrt(np.maximum(self.sq_dissimilarity, 0))
         both = (np.r_[self.i, self.j], np.r_[self.j, self.i])
         return sparse.csr_array((np.r_[d, d], both), (self.n, self.n))
+
+
+def pair_keys(n: int, i: Any, j: Any) -> Array:
+    """Return the number low·n + high of every pair of n objects, in either order."""
+    return np.minimum(i, j).astype(np.int64) * n + np.maximum(i, j)
 
 
 def as_pairs(
@@ -166,8 +176,7 @@ def make_pairs(
     dissimilarity: Floats = np.asarray(values, dtype=np.float64)
     _refuse_values(i, j, dissimilarity, squared)
     rounding = TOLERANCE * float(np.max(np.abs(dissimilarity)))
-    # The pair (i, j), i < j, is the number i·n + j.
-    key = np.minimum(i, j).astype(np.int64) * n + np.maximum(i, j)
+    key = pair_keys(n, i, j)
     kept = np.flatnonzero(i != j)
     kept = kept[np.argsort(key[kept], kind="stable")]
     key = key[kept]

@@ -349,7 +349,7 @@ def _alike_pairs(
     search = nearest_rows(to_landmarks, "euclidean", random_state=rng)
     near = drawn_pairs(sampling, [], search)
     uncalled = np.isin(near.i, others) & np.isin(near.j, others)
-    keys = near.i[uncalled].astype(np.int64) * n + near.j[uncalled]
+    keys = near.keys[uncalled]
     weights = near.weights[uncalled]
     if keys.size > most:
         kept = rng.permutation(keys.size)[:most]

@@ -23,7 +23,6 @@ from neucmds.backend.arrays import (
     Floats,
     Numbers,
     asarray_like,
-    device,
     in_double,
     is_array,
     is_numpy,
@@ -521,7 +520,7 @@ def _by_rows(n: int, i: Array, j: Array) -> tuple[Array, ...]:
     order = xp.argsort(rows * n + partners)
     rows = xp.take(rows, order, axis=0)
     starts = xp.searchsorted(
-        rows, xp.arange(n + 1, dtype=xp.int64, device=device(i))
+        rows, xp.arange(n + 1, dtype=xp.int64, device=i.device)
     )
     pair = xp.where(order < m, order, order - m)
     partners = xp.take(partners, order, axis=0)

@@ -17,7 +17,6 @@ from neucmds.backend.arrays import (
     Floats,
     Indices,
     asarray_like,
-    device,
     namespace,
     to_numpy,
 )
@@ -126,7 +125,7 @@ def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
     e0 = diagonal - (u * u) @ asarray_like(lam, u)
     if n <= min(20 * kept.size, MAX_DENSE):
         projector = u @ u.T
-        identity = xp.eye(n, dtype=u.dtype, device=device(u))
+        identity = xp.eye(n, dtype=u.dtype, device=u.device)
         dense = projector * projector + (2 / n) * identity - 1 / n**2
         y = xp.linalg.solve(dense, e0[:, None])[:, 0]
     else:
