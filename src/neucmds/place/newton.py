@@ -36,7 +36,7 @@ def descended(
     xp = namespace(sq_d)
     # The squared loss has a closed form.
     squared_minimum = least_squares(new, new.counted(xp.ones_like(sq_d)))
-    starts = [_nearest(new), squared_minimum]
+    starts = [nearest(new), squared_minimum]
     if start is not None:
         starts.append(start)
     values = xp.stack([loss_values(new, loss, x) for x in starts])
@@ -45,13 +45,19 @@ def descended(
     return descend(new, loss, xp.stack(starts)[best])
 
 
-def _nearest(new: NewObjects) -> Array:
+def nearest(new: NewObjects) -> Array:
     """Return where the nearest fitted object of each new one is."""
     sq_d = new.sq_dissimilarity
     xp = namespace(sq_d)
     if new.counts is not None:
         sq_d = xp.where(new.counts > 0, sq_d, np.inf)
     return new.fitted_at(xp.argmin(sq_d, axis=1))
+
+
+def better(new: NewObjects, loss: PairLoss, x: Array, other: Array) -> Array:
+    """Return x of every new object, or its other place where that has a lower loss."""
+    lower = loss_values(new, loss, other) < loss_values(new, loss, x)
+    return namespace(x).where(lower[:, None], other, x)
 
 
 def loss_values(new: NewObjects, loss: PairLoss, x: Array) -> Array:

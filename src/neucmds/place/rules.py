@@ -27,7 +27,7 @@ from neucmds.place.least_squares import (
     shrunk_minimum,
 )
 from neucmds.place.neighbors import map_blocks
-from neucmds.place.newton import descend, descended
+from neucmds.place.newton import better, descend, descended, nearest
 from neucmds.refine.losses import SQUARED, PairLoss
 from neucmds.refine.pairwise import moments
 
@@ -193,6 +193,15 @@ class LossPlacement:
         x = self._place_linear(new, self.loss.beginning)
         if self.loss.is_linear:
             return x
+        x = self._descend(new, x)
+        if self.form.is_flat:
+            return x
+        # In a space as curved as that of a tree some objects end far off: 5.2 % mean error of new
+        # nodes where fitted ones have 2.2 %, and 2.7 % if they start beside their nearest, too.
+        return better(new, self.loss, x, self._descend(new, nearest(new)))
+
+    def _descend(self, new: NewObjects, x: Array) -> Array:
+        """Descend on a relative loss."""
         if self.loss.name == "absolute":
             # Its corner, as sharp as the fit is good, holds objects that are far off.
             x = descend(new, replace(self.loss, name="relative"), x)
