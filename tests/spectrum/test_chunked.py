@@ -16,7 +16,7 @@ from neucmds import InputError, NeucMDS, neuc_mds
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
-LARGE, CHUNK, K = 1200, 300, 6
+LARGE, CHUNK, K = 3000, 600, 6
 
 
 def cityblock(rows, cols):
