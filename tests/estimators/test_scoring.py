@@ -42,7 +42,10 @@ def test_scores_are_those_of_brute_force(rows, metric, kind):
 
 
 def test_a_search_over_losses_picks_what_the_scorer_asks_for(rows):
-    losses = {"loss": ["squared", "distance", "relative"]}
+    losses = [
+        {"loss": ["squared"]},
+        {"loss": ["distance", "relative"], "n_init": [2]},
+    ]
     d = squareform(pdist(rows, "cityblock"))
 
     def chosen(scoring):

@@ -2,7 +2,6 @@
 
 from contextlib import nullcontext
 
-import array_api_strict
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,16 +24,13 @@ def spoiled(i, j, value, other=None):
     return changed
 
 
-@pytest.mark.parametrize(
-    ("library", "weights"),
-    [(np, None), (np, W), (np, W / 999), (array_api_strict, W)],
-)
-def test_gaps_and_the_diagonal_have_no_weight(library, weights):
+@pytest.mark.parametrize("weights", [None, W, W / 999])
+def test_gaps_and_the_diagonal_have_no_weight(weights):
     gaps = D.copy()
     gaps[1, 4] = gaps[4, 1] = np.nan
     settings = {"n_components": 2, "missing": "ignore"}
-    emb = neuc_mds(library.asarray(gaps), weights=weights, **settings)
-    left = np.asarray(emb.dissimilarities(squared=True)) - D**2
+    emb = neuc_mds(gaps, weights=weights, **settings)
+    left = emb.dissimilarities(squared=True) - D**2
     counted = ~np.isnan(gaps) * (
         np.ones((N, N)) if weights is None else weights
     )
@@ -42,12 +38,8 @@ def test_gaps_and_the_diagonal_have_no_weight(library, weights):
     without = np.where(
         np.isnan(gaps), 0, np.ones((N, N)) if weights is None else weights
     )
-    same = neuc_mds(
-        library.asarray(gaps), weights=without + np.eye(N), **settings
-    )
-    np.testing.assert_array_equal(
-        np.asarray(same.coordinates), np.asarray(emb.coordinates)
-    )
+    same = neuc_mds(gaps, weights=without + np.eye(N), **settings)
+    np.testing.assert_array_equal(same.coordinates, emb.coordinates)
 
 
 def test_a_pair_of_weight_0_is_a_gap():

@@ -196,7 +196,7 @@ def test_few_pairs_end_in_the_lowest_valley():
     upper = np.array(
         [np.nan, 2.44, np.nan, 5.56, 1.63, 0.87, 4.57, 2.36, np.nan, 3.70]
     )
-    for unit in (1e-5, 1, 100):
+    for unit in (1e-5, 100):
         assert (
             neuc_mds(unit * upper, (1, 1), missing="ignore").stress
             < 0.33 * unit**4
