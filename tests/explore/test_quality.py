@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import gmean
 
-from neucmds import evaluate, neuc_mds
+from neucmds import InputError, evaluate, neuc_mds
 from neucmds.explore import pair_errors
 
 
@@ -178,3 +178,61 @@ def test_each_object_has_its_share_of_stress_and_its_r2():
         rest = np.delete(d[i], i)
         expected = 1 - gap[i].sum() / np.sum((rest - rest.mean()) ** 2)
         assert found.r2_of_object[i] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": "neuc+"},
+        {"loss": "relative", "curvature": -1.0},
+        {"loss": "relative", "heights": True},
+    ],
+)
+def test_held_out_objects_are_measured_as_a_fit_without_them_places_them(
+    options,
+):
+    x = np.random.default_rng(0).normal(size=(24, 4))
+    D = np.abs(x[:, None] - x).sum(axis=2)
+    whole = neuc_mds(x, 3, metric="cityblock", **options)
+    quality = evaluate(whole, x, metric="cityblock", held_out=6)
+    order = np.random.default_rng(0).permutation(24)
+    new = np.sort(order[:6])
+    kept = np.sort(order[6:])
+    if "loss" in options:
+        options = options | {"floor": whole.floor}
+    model = neuc_mds(D[np.ix_(kept, kept)], whole.signature, **options)
+    d = D[np.ix_(new, kept)]
+    placed = model.transform(d)
+    fitted = model.form.d(placed, model.coordinates)
+    assert quality.relative_error_mean == pytest.approx(
+        np.mean(np.abs(fitted / d - 1)), rel=1e-6
+    )
+    tenth = np.sort(d, axis=1)[:, [9]]
+    nearest = np.argsort(fitted, axis=1)[:, :10]
+    kept_share = np.mean(np.take_along_axis(d, nearest, axis=1) <= tenth)
+    assert quality.neighbors_kept == pytest.approx(kept_share)
+    assert quality == evaluate(whole, D, held_out=6)
+
+
+def test_gaps_among_held_out_pairs_are_left_out():
+    x = np.random.default_rng(1).normal(size=(20, 2))
+    D = np.abs(x[:, None] - x).sum(axis=2)
+    D[0, 1:9] = D[1:9, 0] = np.nan
+    fitted = neuc_mds(D, 2, missing="ignore")
+    quality = evaluate(fitted, D, missing="ignore", held_out=12)
+    assert 0 < quality.relative_error_mean < 1
+
+
+def test_held_out_objects_must_leave_a_fit():
+    D = np.abs(np.subtract.outer(np.arange(9.0), np.arange(9.0)))
+    for count, words in (
+        (7, "at most 6"),
+        (-1, "whole number"),
+        (1.5, "whole"),
+    ):
+        with pytest.raises(InputError, match=words):
+            evaluate(neuc_mds(D, 1), D, held_out=count)
+    with pytest.raises(InputError, match="landmarks"):
+        evaluate(neuc_mds(D, 1, landmarks=6), D, held_out=2)
+    with pytest.raises(InputError, match="symmetric"):
+        evaluate(neuc_mds(D, 1, loss="ordinal"), D, held_out=2)

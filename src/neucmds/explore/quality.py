@@ -18,6 +18,7 @@ from neucmds.backend.arrays import (
     to_floats,
     to_numpy,
 )
+from neucmds.dense_fit import fit
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.fit import as_rows
@@ -28,9 +29,10 @@ from neucmds.problem.dense import Dense
 from neucmds.problem.directed import Directed, as_directed
 from neucmds.problem.metrics import refuse_params
 from neucmds.problem.names import Labels, ordered_by_name
-from neucmds.problem.validation import as_labels
+from neucmds.problem.validation import as_labels, check_count
 from neucmds.refine.losses import RELATIVE
 from neucmds.refine.ordinal import RankedPairs
+from neucmds.spectrum.operators.dense import DenseGram
 
 # Medians and quantiles are taken over all pairs up to this many (4,000 objects), and otherwise over
 # about this many drawn at random: the share below a quantile is then known to ±0.0004.
@@ -158,6 +160,7 @@ def evaluate(
     symmetrize: bool = False,
     weights: Any = None,
     missing: Literal["error", "ignore"] = "error",
+    held_out: int = 0,
 ) -> Quality:
     """Measure an embedding against D by every measure of `neucmds.explore.Quality`.
 
@@ -181,6 +184,10 @@ def evaluate(
         alike.
     missing : {"error", "ignore"}, default="error"
         "ignore": pairs that are NaN in D are left out of every measure.
+    held_out : int, default=0
+        How well new objects are placed: so many objects, drawn at random, are left out of a second
+        fit with the loss, signature, curvature and floor of this one, and placed by their
+        dissimilarities. Measured are their pairs with the others, and their nearest among these.
 
     Returns
     -------
@@ -196,6 +203,7 @@ def evaluate(
     >>> round(quality.r2, 6), quality.neighbors_kept
     (1.0, 1.0)
     """
+    fitted = embedding
     if metric != PRECOMPUTED:
         _refuse_weights_and_sides(embedding, weights)
         options = Options(
@@ -214,12 +222,71 @@ def evaluate(
         weights=weights,
         missing=missing,
     )
+    if held_out:
+        return measure_held_out(fitted, problem, held_out)
     return measure(
         problem,
         embedding.coordinates,
         embedding.form,
         embedding._targets.coordinates,
         ties=_ties(embedding),
+    )
+
+
+def measure_held_out(
+    embedding: Embedding, problem: Dense | Directed, held_out: int
+) -> Quality:
+    """Fit again without some objects, place these, and measure them among the others."""
+    check_count(held_out=held_out)
+    if isinstance(problem, Directed) or embedding.loss == "ordinal":
+        raise InputError(
+            f"{option('held_out', held_out)} needs a symmetric D and a loss with a unit; leave it "
+            "out."
+        )
+    if embedding.landmarks is not None:
+        raise InputError(
+            f"{option('held_out', held_out)} is for fits of all objects: objects that are not "
+            "landmarks are placed as new ones are, and measured without it."
+        )
+    most = problem.n - embedding.k - 2
+    if held_out > most:
+        raise InputError(
+            f"{option('held_out', held_out)} leaves too few of {problem.n} objects for "
+            f"{embedding.k} coordinates; pass at most {most}."
+        )
+    order = np.random.default_rng(0).permutation(problem.n)
+    new = np.sort(order[:held_out])
+    kept = np.sort(order[held_out:])
+    gram = dense_gram(problem, option("held_out", held_out))
+    sq_d = to_numpy(gram.sq_dissimilarity).astype(np.float64)
+    weights = np.ones(sq_d.shape)
+    weights_of_fit = None
+    if problem.weights is not None:
+        weights = to_numpy(problem.weights)
+        weights_of_fit = weights[np.ix_(kept, kept)]
+    floor = None
+    if embedding.loss in RELATIVE:
+        floor = embedding.floor
+    options = Options(
+        n_components=embedding.signature,
+        method=embedding.method,
+        loss=embedding.loss,
+        floor=floor,
+        curvature=embedding.curvature,
+        heights=embedding.heights is not None,
+    )
+    among_kept = DenseGram(sq_d[np.ix_(kept, kept)])
+    problem_of_kept = Dense(
+        among_kept, squared=True, weights=weights_of_fit, missing="ignore"
+    )
+    model = fit(problem_of_kept, options)
+    pairs = np.ix_(new, kept)
+    rows = np.where(weights[pairs] > 0, sq_d[pairs], np.nan)
+    return measure(
+        Directed(sq_d[pairs], weights[pairs]),
+        model.transform(rows),
+        model.form,
+        model.coordinates,
     )
 
 

@@ -560,3 +560,21 @@ def test_an_ordinal_fit_prints_stress_1_first(run, here, named_csv):
         run("embed", named_csv, "--force", "--ties", "secondary"),
         "--loss ordinal",
     )
+
+
+def test_held_out_objects_are_printed_and_recorded(run, here):
+    x = np.random.default_rng(0).normal(size=(30, 4))
+    pd.DataFrame(x, columns=list("abcd")).to_csv(here / "x.csv", index=False)
+    command = "embed x.csv --metric cityblock -k 2 --plots none --force"
+    outcome = run(*command.split(), "--held-out", 6)
+    assert outcome.code == 0, outcome.err
+    embedding = neuc_mds(x, 2, metric="cityblock")
+    quality = evaluate(embedding, x, metric="cityblock", held_out=6)
+    assert "held-out objects" in outcome.out
+    record = json.loads((here / "x-neucmds" / "quality.json").read_text())
+    assert record["held_out"]["neighbors_kept"] == pytest.approx(
+        quality.neighbors_kept
+    )
+    _refused(
+        run(*command.split(), "--held-out", 6, "--landmarks", 12), "--held-out"
+    )

@@ -74,6 +74,16 @@ def embed(
             help="Embed L objects and place all others among them; for very many objects.",
         ),
     ] = None,
+    held_out: Annotated[
+        int,
+        typer.Option(
+            "--held-out",
+            metavar="M",
+            min=0,
+            help="Fit once more without M objects, place them, and print how well they find their "
+            "neighbours.",
+        ),
+    ] = 0,
     metadata: opt.Metadata = None,
     metadata_missing: opt.MetadataMissing = "error",
     color_by: opt.ColorBy = None,
@@ -137,6 +147,10 @@ def embed(
                 "--correction and --weights go without --landmarks, --directed and graphs; leave "
                 "one out."
             )
+        if held_out and (landmarks is not None or directed):
+            raise InputError(
+                "--held-out goes without --landmarks and --directed; leave one out."
+            )
         problem = None
         if in_parts:
             n = data.shape[0]
@@ -179,7 +193,9 @@ def embed(
                 result = Result.of(embedding, measured, embedding)
             else:
                 embedding = replace(embedding, labels=names)
-                result = Result.of_sample(embedding, data, seed, **reading)
+                result = Result.of_sample(
+                    embedding, data, seed, held_out, **reading
+                )
         else:
             if correction != "none":
                 refuse_weights(
@@ -192,7 +208,7 @@ def embed(
             if correction != "none":
                 # New objects come without the constant, so they cannot be placed.
                 embedding = replace(embedding, placement=None)
-            result = Result.of(embedding, problem, embedding)
+            result = Result.of(embedding, problem, embedding, held_out)
         callback(0, None, "writing the result")
         record = result.record(file) | {"seconds": time.perf_counter() - start}
         text = json_text(record)

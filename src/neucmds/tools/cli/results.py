@@ -13,7 +13,7 @@ from neucmds.ecology import EnvFit
 from neucmds.embedding import Embedding
 from neucmds.explore import PairErrors, Quality, evaluate, pair_errors
 from neucmds.explore.diagnosis import outer_spectrum
-from neucmds.explore.quality import sampled_objects
+from neucmds.explore.quality import measure_held_out, sampled_objects
 from neucmds.prepared import prepare_some
 from neucmds.problem.dense import Dense
 from neucmds.problem.directed import Directed
@@ -46,6 +46,7 @@ class Result:
     problem: Dense | Directed
     quality: Quality
     errors: PairErrors
+    of_held_out: Quality | None = None
 
     @classmethod
     def of(
@@ -53,15 +54,24 @@ class Result:
         embedding: Embedding,
         problem: Dense | Directed,
         measured: Embedding,
+        held_out: int = 0,
     ) -> Result:
-        """Measure an embedding, all of it or a part, against D."""
+        """Measure an embedding, all of it or a part, against D, and a fit without some objects."""
         quality = evaluate(measured, problem)
         errors = pair_errors(measured, problem)
-        return cls(embedding, measured, problem, quality, errors)
+        of_held_out = None
+        if held_out:
+            of_held_out = measure_held_out(embedding, problem, held_out)
+        return cls(embedding, measured, problem, quality, errors, of_held_out)
 
     @classmethod
     def of_sample(
-        cls, embedding: Embedding, data: Any, seed: int, **reading: Any
+        cls,
+        embedding: Embedding,
+        data: Any,
+        seed: int,
+        held_out: int = 0,
+        **reading: Any,
     ) -> Result:
         """Measure an embedding against D of all objects, or of some where D is not stored."""
         rows = sampled_objects(embedding.n, np.random.default_rng(seed))
@@ -69,7 +79,7 @@ class Result:
         if rows.size < embedding.n:
             measured = embedding.take(rows)
         problem = prepare_some(data, rows, **reading)
-        return cls.of(embedding, problem, measured)
+        return cls.of(embedding, problem, measured, held_out)
 
     @property
     def names(self) -> Labels:
@@ -90,6 +100,8 @@ class Result:
             record[name] = getattr(embedding.info, name)
         record |= self.quality.as_dict()
         record["pairs_off_by_10_percent"] = self.errors.pairs_off
+        if self.of_held_out is not None:
+            record["held_out"] = self.of_held_out.as_dict()
         record["axes"] = embedding.axis_names
         record["r2_lost"] = embedding.explained
         for name, share in embedding.shares.items():

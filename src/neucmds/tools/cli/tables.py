@@ -101,6 +101,13 @@ def facts(result: Result) -> list[tuple[str, str]]:
             f"{significant(quality.distortion)} (1 is perfect)",
         ),
     ]
+    if result.of_held_out is not None:
+        new = result.of_held_out
+        text = (
+            f"recall@10 {percent(new.neighbors_kept)}, mean relative error "
+            f"{percent(new.relative_error_mean)}, p95 {percent(new.relative_error_p95)}"
+        )
+        rows.append(("held-out objects", text))
     if quality.negative_dissimilarities:
         below = count(quality.negative_dissimilarities)
         pairs = count(math.comb(result.measured.n, 2))
