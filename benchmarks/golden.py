@@ -541,6 +541,118 @@ def losses() -> Iterator[Row]:
     yield Row("floor/0.3/mite/curved", "loss", compute)
 
 
+def directed_figures(emb: Any) -> Figures:
+    """Return what identifies a fit of both directions."""
+    positive, negative = emb.signature
+    sq = np.asarray(emb.dissimilarities(squared=True))
+    there = sq
+    if emb.arrival_labels is None:
+        there = sq[~np.eye(len(sq), dtype=bool)]
+    return {
+        "loss": float(emb.loss_value),
+        "positive": positive,
+        "negative": negative,
+        "heights": emb.heights is not None,
+        **spread(there),
+    }
+
+
+def both_ways(name: str) -> Any:
+    """Dissimilarities of a set that differ by direction: half of the pairs are a third longer."""
+    values = data(name).values.copy()
+    drawn = np.random.default_rng(SEED).random(values.shape)
+    return values * np.where(drawn < 0.5, 1.3, 1.0)
+
+
+def of_both_ways(
+    name: str, k: Any, table: str = "square", **options: Any
+) -> Figures:
+    D = both_ways(name)
+    if table == "rows to columns":
+        third = len(D) // 3
+        D = D[:third, third:]
+    elif table == "gaps":
+        hidden = np.random.default_rng(SEED + 1).random(D.shape) < 0.1
+        D = np.where(hidden & (D > 0), np.nan, D)
+        options["missing"] = "ignore"
+    elif table == "weights":
+        options["weights"] = weights(name)
+    return directed_figures(fit(D, k, directed=True, n_init=1, **options))
+
+
+def one_way_paths(**options: Any) -> Figures:
+    """Paths along the edges of a graph, a third of which lead one way."""
+    edges = graph(100).tocoo()
+    one_way = (edges.row + 2 * edges.col) % 3 == 0
+    kept = ~(one_way & (edges.row < edges.col))
+    ends = (edges.row[kept], edges.col[kept])
+    ways = sparse.csr_array((edges.data[kept], ends), shape=edges.shape)
+    return directed_figures(
+        fit(
+            ways,
+            4,
+            metric="shortest_path",
+            metric_params={"part": "largest"},
+            loss="relative",
+            directed=True,
+            n_init=1,
+            **options,
+        )
+    )
+
+
+def directions() -> Iterator[Row]:
+    """Departures and arrivals: every loss and kind of table, curvature, heights, paths."""
+    for label, options in LOSSES.items():
+        for name in ("dune", "mite"):
+            for k in (2, (2, 1)):
+                compute = partial(of_both_ways, name, k, **options)
+                yield Row(
+                    f"directed/{label}/{name}/{k}",
+                    "loss",
+                    compute,
+                    name == "dune",
+                )
+        for table in ("rows to columns", "gaps", "weights"):
+            compute = partial(of_both_ways, "mite", (2, 1), table, **options)
+            yield Row(f"directed/{label}/{table}", "loss", compute)
+        compute = partial(
+            of_both_ways, "mite", (2, 1), curvature=-1.0, **options
+        )
+        yield Row(f"directed/{label}/curved", "loss", compute)
+    yield Row("directed/paths", "loss", one_way_paths)
+
+
+def of_heights(name: str, k: Any, **options: Any) -> Figures:
+    emb = fit(
+        data(name).values, k, squared=data(name).squared, n_init=1, **options
+    )
+    return figures(emb) | {"heights": emb.heights is not None}
+
+
+def heights() -> Iterator[Row]:
+    """Heights: asked for, chosen, with curvature, directed."""
+    for loss in ("distance", "relative", "absolute"):
+        for name in ("dune", "hops-100"):
+            for asked in (True, "auto"):
+                compute = partial(
+                    of_heights, name, 4, loss=loss, heights=asked
+                )
+                yield Row(
+                    f"heights/{asked}/{loss}/{name}",
+                    "loss",
+                    compute,
+                    name == "dune" and asked is True,
+                )
+    options = {"loss": "relative", "heights": True}
+    compute = partial(
+        of_heights, "hops-100", (2, 1), curvature=-1.0, **options
+    )
+    yield Row("heights/True/relative/curved", "loss", compute)
+    compute = partial(of_both_ways, "mite", (2, 1), **options)
+    yield Row("heights/True/relative/directed", "loss", compute)
+
+
 def asymmetric(**options: Any) -> Figures:
     values = data("mite").values.copy()
     values[np.triu_indices(len(values), 1)] *= 1.1
@@ -1915,6 +2027,8 @@ def statistics() -> Iterator[Row]:
 GROUPS = (
     methods,
     losses,
+    directions,
+    heights,
     inputs,
     fits,
     placements,
