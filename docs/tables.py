@@ -1068,6 +1068,30 @@ def edit_vectors() -> str:
     return table(head, lines) + "\n\\* published.\n"
 
 
+def limits() -> str:
+    """Return the passes of a closed fit beside their floor, and a relative fit beside a squared."""
+    found = record("limits")
+    closed, relative = found["closed"], found["relative"]
+    seconds = closed["cpu_seconds"]
+    lines = [
+        ["products with D", str(closed["passes"])],
+        ["columns in them", str(closed["columns"])],
+        ["bytes of D read", f"{closed['bytes'] / 1e9:.1f} GB"],
+        ["floor: these products alone", f"{seconds['floor']:.2f} s"],
+        ["`neuc_mds`", f"{seconds['neucmds']:.2f} s"],
+        ["`eigsh` on B", f"{seconds['eigsh']:.2f} s"],
+    ]
+    cost = (
+        f'\nHops between {relative["n"]:,} digits, k = {relative["k"]}: `loss="relative"` takes '
+        f"{relative['cpu_seconds']['relative']:.1f} s, {relative['ratio']:.0f} times the squared fit, "
+        f"with {relative['recall_at_10']:.3f} of the ten nearest kept. "
+        f"{100 * relative['floors']:.0f} % of it are descents on floors that fall, and "
+        f"{100 * relative['signature']:.0f} % the search for the signature, which has such descents too."
+    )
+    head = [f"n = {closed['n']:,}, k = {closed['k']}", "one thread, CPU time"]
+    return table(head, lines) + cost + f"\n\n{where(found)}\n"
+
+
 def stress_programs() -> str:
     """Return the lowest stress of every program, and its CPU seconds to 1 % of the best rival."""
     found = record("stress")
@@ -1482,6 +1506,7 @@ TABLES = {
     "string-indexes": string_indexes,
     "two-levels": two_levels,
     "edit-vectors": edit_vectors,
+    "limits": limits,
     "stress-programs": stress_programs,
     "ordination": ordination,
     "ordination-versions": ordination_versions,

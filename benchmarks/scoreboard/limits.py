@@ -34,8 +34,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import losses
 import measure
 from neucmds import neuc_mds
+from neucmds.backend import blas
 from neucmds.datasets import hop_distances
-from neucmds.spectrum.operators.dense import DenseGram
+from neucmds.spectrum.operators import dense
 
 RECORD = measure.RECORDS / "limits.json"
 TOL = 1e-6
@@ -49,21 +50,31 @@ def timed(call: Any) -> tuple[float, Any]:
     return time.process_time() - begin, value
 
 
-def counted(call: Any) -> list[tuple[int, int, str]]:
-    """Return rows of D, columns of the block and number format of every product of a call."""
-    products: list[tuple[int, int, str]] = []
-    plain = DenseGram.product
+def counted(call: Any) -> list[tuple[int, str]]:
+    """Return columns of the block and number format of D, of every product of a call."""
+    products: list[tuple[int, str]] = []
 
-    def product(gram: Any, block: Any) -> Any:
-        values = gram.rows(slice(0, 1))
-        products.append((gram.n, block.shape[1], str(values.dtype)))
-        return plain(gram, block)
+    def counting(plain: Any) -> Any:
+        def product(matrix: Any, columns: Any, *rest: Any) -> Any:
+            products.append((columns.shape[1], str(matrix.dtype)))
+            return plain(matrix, columns, *rest)
 
-    DenseGram.product = product  # type: ignore[method-assign]
+        return product
+
+    # Products of float32 by panels of rows, or in one call of BLAS.
+    places: list[tuple[Any, str]] = [
+        (blas, "_by_panels"),
+        (blas, "symmetric_times"),
+        (dense, "symmetric_times"),
+    ]
+    plain = [getattr(module, name) for module, name in places]
+    for (module, name), function in zip(places, plain, strict=True):
+        setattr(module, name, counting(function))
     try:
         call()
     finally:
-        DenseGram.product = plain  # type: ignore[method-assign]
+        for (module, name), function in zip(places, plain, strict=True):
+            setattr(module, name, function)
     return products
 
 
@@ -79,10 +90,10 @@ def closed_form(n: int, k: int) -> Row:
         return eigsh(-0.5 * B, k, which="LM", tol=TOL)
 
     products = counted(fit)
-    copies = {kind: D.astype(kind) for kind in {row[2] for row in products}}
+    copies = {kind: D.astype(kind) for kind in {row[1] for row in products}}
 
     def floor() -> None:
-        for _, columns, kind in products:
+        for columns, kind in products:
             copies[kind] @ np.ones((n, columns), kind)
 
     seconds: dict[str, list[float]] = {"neucmds": [], "floor": [], "eigsh": []}
@@ -95,8 +106,8 @@ def closed_form(n: int, k: int) -> Row:
         "n": n,
         "k": k,
         "passes": len(products),
-        "columns": sum(row[1] for row in products),
-        "bytes": sum(copies[row[2]].nbytes for row in products),
+        "columns": sum(row[0] for row in products),
+        "bytes": sum(copies[row[1]].nbytes for row in products),
         "formats": sorted(copies),
         "cpu_seconds": medians,
         "times_floor": medians["neucmds"] / medians["floor"],
