@@ -1083,10 +1083,12 @@ def limits() -> str:
     ]
     cost = (
         f'\nHops between {relative["n"]:,} digits, k = {relative["k"]}: `loss="relative"` takes '
-        f"{relative['cpu_seconds']['relative']:.1f} s, {relative['ratio']:.0f} times the squared fit, "
+        f"{relative['cpu_seconds']['relative']:.1f} s, "
+        f"{relative['ratio']:.0f} times the squared fit, "
         f"with {relative['recall_at_10']:.3f} of the ten nearest kept. "
         f"{100 * relative['floors']:.0f} % of it are descents on floors that fall, and "
-        f"{100 * relative['signature']:.0f} % the search for the signature, which has such descents too."
+        f"{100 * relative['signature']:.0f} % the search for the signature, "
+        "which has such descents too."
     )
     head = [f"n = {closed['n']:,}, k = {closed['k']}", "one thread, CPU time"]
     return table(head, lines) + cost + f"\n\n{where(found)}\n"
