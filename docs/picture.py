@@ -7,6 +7,7 @@ Without NEUCMDS_DATA, the folder of the benchmarks' data, the picture of the str
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from pathlib import Path
@@ -28,6 +29,18 @@ STYLES = {
     "classical": ("#d55e00", "classical MDS, PCoA"),
     "neuc+": ("#0072b2", "neuc+ (the paper)"),
 }
+STRESS_COLOURS = {
+    "neucmds": "#009e73",
+    "s_gd2": "#d55e00",
+    "pymde": "#0072b2",
+    "scikit-learn": "#e69f00",
+}
+STRESS_CELLS = (
+    ("dwt_1005", 2, "1/d²"),
+    ("dwt_2680", 2, "1/d²"),
+    ("1138_bus", 2, "1/d²"),
+    ("harvard500", 10, "1"),
+)
 REFINED_AT = (2, 3, 5, 10, 20, 50, 100)
 
 
@@ -102,6 +115,36 @@ def draw_streets() -> Figure:
         ax.plot([0, true.max()], [0, true.max()], color="#555555", lw=0.8)
         ax.set(xlabel="by car, km", ylabel="fitted, km", aspect="equal")
         ax.set_title(f"{name}\nmedian error {100 * error:.1f} %", fontsize=9)
+        _tidy(ax)
+    return figure
+
+
+def draw_stress() -> Figure:
+    """Draw stress against CPU seconds, one line per program, from the record of the benchmark."""
+    path = PICTURES.parents[1] / "benchmarks" / "records" / "stress.json"
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    figure = Figure(figsize=(7.2, 5.2), layout="constrained")
+    for ax, cell in zip(figure.subplots(2, 2).flat, STRESS_CELLS, strict=True):
+        name, k, weights = cell
+        for system, colour in STRESS_COLOURS.items():
+            points = sorted(
+                (row["cpu_seconds"], row["stress"])
+                for row in rows
+                if (row["set"], row["k"], row["weights"]) == cell
+                and row["system"] == system
+            )
+            if points:
+                ax.plot(
+                    *zip(*points, strict=True),
+                    "o",
+                    color=colour,
+                    markersize=5,
+                    label=system,
+                )
+        ax.set(xscale="log", yscale="log")
+        ax.set_title(f"{name}, k = {k}, w = {weights}", fontsize=9)
+        ax.set(xlabel="CPU seconds", ylabel="stress")
+        ax.legend(frameon=False, fontsize=8)
         _tidy(ax)
     return figure
 
@@ -225,7 +268,11 @@ def _tidy(ax: Any) -> None:
 if __name__ == "__main__":
     # Text as text keeps the file small; a fixed salt and no date keep it the same from run to run.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "neucmds"}):
-        pictures = {"paradox": draw_paradox, "curvature": draw_curvature}
+        pictures = {
+            "paradox": draw_paradox,
+            "curvature": draw_curvature,
+            "stress": draw_stress,
+        }
         if "NEUCMDS_DATA" in os.environ:
             pictures["streets"] = draw_streets
         for name, draw in pictures.items():

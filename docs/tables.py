@@ -700,6 +700,8 @@ def roads() -> str:
         "",
         "bytes per node",
         "mean error",
+        "median",
+        "p99",
         *edges,
         "mean error, m",
         "build, s",
@@ -727,10 +729,12 @@ def roads() -> str:
         return f"{row['method'].replace('-', ' ')}, k = {row['numbers']}{kappa}{device}"
 
     def line(title: str, row: Any, speed: float) -> list[str]:
+        keys = ("mean_error", "median_error", "p99_error")
         errors = [
-            PERCENT.format(100 * one)
-            for one in (row["mean_error"], *row["buckets"])
+            PERCENT.format(100 * row[key]) if key in row else ""
+            for key in keys
         ]
+        errors += [PERCENT.format(100 * value) for value in row["buckets"]]
         size, build = (
             f"{row['bytes_per_node']:,.0f}",
             number(row["build_seconds"]),
@@ -1010,12 +1014,20 @@ def two_levels() -> str:
     )
 
 
+EDIT_SETS = {
+    "amplicons": "18S amplicons",
+    "synthetic": "NeuroSEED, synthetic",
+    "words": "words of CNN-ED",
+}
+
+
 def edit_vectors() -> str:
-    """Return RMSE and closest strings of 128 numbers, and the published values on other data."""
+    """Return RMSE and closest strings of 128 numbers, and the published values."""
     found = record("edit_vectors")
     head = (
         "",
         "data",
+        "references",
         "numbers",
         "edit distances per sequence",
         "RMSE, %",
@@ -1025,7 +1037,8 @@ def edit_vectors() -> str:
     lines = [
         [
             row["method"],
-            "18S amplicons",
+            EDIT_SETS[row["data"]],
+            f"{row['references']:,}",
             str(row["numbers"]),
             str(row["distances"]),
             f"{row['rmse']:.2f}",
@@ -1034,17 +1047,86 @@ def edit_vectors() -> str:
         ]
         for row in found["rows"]
     ]
+
+    def published(row: Any) -> tuple[str, str]:
+        name, _, size = row["method"].replace(" numbers)", "").partition(" (")
+        size, _, metric = size.partition(",")
+        return f"{name}{',' if metric else ''}{metric} *", size or "128"
+
+    for row in found["published_synthetic"]:
+        name, size = published(row)
+        known = ["", f"{row['top_1']:g}", f"{row['top_10']:g}"]
+        lines += [[name, EDIT_SETS["synthetic"], "10,000", size, "0", *known]]
     for row in found["published"]:
-        size = "256" if "256" in row["method"] else "128"
-        name, none = f"{row['method'].replace(' (256 numbers)', '')} *", "0"
+        name, size = published(row)
         known = [
             f"{row[f'qiita_{key}']:g}" for key in ("rmse", "top_1", "top_10")
         ]
-        lines += [[name, "Qiita, 16S", size, none, *known]]
-        lines += [
-            [name, "RT988, 16S", size, none, f"{row['rt988_rmse']:g}", "", ""]
+        lines += [[name, "Qiita, 16S", "1,000", size, "0", *known]]
+        known = [f"{row['rt988_rmse']:g}", "", ""]
+        lines += [[name, "RT988, 16S", "", size, "0", *known]]
+    return table(head, lines) + "\n\\* published.\n"
+
+
+def limits() -> str:
+    """Return the passes of a closed fit beside their floor, and a relative fit beside a squared."""
+    found = record("limits")
+    closed, relative = found["closed"], found["relative"]
+    seconds = closed["cpu_seconds"]
+    lines = [
+        ["products with D", str(closed["passes"])],
+        ["columns in them", str(closed["columns"])],
+        ["bytes of D read", f"{closed['bytes'] / 1e9:.1f} GB"],
+        ["floor: these products alone", f"{seconds['floor']:.2f} s"],
+        ["`neuc_mds`", f"{seconds['neucmds']:.2f} s"],
+        ["`eigsh` on B", f"{seconds['eigsh']:.2f} s"],
+    ]
+    cost = (
+        f'\nHops between {relative["n"]:,} digits, k = {relative["k"]}: `loss="relative"` takes '
+        f"{relative['cpu_seconds']['relative']:.1f} s, "
+        f"{relative['ratio']:.0f} times the squared fit, "
+        f"with {relative['recall_at_10']:.3f} of the ten nearest kept. "
+        f"{100 * relative['floors']:.0f} % of it are descents on floors that fall, and "
+        f"{100 * relative['signature']:.0f} % the search for the signature, "
+        "which has such descents too."
+    )
+    head = [f"n = {closed['n']:,}, k = {closed['k']}", "one thread, CPU time"]
+    return table(head, lines) + cost + f"\n\n{where(found)}\n"
+
+
+def stress_programs() -> str:
+    """Return the lowest stress of every program, and its CPU seconds to 1 % of the best rival."""
+    found = record("stress")
+    systems = ("neucmds", "s_gd2", "pymde", "scikit-learn")
+    head = ["set", "n", "k", "w", *systems]
+
+    def cell(row: Any, system: str) -> str:
+        if system not in row["final"]:
+            return "–"
+        seconds = row["to_1_percent"][system]
+        time = "not reached" if seconds is None else f"{number(seconds)} s"
+        text = f"{row['final'][system]:.5f}, {time}"
+        lowest = min(row["final"].values())
+        return (
+            f"**{text}**" if row["final"][system] <= 1.001 * lowest else text
+        )
+
+    lines = [
+        [
+            row["set"],
+            f"{row['n']:,}",
+            str(row["k"]),
+            row["weights"],
+            *(cell(row, system) for system in systems),
         ]
-    return table(head, lines) + "\n\\* published, on other data.\n"
+        for row in found["cells"]
+    ]
+    own = len(found["cells"])
+    below = (
+        f"\nneucmds is lowest or within 0.1 % of the lowest in {found['lowest']} of {own} cells, "
+        f"and fastest to within 1 % of the best other program in {found['fastest']}. "
+    )
+    return table(head, lines) + below + f"{where(found)}\n"
 
 
 def ordination() -> str:
@@ -1426,6 +1508,8 @@ TABLES = {
     "string-indexes": string_indexes,
     "two-levels": two_levels,
     "edit-vectors": edit_vectors,
+    "limits": limits,
+    "stress-programs": stress_programs,
     "ordination": ordination,
     "ordination-versions": ordination_versions,
     "quality-counts": quality_counts,

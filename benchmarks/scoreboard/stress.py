@@ -122,9 +122,10 @@ def load(name: str, graphs: Path) -> np.ndarray:
 def ours(d: np.ndarray, k: int, w: np.ndarray | None) -> dict[str, Run]:
     fit = partial(neuc_mds, d, (k, 0), loss="distance", weights=w)
     settings = {
-        "max_iter=10": {"max_iter": 10},
+        "n_init=1, max_iter=10": {"n_init": 1, "max_iter": 10},
+        "n_init=1": {"n_init": 1},
         "default": {},
-        "tol=1e-7": {"tol": 1e-7},
+        "n_init=1, tol=1e-7": {"n_init": 1, "tol": 1e-7},
         "n_init=4": {"n_init": 4},
         "n_init=12": {"n_init": 12},
     }
