@@ -60,7 +60,7 @@ def test_bad_weights_are_refused(features):
     ).fit(d)
     for rule, bad, message in (
         (est, weights[:, :5], "shape"),
-        (est, -weights, "negative, NaN or infinite"),
+        (est, -weights, "are negative, NaN or infinite"),
         (est, weights * (np.arange(30) < 3), "row 0 .* has 3 positive"),
         (linear, weights, "does not go with triangulation"),
     ):

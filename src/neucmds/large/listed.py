@@ -265,9 +265,7 @@ def _fit_ordinal(
     info = embedding.info
     sq_stress = fitted.end.value / fitted.sum_of_squares
     if checks:
-        held_out = RankedPairs.listed(
-            listed_checks(pairs.n, checks), options.ties
-        )
+        held_out = RankedPairs.listed(_listed(pairs.n, checks), options.ties)
         sq_fitted = sq_stress
         sq_stress, _ = held_out.stress(
             to_numpy(embedding.coordinates), held_out.disparities
@@ -280,7 +278,7 @@ def _fit_ordinal(
     return with_disparities(embedding, fitted, options.ties)
 
 
-def listed_checks(n: int, checks: list[Check]) -> Pairs:
+def _listed(n: int, checks: list[Check]) -> Pairs:
     """Return pairs that measure a fit as a list."""
     first = [np.full(len(others), i) for i, others, _ in checks]
     others = np.concatenate([others for _, others, _ in checks])

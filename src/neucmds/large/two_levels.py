@@ -29,7 +29,7 @@ from neucmds.backend.arrays import (
 )
 from neucmds.errors import InputError, option
 from neucmds.large.choice import DEFAULT_LANDMARKS
-from neucmds.large.listed import fit_pairs, listed_checks
+from neucmds.large.listed import fit_pairs
 from neucmds.large.placing import FIRST_SHARE, LandmarkFit
 from neucmds.options import (
     MOST_PATHS,
@@ -211,10 +211,16 @@ def _with_overfit_ratio(
     checks: list[Check],
 ) -> LandmarkFit:
     """Compare the mean loss of held-out pairs with that of the fitted pairs that are `alike`."""
-    held_out = listed_checks(fit.width, checks)
-    everyone = np.ones(held_out.size, dtype=bool)
-    fitted_loss = _mean_loss(fit, pairs, alike)
-    held_out_loss = _mean_loss(fit, held_out, everyone)
+    fitted_loss = _mean_loss(
+        fit, pairs.i[alike], pairs.j[alike], pairs.sq_dissimilarity[alike]
+    )
+    objects = [np.full(len(others), i) for i, others, _ in checks]
+    held_out_loss = _mean_loss(
+        fit,
+        np.concatenate(objects),
+        np.concatenate([others for _, others, _ in checks]),
+        np.concatenate([squares for _, _, squares in checks]),
+    )
     info = replace(
         fit.embedding.info,
         overfit_ratio=held_out_loss / (fitted_loss or 1.0),
@@ -222,14 +228,14 @@ def _with_overfit_ratio(
     return replace(fit, embedding=replace(fit.embedding, info=info))
 
 
-def _mean_loss(fit: LandmarkFit, pairs: Pairs, chosen: Marks) -> float:
-    """Return the mean loss of some pairs of landmarks, at their coordinates."""
+def _mean_loss(
+    fit: LandmarkFit, i: Indices, j: Indices, squares: Floats
+) -> float:
+    """Return the mean loss of pairs of landmarks, at their coordinates."""
     rule = fit.rule
     assert isinstance(rule, LossPlacement)
-    x = rule.coordinates
-    squares = rule.form.to_sq(pairs.sq_dissimilarity[chosen])
-    sq_hat = rule.form.paired_sq(x[pairs.i[chosen]], x[pairs.j[chosen]])
-    loss = rule.loss.value(rule.form, squares, sq_hat)
+    sq_hat = rule.form.paired_sq(rule.coordinates[i], rule.coordinates[j])
+    loss = rule.loss.value(rule.form, rule.form.to_sq(squares), sq_hat)
     return float(loss / max(1, squares.size))
 
 

@@ -486,20 +486,28 @@ def _powers(inner: Array, params: dict[str, Any], *_: Array) -> Array:
     return in_place("pow", sq, power)
 
 
+def _angles(inner: Array, *_: Any) -> Array:
+    """Square the angle in radians."""
+    return _square(in_place("acos", in_place("clip", inner, -1.0, 1.0)))
+
+
+def _cosines(inner: Array, *_: Any) -> Array:
+    """One minus the cosine similarity, as in scikit-learn and SciPy."""
+    return _square(in_place("subtract", inner, 1.0))
+
+
+def _hyperbolic(inner: Array, *_: Any) -> Array:
+    """Distance in hyperbolic space of curvature −1."""
+    return _square(in_place("acosh", in_place("clip", inner, 1.0, math.inf)))
+
+
 # f(inner products, arguments, rows, cols) → squared dissimilarities, written over the products.
 INNER_METRICS: dict[str, Callable[..., Array]] = {
-    # The angle in radians.
-    "angular": lambda inner, *_: _square(
-        in_place("acos", in_place("clip", inner, -1.0, 1.0))
-    ),
+    "angular": _angles,
     "balls": _gaps,
-    # One minus the cosine similarity, as in scikit-learn and SciPy.
-    "cosine": lambda inner, *_: _square(in_place("subtract", inner, 1.0)),
+    "cosine": _cosines,
     "euclidean": _powers,
-    # Of curvature −1.
-    "hyperbolic": lambda inner, *_: _square(
-        in_place("acosh", in_place("clip", inner, 1.0, math.inf))
-    ),
+    "hyperbolic": _hyperbolic,
     "rbf": _kernel_distances,
 }
 # Features → rows whose products with `_mirrored` ones are the inner products.
