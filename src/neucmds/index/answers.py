@@ -57,6 +57,24 @@ def compare(
     )
 
 
+def known_nearest(
+    pairs: npt.NDArray[Any], n: int, count: int
+) -> tuple[Indices, Floats]:
+    """Return the nearest (n, count) of n objects among the known pairs; itself where fewer are."""
+    i = np.concatenate([pairs["i"], pairs["j"]])
+    j = np.concatenate([pairs["j"], pairs["i"]])
+    d = np.tile(pairs["d"], 2)
+    order = np.lexsort((d, i))
+    ends = np.searchsorted(i[order], np.arange(n + 1))
+    at = ends[:-1, None] + np.arange(count)
+    is_known = at < ends[1:, None]
+    entries = order[np.minimum(at, i.size - 1)]
+    own = np.arange(n)[:, None]
+    return np.where(is_known, j[entries], own), np.where(
+        is_known, d[entries], np.inf
+    )
+
+
 class Answers:
     """Known distances of pairs of objects, and the function that gives the others.
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from neucmds.backend.arrays import to_numpy
 from neucmds.embedding import Embedding
-from neucmds.index.answers import Answers
-from neucmds.index.search import PlacedObjects
+from neucmds.index.answers import PAIR, Answers, known_nearest
+from neucmds.index.search import ROUND, PlacedObjects
 from neucmds.large.landmark_fit import embed_landmarks
 from neucmds.large.listed import fit_pairs
 from neucmds.large.two_levels import BRIEF_ITERATIONS
@@ -64,7 +64,9 @@ def learn(
     everyone = np.arange(n)
     drawn = rng.randint(1, n, size=(n, max(1, k // 2)))
     _ask_all(answers, members, (everyone[:, None] + drawn) % n)
-    placed = replace(placed, coordinates=x, first=core)
+    placed = replace(
+        placed, coordinates=x, order=order, linked=everyone[:, None]
+    )
     for first in (True, False):
         count = min(n - 1, 3 * k // 2)
         x = placed.coordinates
@@ -79,11 +81,16 @@ def learn(
             replace(options, max_iter=max_iter),
             falling=first,
         )
-        placed = _placed_by(embedding, core)
+        placed = _placed_by(embedding, order)
     x = placed.coordinates[pairs.i]
     d = np.sqrt(pairs.sq_dissimilarity)
     noise = float(placed.relative_errors(x, pairs.j, d).mean())
-    return replace(placed, noise=noise)
+    known = np.zeros(d.size, PAIR)
+    known["i"] = pairs.i
+    known["j"] = pairs.j
+    known["d"] = d
+    linked, _ = known_nearest(known, n, min(n - 1, ROUND))
+    return replace(placed, noise=noise, linked=linked)
 
 
 def _embedded_core(
@@ -99,11 +106,12 @@ def _embedded_core(
     return _placed_by(embedding, np.arange(core.size))
 
 
-def _placed_by(embedding: Embedding, first: Indices) -> PlacedObjects:
+def _placed_by(embedding: Embedding, order: Indices) -> PlacedObjects:
     rule = embedding.placement
     assert isinstance(rule, LossPlacement)
     x = to_numpy(embedding.coordinates)
-    return PlacedObjects(x, embedding.form.in_numpy(), rule.loss, first)
+    form = embedding.form.in_numpy()
+    return PlacedObjects(x, form, rule.loss, order, order[:, None])
 
 
 def _ask_all(answers: Answers, members: Indices, partners: Indices) -> None:

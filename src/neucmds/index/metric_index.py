@@ -26,7 +26,7 @@ from neucmds.embedding import Embedding
 from neucmds.embedding.inner_product import InnerProduct
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.form import Form
-from neucmds.index.answers import Answers, compare
+from neucmds.index.answers import Answers, compare, known_nearest
 from neucmds.index.building import learn
 from neucmds.index.search import PlacedObjects, least
 from neucmds.options import Options
@@ -38,7 +38,9 @@ Indices = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 # Objects that `fit` holds out and compares with all others, to measure recall.
-HELD_OUT = 40
+HELD_OUT = 60
+# The most rounds without a nearer object after which a search ends.
+EFFORTS = 12
 # Recall@10 that words stand for.
 RECALLS = {"normal": 0.99, "high": 0.997}
 WHAT = "an index saved by this version of neucmds"
@@ -153,8 +155,13 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         coordinates = np.empty((n, x.shape[1]))
         coordinates[members] = placed.coordinates
         coordinates[held_out] = x
-        first = members[placed.first]
-        self._placed = replace(placed, coordinates=coordinates, first=first)
+        linked, _ = known_nearest(self._pairs, n, placed.linked.shape[1])
+        self._placed = replace(
+            placed,
+            coordinates=coordinates,
+            order=np.concatenate([members[placed.order], held_out]),
+            linked=linked,
+        )
         return self
 
     @classmethod
@@ -198,13 +205,18 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         others = order[drawn.size :]
         among = form.sq(x[order[:1000]], x[order[:1000]])
         loss = PairLoss("relative").floored(floor_of(form, among), form)
-        first = np.arange(others.size)
-        placed = PlacedObjects(x[others], form, loss, first)
+        every = np.arange(others.size)
+        placed = PlacedObjects(x[others], form, loss, every, every[:, None])
         with index._calling():
             index._measure(
                 Answers(metric, index.objects_), drawn, others, placed
             )
-        index._placed = replace(placed, coordinates=x, first=others)
+        index._placed = replace(
+            placed,
+            coordinates=x,
+            order=np.concatenate([others, drawn]),
+            linked=np.arange(n)[:, None],
+        )
         return index
 
     def _measure(
@@ -232,17 +244,17 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             return np.asarray(d[rows[:, None], ids])
 
         begin = time.perf_counter()
+        x, partners, distances, stops = placed.search(known, m, k, EFFORTS, n)
+        search_seconds = (time.perf_counter() - begin) / m
         tradeoff = []
-        errors = []
-        for effort in range(2, 14, 2):
-            x, partners, distances = placed.search(known, m, k, effort, n)
-            _, nearest = least(partners, distances, k)
-            calls = np.mean([row.size for row in partners])
-            tradeoff.append((calls, np.mean(nearest <= limits)))
-            errors.append(_error_of(placed, x, partners, distances))
+        for stop in stops.T:
+            until = [
+                row[:end] for row, end in zip(distances, stop, strict=True)
+            ]
+            nearest = [np.sort(row)[:k] for row in until]
+            tradeoff.append((stop.mean(), np.mean(nearest <= limits)))
         self.tradeoff_ = np.array(tradeoff)
-        search_seconds = (time.perf_counter() - begin) / (m * len(tradeoff))
-        self._error = errors[self._level("normal")]
+        self._error = _error_of(placed, x, partners, distances)
         self._n_fitted = m + n
         sq = placed.form.sq(x, placed.coordinates)
         ranked = np.take_along_axis(d, np.argsort(sq, axis=1), axis=1)
@@ -327,7 +339,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             Calls per query.
         """
         _, partners, distances = self._search(
-            list(objects), k, max_calls, self._effort(recall)
+            list(objects), k, max_calls, recall
         )
         positions, nearest = least(partners, distances, k)
         calls = np.array([row.size for row in partners], dtype=np.int64)
@@ -342,15 +354,17 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 f"{option('recall', recall)} must be 'normal', 'high' or a number up to 1."
             )
-        reached = self.tradeoff_[:, 1] >= target
+        # As far as the neighbours of so few objects can tell.
+        reached = self.tradeoff_[:, 1] > target - 0.1 / HELD_OUT
         reached[-1] = True
         return int(reached.argmax())
 
-    def _effort(self, recall: str | float) -> int:
-        return 2 * self._level(recall) + 2
-
     def _search(
-        self, objects: list[Any], k: int, max_calls: int | None, effort: int
+        self,
+        objects: list[Any],
+        k: int,
+        max_calls: int | None,
+        recall: str | float,
     ) -> tuple[Floats, list[Indices], list[Floats]]:
         check_is_fitted(self, "_placed")
         check_count(k=k)
@@ -368,8 +382,12 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             d = compare(self.metric, objects, self.objects_, i, ids.ravel())
             return d.reshape(ids.shape)
 
+        effort = self._level(recall) + 1
         with self._calling():
-            return self._placed.search(ask, len(objects), k, effort, most)
+            x, partners, distances, _ = self._placed.search(
+                ask, len(objects), k, effort, most
+            )
+        return x, partners, distances
 
     def kneighbors_graph(
         self, X: Any = None, n_neighbors: int = 10, mode: str = "distance"
@@ -392,30 +410,21 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         n = len(self.objects_)
         if X is not None:
             _, partners, distances = self._search(
-                list(X), n_neighbors, None, self._effort("normal")
+                list(X), n_neighbors, None, "normal"
             )
+            columns, d = least(partners, distances, n_neighbors)
         else:
-            partners, distances = self._known_partners()
-            fewest = min(row.size for row in partners)
-            if fewest < n_neighbors:
-                raise InputError(
-                    f"{option('n_neighbors', n_neighbors)}: an object was compared with {fewest} "
-                    "others only; pass fewer, or fit again."
-                )
-        columns, d = least(partners, distances, n_neighbors)
+            columns, d = known_nearest(self._pairs, n, n_neighbors)
+        if np.isinf(d).any():
+            fewest = int(np.isfinite(d).sum(axis=1).min())
+            raise InputError(
+                f"{option('n_neighbors', n_neighbors)}: an object was compared with {fewest} "
+                "others only; pass fewer, or fit again."
+            )
         if mode == "connectivity":
             d = np.ones_like(d)
         starts = np.arange(0, d.size + 1, n_neighbors)
         return csr_matrix((d.ravel(), columns.ravel(), starts), (len(d), n))
-
-    def _known_partners(self) -> tuple[list[Indices], list[Floats]]:
-        """Return the objects that every object was compared with, and the distances."""
-        i = np.concatenate([self._pairs["i"], self._pairs["j"]])
-        j = np.concatenate([self._pairs["j"], self._pairs["i"]])
-        d = np.tile(self._pairs["d"], 2)
-        order = np.argsort(i, kind="stable")
-        ends = np.searchsorted(i[order], np.arange(1, len(self.objects_)))
-        return np.split(j[order], ends), np.split(d[order], ends)
 
     # Growing
 
@@ -436,9 +445,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         objects = list(objects)
         new_ids = _checked_ids(ids, self.ids_, len(objects))
         n = len(self.objects_)
-        effort = self._effort("normal")
         x, partners, distances = self._search(
-            objects, min(10, n), None, effort
+            objects, min(10, n), None, "normal"
         )
         error = _error_of(self._placed, x, partners, distances)
         sizes = [row.size for row in partners]
@@ -446,8 +454,15 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         pairs["i"] = np.concatenate(partners)
         pairs["j"] = np.arange(n, n + len(objects)).repeat(sizes)
         pairs["d"] = np.concatenate(distances)
-        coordinates = np.concatenate([self.coordinates_, x])
-        self._placed = replace(self._placed, coordinates=coordinates)
+        placed = self._placed
+        linked, _ = least(partners, distances, placed.linked.shape[1])
+        new = np.arange(n, n + len(objects))
+        self._placed = replace(
+            placed,
+            coordinates=np.concatenate([placed.coordinates, x]),
+            order=np.concatenate([placed.order, new]),
+            linked=np.concatenate([placed.linked, linked]),
+        )
         self._pairs = np.concatenate([self._pairs, pairs])
         self.objects_ = self.objects_ + objects
         self.ids_ = np.concatenate([self.ids_, new_ids])
@@ -487,12 +502,14 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         for end in ("i", "j"):
             pairs[end] = position[pairs[end]]
         self._pairs = pairs[(pairs["i"] >= 0) & (pairs["j"] >= 0)]
-        first = position[self._placed.first]
-        first = first[first >= 0]
-        # Random ones stand for those that were removed.
-        first = np.union1d(first, np.arange(self.signs_.size))
+        order = position[self._placed.order]
+        linked = position[self._placed.linked[kept]]
+        own = np.arange(kept.size)[:, None]
         self._placed = replace(
-            self._placed, coordinates=self.coordinates_[kept], first=first
+            self._placed,
+            coordinates=self.coordinates_[kept],
+            order=order[order >= 0],
+            linked=np.where(linked >= 0, linked, own),
         )
         self.objects_ = [self.objects_[at] for at in kept]
         self.ids_ = self.ids_[kept]
@@ -539,7 +556,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         ndarray of shape (n_components + 1,) or (n_components + 2,)
         """
         k = min(10, len(self.objects_))
-        x, _, _ = self._search([item], k, None, self._effort("normal"))
+        x, _, _ = self._search([item], k, None, "normal")
         return np.asarray(self._inner_product(unit).queries(x)[0])
 
     def _inner_product(self, unit: bool) -> InnerProduct:
@@ -584,7 +601,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         arrays: dict[str, Any] = {
             "coordinates": placed.coordinates,
             "signs": self.signs_,
-            "first": placed.first,
+            "order": placed.order,
+            "linked": placed.linked,
             "ids": self.ids_,
             "pairs": self._pairs,
             "tradeoff": self.tradeoff_,
@@ -645,7 +663,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 x,
                 Form(arrays["signs"], curvature),
                 PairLoss("relative", sq_floor=sq_floor),
-                arrays["first"],
+                arrays["order"],
+                arrays["linked"],
                 noise,
             )
             index._error = error

@@ -28,6 +28,8 @@ Compare = Callable[[Indices, Indices], Floats]
 
 # Objects that are asked in a round.
 ROUND = 16
+# Of these, objects of the random order, and known neighbours of the nearest.
+EXPLORED = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +42,11 @@ class PlacedObjects:
     form : Form
     loss : PairLoss
         Queries are placed by it.
-    first : ndarray of int
-        Objects that every query is compared with first, as many of them as it takes.
+    order : ndarray of int
+        The objects in a random order: queries are compared with the first of them, then with
+        their nearest among the first 1/16, the first quarter, and all.
+    linked : ndarray of int of shape (n, c)
+        Objects that are known to be near to each; itself where fewer are.
     noise : float, default=0.1
         Mean share by which d̂ misses d.
     """
@@ -49,7 +54,8 @@ class PlacedObjects:
     coordinates: Floats
     form: Form
     loss: PairLoss
-    first: Indices
+    order: Indices
+    linked: Indices
     noise: float = 0.1
 
     def descended(
@@ -109,23 +115,57 @@ class PlacedObjects:
                 break
         return x
 
-    def _next(self, x: Floats, asked: Indices, count: int) -> Indices:
-        """Return objects (m, count) to ask: the nearest of each query, and some of the first.
+    def _next(
+        self, x: Floats, asked: Indices, d: Floats, count: int
+    ) -> Indices:
+        """Return objects (m, count) to ask: random ones, known neighbours, and the nearest by D̂.
 
-        These correct a query that began in the wrong region.
+        Random ones correct a query that began in the wrong region; neighbours of the nearest that
+        were found stand in for objects with wrong coordinates.
         """
-        n = len(self.coordinates)
-        n_asked = asked.shape[1]
-        far = self.first[n_asked : n_asked + count // 4]
-        if n - n_asked < 2 * ROUND:
-            far = far[:0]
-        far = np.tile(far, (len(x), 1))
-        known = np.concatenate([asked, far], axis=1)
-        near = roughly_nearest(self.form, x, self.coordinates, known, count)
-        new = np.concatenate([far, near], axis=1)
-        is_asked = (new[:, :, None] == asked[:, None, :]).any(axis=2)
-        order = np.argsort(is_asked, axis=1, kind="stable")
-        return np.take_along_axis(new, order, axis=1)[:, :count]
+        m, n_asked = asked.shape
+        explored = EXPLORED
+        if len(self.coordinates) - n_asked < 2 * ROUND:
+            explored = 0
+        far = np.tile(self.order[n_asked : n_asked + explored], (m, 1))
+        nearest = np.take_along_axis(asked, np.argsort(d)[:, :5], axis=1)
+        linked = np.sort(self.linked[nearest].reshape(m, -1))
+        sq = self.form.paired_sq(x[:, None, :], self.coordinates[linked])
+        sq[:, 1:][linked[:, 1:] == linked[:, :-1]] = np.inf
+        sq[_are_in(linked, asked)] = np.inf
+        linked = np.take_along_axis(linked, np.argsort(sq), axis=1)
+        near = roughly_nearest(self.form, x, self.coordinates, asked, count)
+        new = np.concatenate([far, linked[:, :explored], near], axis=1)
+        same = new[:, :, None] == new[:, None, :]
+        is_asked = _are_in(new, asked) | np.tril(same, -1).any(axis=2)
+        ranks = np.argsort(is_asked, axis=1, kind="stable")[:, :count]
+        return np.take_along_axis(new, ranks, axis=1)
+
+    def _narrowed(
+        self,
+        compare: Compare,
+        x: Floats,
+        asked: Indices,
+        d: Floats,
+        most: int,
+    ) -> tuple[Floats, Indices, Floats]:
+        """Compare queries with their nearest among the first 1/16 and the first quarter."""
+        rows = np.arange(len(x))
+        for share in (16, 4):
+            pool = self.order[: len(self.order) // share]
+            count = min(ROUND // 2, most - asked.shape[1])
+            if pool.size < asked.shape[1] + count:
+                continue
+            position = np.zeros(len(self.coordinates), dtype=np.int64)
+            position[pool] = np.arange(pool.size)
+            near = roughly_nearest(
+                self.form, x, self.coordinates[pool], position[asked], count
+            )
+            new = pool[near]
+            asked = np.concatenate([asked, new], axis=1)
+            d = np.concatenate([d, compare(rows, new)], axis=1)
+            x = self.descended(x, asked, d, 20)
+        return x, asked, d
 
     def relative_errors(self, x: Floats, ids: Indices, d: Floats) -> Floats:
         """Return |d̂ − d|/max(d, floor) of queries at x (m, k) and one object each."""
@@ -136,41 +176,50 @@ class PlacedObjects:
 
     def search(
         self, compare: Compare, m: int, k: int, effort: int, max_calls: int
-    ) -> tuple[Floats, list[Indices], list[Floats]]:
+    ) -> tuple[Floats, list[Indices], list[Floats], Indices]:
         """Return places of m queries, the objects that each was compared with, and the distances.
 
         A query begins with an object per coordinate. It ends when its k nearest have not changed
-        in `effort` rounds.
+        in `effort` rounds. The last array (m, effort) is the number of its calls when they had not
+        changed in 1, 2, … rounds.
         """
         n, n_coordinates = self.coordinates.shape
         most = min(n, max_calls)
-        count = min(n_coordinates, self.first.size, most)
-        ids = np.tile(self.first[:count], (m, 1))
+        count = min(n_coordinates, most)
+        ids = np.tile(self.order[:count], (m, 1))
         rows = np.arange(m)
         d = compare(rows, ids)
         x = self.coordinates[ids[rows, d.argmin(axis=1)]]
         x = self.descended(x, ids, d, 20)
-        partners: list[Indices] = [ids[0]] * m
+        x, ids, d = self._narrowed(compare, x, ids, d, most)
+        partners: list[Indices] = list(ids)
         distances: list[Floats] = list(d)
         quiet = np.zeros(m, dtype=int)
-        while rows.size:
+        stops = np.full((m, effort), most)
+        while rows.size and ids.shape[1] < most:
             count = min(ROUND, most - ids.shape[1])
-            if count:
-                new = self._next(x[rows], ids, count)
-                ids = np.concatenate([ids, new], axis=1)
-                before = _sum_of_least(d, k)
-                d = np.concatenate([d, compare(rows, new)], axis=1)
-                is_same = _sum_of_least(d, k) == before
-                quiet[rows] = np.where(is_same, quiet[rows] + 1, 0)
-                x[rows] = self.descended(x[rows], ids, d, 5)
-            ended = (quiet[rows] >= effort) | (ids.shape[1] >= most)
-            for at in np.nonzero(ended)[0]:
-                partners[rows[at]] = ids[at]
-                distances[rows[at]] = d[at]
-            rows = rows[~ended]
-            ids = ids[~ended]
-            d = d[~ended]
-        return x, partners, distances
+            new = self._next(x[rows], ids, d, count)
+            before = _sum_of_least(d, k)
+            ids = np.concatenate([ids, new], axis=1)
+            d = np.concatenate([d, compare(rows, new)], axis=1)
+            x[rows] = self.descended(x[rows], ids, d, 10)
+            is_same = _sum_of_least(d, k) == before
+            quiet[rows] = np.where(is_same, quiet[rows] + 1, 0)
+            reached = rows[is_same], quiet[rows[is_same]] - 1
+            stops[reached] = np.minimum(stops[reached], ids.shape[1])
+            goes_on = quiet[rows] < effort
+            for at, row in enumerate(rows):
+                partners[row] = ids[at]
+                distances[row] = d[at]
+            rows = rows[goes_on]
+            ids = ids[goes_on]
+            d = d[goes_on]
+        return x, partners, distances, stops
+
+
+def _are_in(some: Indices, known: Indices) -> npt.NDArray[np.bool_]:
+    """Tell which entries of each row are in the same row of `known`."""
+    return np.asarray((some[:, :, None] == known[:, None, :]).any(axis=2))
 
 
 def _sum_of_least(d: Floats, k: int) -> Floats:
