@@ -76,7 +76,7 @@ def embed(
     ] = None,
     held_out: Annotated[
         int,
-        typer.Option(
+        Option(
             "--held-out",
             metavar="M",
             min=0,
