@@ -514,6 +514,27 @@ def directed_folds() -> str:
     )
 
 
+def directed_large() -> str:
+    """Return errors, time and memory of a large directed graph."""
+    rows = [
+        [
+            f"{row['n']:,}",
+            str(row["k"]),
+            str(tuple(row["signature"])),
+            f"{100 * row['mean']:.2f} %",
+            f"{100 * row['near']:.1f} %",
+            f"{row['recall']:.3f}",
+            f"{row['cpu_seconds']:.0f}",
+            f"{row['cpu_seconds_beyond_searches']:.0f}",
+            f"{row['peak_gb']:.1f} GB",
+        ]
+        for row in record("directed")["large"]
+    ]
+    header = ["nodes", "k", "signature", "mean", "near pairs", "recall@10"]
+    times = ["CPU seconds", "of them beyond the searches", "peak memory"]
+    return table([*header, *times], rows)
+
+
 def directed_morse() -> str:
     """Return how much of the asymmetry of confusions is explained."""
     rows = [
@@ -1521,6 +1542,7 @@ TABLES = {
     "directed-tuned": directed_tuned,
     "directed-quadrangles": directed_quadrangles,
     "directed-folds": directed_folds,
+    "directed-large": directed_large,
     "directed-morse": directed_morse,
     "curved-spaces": curved_spaces,
     "published-graphs": published_graphs,

@@ -40,7 +40,7 @@ def run(page, folder):
     [
         ("choosing.md", 0),
         ("coordinates.md", 0),
-        ("directed.md", 1),
+        ("directed.md", 2),
         ("graphs.md", 3),
         ("losses.md", 1),
         ("migration.md", 6),
@@ -54,6 +54,8 @@ def run(page, folder):
 @pytest.mark.filterwarnings("ignore::neucmds.errors.NeucmdsWarning")
 def test_a_page_prints_what_it_says(page, blocks, tmp_path):
     pytest.importorskip("skbio", reason="the page needs scikit-bio")
+    if page == "directed.md":
+        pytest.importorskip("faiss", reason="the page needs FAISS")
     if page == "migration.md" and not hasattr(manifold, "ClassicalMDS"):
         pytest.skip("the page needs scikit-learn's ClassicalMDS")
     for fixture, name in (
