@@ -643,6 +643,8 @@ def published_graphs() -> str:
             [
                 row["name"],
                 f"{row['n']:,}",
+                "H200" if row["device"] == "cuda" else "CPU",
+                f"{row['seconds']:.0f}",
                 value(row["mean error"]),
                 f"{form}, κ = {row['curvature']:.3g}",
                 *(
@@ -659,6 +661,8 @@ def published_graphs() -> str:
         [
             "mean of \\|d̂/d − 1\\|",
             "n",
+            "on",
+            "seconds",
             "neucmds",
             "chosen",
             "Gu et al.",
@@ -667,6 +671,22 @@ def published_graphs() -> str:
         ],
         lines,
     )
+
+
+def published_folds() -> str:
+    """Return errors of nodes placed later beside those of the fitted ones."""
+    rows = [
+        [
+            row["name"],
+            "H200" if row["device"] == "cuda" else "CPU",
+            f"{row['curvature']:.3g}",
+            f"{row['fitted']:.4f}",
+            f"{row['placed']:.4f}",
+            f"{row['placed'] / row['fitted']:.2f}",
+        ]
+        for row in record("published_graphs")["folds"]
+    ]
+    return table(["", "on", "κ", "fitted", "placed", "ratio"], rows)
 
 
 def latency() -> str:
@@ -1546,6 +1566,7 @@ TABLES = {
     "directed-morse": directed_morse,
     "curved-spaces": curved_spaces,
     "published-graphs": published_graphs,
+    "published-folds": published_folds,
     "latency": latency,
     "methods": methods,
     "new-objects": new_objects,

@@ -131,6 +131,7 @@ def fold_row(name: str, device: str, known: dict[str, Any]) -> dict[str, Any]:
         print(name, signature, fitted[-1], placed[-1], flush=True)
     return {
         "name": name,
+        "device": device,
         "signature": signature,
         "curvature": known["curvature"],
         "fitted": float(np.mean(fitted)),
@@ -149,15 +150,19 @@ def main() -> None:
     if asked.record.exists():
         content = json.loads(asked.record.read_text())
     for name in asked.names:
-        known = {row["name"]: row for row in content["rows"]}
+        known = {(old["name"], old["device"]): old for old in content["rows"]}
         part = "rows"
         if asked.folds:
             part = "folds"
-            new = fold_row(name, asked.device, known[name])
+            new = fold_row(name, asked.device, known[name, asked.device])
         else:
             new = row(name, asked.device)
         print(json.dumps(new), flush=True)
-        others = [old for old in content[part] if old["name"] != name]
+        others = [
+            old
+            for old in content[part]
+            if (old["name"], old["device"]) != (name, asked.device)
+        ]
         content[part] = [*others, new]
         measure.write_record(asked.record, content)
 
