@@ -20,7 +20,16 @@ COMMANDS = typer.main.get_command(app).commands
 GIVEN = {
     "diagnose": ["d.csv", "--json"],
     "compare": ["d.csv", "-k", "2", "--methods", "neuc", "--json"],
-    "stress-curve": "d.csv -k 2 --methods neuc --json --plots none".split(),
+    "stress-curve": [
+        "d.csv",
+        "-k",
+        "2",
+        "--methods",
+        "neuc",
+        "--json",
+        "--plots",
+        "none",
+    ],
     "project": ["model.npz", "new.csv"],
     "report": ["d.csv", "-k", "2"],
 }
