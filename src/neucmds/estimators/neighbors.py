@@ -9,8 +9,6 @@ from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from neucmds.backend.arrays import to_numpy
-
 
 class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn objects into the graph of their nearest by D̂, as a step of a pipeline.
@@ -78,11 +76,14 @@ class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         scipy.sparse.csr_matrix of shape (n, n)
         """
         self.fit(X)
-        distances, columns = map(
-            to_numpy, self.estimator_.kneighbors(None, self.n_neighbors)
+        graph = self.estimator_.kneighbors_graph(
+            None, self.n_neighbors, mode="distance"
         )
-        n, k = columns.shape
+        n = graph.shape[0]
+        k = self.n_neighbors
+        distances = graph.data.reshape(n, k)
         distances = np.insert(distances, 0, 0.0, axis=1)
+        columns = graph.indices.reshape(n, k)
         columns = np.insert(columns, 0, np.arange(n), axis=1)
         starts = np.arange(0, distances.size + 1, k + 1)
         return csr_matrix((distances.ravel(), columns.ravel(), starts), (n, n))

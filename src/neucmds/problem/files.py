@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from sklearn.utils.fixes import parse_version
 
 from neucmds.backend.arrays import Array, Floats
 from neucmds.backend.files import AnyPath, format_errors
@@ -234,7 +235,12 @@ def _frame(
             f"{_advice(delimiter)}."
         )
     numbers = range(n_names, width)
-    frame = require_pandas(f"reading {name}").read_csv(
+    pandas = require_pandas(f"reading {name}")
+    every_digit = {}
+    if parse_version(pandas.__version__) < parse_version("3.1"):
+        # Later versions read every digit, and deprecate the word.
+        every_digit["float_precision"] = "round_trip"
+    frame = pandas.read_csv(
         io.StringIO("\n".join(lines)),
         sep=delimiter or r"\s+",
         header=None,
@@ -245,7 +251,7 @@ def _frame(
         na_values=dict.fromkeys(numbers, MISSING),
         keep_default_na=False,
         skipinitialspace=True,
-        float_precision="round_trip",
+        **every_digit,
     )
     if len(frame) != len(lines):
         raise InputError(f"{name} is not a table: a quotation mark is open.")

@@ -189,7 +189,7 @@ def validate(
             f"{option('squared', True)} if D already holds squared dissimilarities."
         )
     i = int(np.abs(diagonal).argmax())
-    if abs(diagonal[i]) > rounding:
+    if not abs(diagonal[i]) <= rounding:  # also if it is NaN
         advice = "set it to 0"
         if diagonal.min() > rounding and diagonal.max() >= size - rounding:
             advice = (

@@ -74,16 +74,7 @@ def embed(
             help="Embed L objects and place all others among them; for very many objects.",
         ),
     ] = None,
-    held_out: Annotated[
-        int,
-        Option(
-            "--held-out",
-            metavar="M",
-            min=0,
-            help="Fit once more without M objects, place them, and print how well they find their "
-            "neighbours.",
-        ),
-    ] = 0,
+    held_out: opt.HeldOut = 0,
     metadata: opt.Metadata = None,
     metadata_missing: opt.MetadataMissing = "error",
     color_by: opt.ColorBy = None,

@@ -100,8 +100,18 @@ Curvature = Annotated[
         "--curvature",
         metavar="NUMBER",
         help="For losses but squared and ordinal, in units of 1/(mean d)²: below 0 hyperbolic "
-        "(trees, networks), above 0 spherical; auto: the best fit, at two to four times the time "
-        "up to 500 objects, and three fits of 500 more above.",
+        "(trees, networks), above 0 spherical; auto: the best fit, at two to four times the "
+        "time up to 500 objects, and three fits of 500 more above.",
+    ),
+]
+HeldOut = Annotated[
+    int,
+    Option(
+        "--held-out",
+        metavar="M",
+        min=0,
+        help="Fit once more without M objects, place them, and print how well they find their "
+        "neighbours.",
     ),
 ]
 Heights = Annotated[
