@@ -1,5 +1,6 @@
 """What runs on a GPU, run with torch on the CPU: the same numbers as NumPy gives."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -67,7 +68,8 @@ def test_pairs_descend_to_the_same_loss_in_any_library(loss):
     d = np.sqrt(np.abs((x[i] - x[j]) ** 2 @ signs)) * np.exp(
         0.02 * rng.standard_normal(i.size)
     )
-    pairs = make_pairs(120, i, j, d, 0.5 + rng.random(i.size))
+    weight = 0.5 + rng.random(i.size)
+    pairs = replace(make_pairs(120, i, j, d), weight=weight)
     start = x + 0.05 * rng.standard_normal(x.shape)
     ours, theirs = (
         refine_pairs(

@@ -62,7 +62,8 @@ def random_weights(n, gaps=0.0, seed=3):
 
 def listed(d, w):
     i, j = np.nonzero(np.triu(w, 1))
-    return make_pairs(len(d), i, j, d[i, j], w[i, j], squared=True)
+    pairs = make_pairs(len(d), i, j, d[i, j], squared=True)
+    return replace(pairs, weight=w[i, j])
 
 
 def residual(loss, d, d_hat, floor=FLOOR, smoothing=0.0, corner=None):

@@ -32,7 +32,6 @@ from neucmds.problem.pairs import (
     TOLERANCE,
     Connection,
     edges_of,
-    make_pairs,
     pair_keys,
     refuse_parts,
 )
@@ -561,7 +560,8 @@ def graph_pairs(
     sampling = Sampling.of(n, n_pairs, loss, rng)
     landmarks = sampling.sources[:n_landmarks]
     far, to_landmarks = _far_paths(graph, sampling, n_landmarks)
-    pairs = drawn_pairs(sampling, [far], partial(nearest_nodes, graph))
+    near = near_pairs(sampling, partial(nearest_nodes, graph))
+    pairs = drawn_pairs(n, [*near, (far, 1 / sampling.far_share)])
     pairs = replace(pairs, one_way=graph.direction == "out")
     checks = _checked_paths(graph, rng)
     return PairSample(pairs, landmarks, to_landmarks, checks)
@@ -615,28 +615,22 @@ def directed_pairs(
     sampling = Sampling.of(n, n_pairs, loss, rng)
     landmarks = sampling.sources[:n_landmarks]
     kinds = []
-    weights = []
     to_and_from = []
     for searched, is_reverse in ((graph, False), (graph.turned(), True)):
         far, lengths = _far_paths(searched, sampling, n_landmarks)
         to_and_from.append(lengths)
         rings = list(near_pairs(sampling, partial(nearest_nodes, searched)))
         rings.append((far, 1 / sampling.far_share))
-        for (center, nodes, length), kind_weight in rings:
+        for (center, nodes, length), weight in rings:
             departures, arrivals = center, nodes
             if is_reverse:
                 departures, arrivals = nodes, center
-            kinds.append((departures, n + arrivals, length))
-            weights.append(np.full(length.size, kind_weight))
-    i, j, length = _concatenated(kinds)
-    weight = np.concatenate(weights)
+            others = departures != arrivals
+            listed = departures[others], n + arrivals[others], length[others]
+            kinds.append((listed, weight))
     # Of a pair that is listed twice the first weight counts: that of near pairs.
-    order = np.argsort(weight, kind="stable")
-    order = order[j[order] != i[order] + n]
-    pairs = make_pairs(
-        2 * n, i[order], j[order], length[order], weight[order], sampled=True
-    )
-    pairs = replace(pairs, n_departures=n)
+    kinds.sort(key=lambda kind: kind[1])
+    pairs = replace(drawn_pairs(2 * n, kinds), n_departures=n)
     checks = _checked_paths(graph, rng, first=n)
     from_landmarks, to_landmarks = to_and_from
     sample = PairSample(pairs, landmarks, to_landmarks, checks)

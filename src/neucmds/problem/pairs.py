@@ -159,16 +159,13 @@ def make_pairs(
     i: Any,
     j: Any,
     values: Any,
-    weight: Floats | None = None,
     *,
     squared: bool = False,
     symmetrize: bool = False,
-    sampled: bool = False,
 ) -> Pairs:
     """Check pairs of n numbered objects, put each in order, merge the two orders, and square.
 
-    Pairs come in any order, also several times; of entries merged into one, the first weight
-    counts. `sampled` pairs were drawn from all, and weights are inverse shares.
+    Pairs come in any order, also several times.
     """
     i = np.asarray(i)
     j = np.asarray(j)
@@ -197,11 +194,9 @@ def make_pairs(
         key = key[first]
     if not squared:
         dissimilarity = dissimilarity**2
-    if weight is not None:
-        weight = weight[kept[first]]
     low = (key // n).astype(np.int32)
     high = (key % n).astype(np.int32)
-    return Pairs(n, low, high, dissimilarity, weight, sampled=sampled)
+    return Pairs(n, low, high, dissimilarity)
 
 
 def check_pairs(pairs: Pairs, k: int) -> None:

@@ -32,7 +32,7 @@ from neucmds.problem.neighbor_search import (
     NearestSearch,
     nearest_rows,
 )
-from neucmds.problem.pairs import Pairs, make_pairs
+from neucmds.problem.pairs import Pairs
 from neucmds.problem.validation import refuse_range
 
 # A ring around an object reaches this many times as many objects as the ring inside it.
@@ -172,27 +172,20 @@ def near_pairs(
 
 
 def drawn_pairs(
-    sampling: Sampling, far: list[ListedLengths], nearest: NearestSearch
+    n: int, kinds: Iterable[tuple[ListedLengths, float | Floats]]
 ) -> Pairs:
-    """Put near pairs, rings and far pairs together, in the array library of their lengths.
+    """Put kinds of pairs, each with its weight, together in the array library of their lengths.
 
-    Of a pair that is listed twice the first weight counts.
+    Of a pair that is listed twice the first length and weight count.
     """
-    n = sampling.n
-    kinds = []
-    weights = []
-    for listed, kind_weight in near_pairs(sampling, nearest):
-        kinds.append(listed)
-        weights.append(kind_weight)
-    kinds += far
-    weights += [1 / sampling.far_share] * len(far)
-    xp = namespace(kinds[-1][2])
-    i, j, length = (xp.concat(column) for column in zip(*kinds, strict=True))
+    listed, weights = zip(*kinds, strict=True)
+    xp = namespace(listed[-1][2])
+    i, j, length = (xp.concat(column) for column in zip(*listed, strict=True))
     weight = xp.concat(
         [
-            xp.full_like(lengths, kind_weight, dtype=xp.float64)
+            xp.zeros_like(lengths, dtype=xp.float64) + kind_weight
             for (_, _, lengths), kind_weight in zip(
-                kinds, weights, strict=True
+                listed, weights, strict=True
             )
         ]
     )
@@ -249,9 +242,9 @@ def feature_pairs(
         i = index_like(np.repeat(objects, partners.size), block)
         j = index_like(np.tile(partners, objects.size), block)
         lengths = xp.reshape(block, (-1,))
-        far.append((i, j, in_double(lengths)))
+        far.append(((i, j, in_double(lengths)), 1 / sampling.far_share))
     nearest = nearest_rows(features, metric, random_state=rng)
-    pairs = drawn_pairs(sampling, far, nearest)
+    pairs = drawn_pairs(n, [*near_pairs(sampling, nearest), *far])
     to_landmarks = in_double(to_numpy(to_landmarks))
     checks = list(_checked_rows(features, metric, rng))
     return PairSample(pairs, landmarks, to_landmarks, checks)
@@ -305,16 +298,11 @@ def called_pairs(
     i, j = np.divmod(np.concatenate([near_keys, random_keys]), n)
     lengths = space.paired(points, points, i, j)
     refuse_undefined(lengths, space.name, i, j)
-    landmark_weights = np.ones(to_landmarks.size)
     random_weights = np.full(random_keys.size, n_all / max(1, n_random))
-    pairs = make_pairs(
-        n,
-        np.concatenate([np.arange(n).repeat(n_landmarks), i]),
-        np.concatenate([np.tile(landmarks, n), j]),
-        np.concatenate([to_landmarks.ravel(), lengths]),
-        np.concatenate([landmark_weights, near_weights, random_weights]),
-        sampled=True,
-    )
+    objects = np.arange(n).repeat(n_landmarks)
+    of_landmarks = (objects, np.tile(landmarks, n), to_landmarks.ravel())
+    weights = np.concatenate([near_weights, random_weights])
+    pairs = drawn_pairs(n, [(of_landmarks, 1.0), ((i, j, lengths), weights)])
     # A twelfth, 8 %, of the calls.
     n_checked = min(CHECKED, max(1, calls // (12 * PARTNERS)))
     objects = rng.permutation(n)[:n_checked]
@@ -347,7 +335,7 @@ def _alike_pairs(
     n = len(to_landmarks)
     sampling = Sampling.of(n, most / n, loss, rng)
     search = nearest_rows(to_landmarks, "euclidean", random_state=rng)
-    near = drawn_pairs(sampling, [], search)
+    near = drawn_pairs(n, near_pairs(sampling, search))
     uncalled = np.isin(near.i, others) & np.isin(near.j, others)
     keys = near.keys[uncalled]
     weights = near.weights[uncalled]
