@@ -61,6 +61,7 @@ def solve(
     *,
     solver: str = "auto",
     tol: float = 1e-7,
+    is_start: bool = False,
     random_state: Any = 0,
 ) -> Spectrum:
     """Compute the eigenpairs that a selection rule keeps, and others that have converged.
@@ -79,6 +80,8 @@ def solve(
     tol : float
         Largest ‖Bu − λu‖ of a kept pair, relative to the largest kept |λ|; pairs that are tiny
         beside that are known to a share of their own size (`search.allowed_residuals`).
+    is_start : bool
+        A descent follows: rounding in float32 counts as its usual bound, and is not measured.
     random_state : int or RandomState
         Draws the first block.
 
@@ -116,7 +119,7 @@ def solve(
             basis = KrylovBasis(rows, multiply, rng, precision)
             basis.inject(block)
             converged = search(gram, basis, rule, n_wanted, tol)
-        spectrum = _finished(gram, basis, rule, n_wanted, tol)
+        spectrum = _finished(gram, basis, rule, n_wanted, tol, is_start)
         if converged and spectrum.converged:
             return spectrum
     if gram.n <= MOST_GATHERED:
@@ -125,7 +128,12 @@ def solve(
 
 
 def _finished(
-    gram: Gram, basis: KrylovBasis, rule: Rule, n_wanted: int, tol: float
+    gram: Gram,
+    basis: KrylovBasis,
+    rule: Rule,
+    n_wanted: int,
+    tol: float,
+    is_start: bool,
 ) -> Spectrum:
     """Improve the kept pairs in float64 where need be, and add further pairs between them."""
     kept = kept_by(gram, rule, basis.values)
@@ -134,7 +142,9 @@ def _finished(
     rows = basis.vectors(kept)
     above, below = further_pairs(gram, basis, n_wanted, (top, bottom))
     values = basis.values[kept]
-    residuals = basis.residuals[kept] + rounding_of(gram, basis, kept, rows)
+    residuals = basis.residuals[kept] + basis.noise
+    if not is_start:
+        residuals += rounding_of(gram, basis, kept, rows)
     known = are_known(gram, values, residuals, limits)
     precision = basis.precision
     if not np.all(known):
@@ -211,7 +221,7 @@ def rounding_of(
     measured on some rows of D; elsewhere it counts as infinite, and float64 steps follow.
     """
     if basis.precision == DOUBLE_ERROR or not kept.size:
-        return np.full(kept.size, basis.noise)
+        return np.zeros(kept.size)
     if on_cpu(rows) or not isinstance(gram, DenseGram):
         return np.full(kept.size, np.inf)
     xp = gram.xp

@@ -39,7 +39,8 @@ def solve_for(
     if isinstance(methods, str):
         names = (methods,)
     wanted = [METHODS.get(name, union) for name in names]
-    if names == ("refined",):
+    is_start = names == ("refined",)
+    if is_start:
         tol = max(tol, START_TOL)
         if gram.n > MAX_DENSE:
             wanted = [neuc_plus]
@@ -58,5 +59,6 @@ def solve_for(
         rule,
         max(total_of(size) for size in sizes),
         tol=tol,
+        is_start=is_start,
         random_state=random_state,
     )
