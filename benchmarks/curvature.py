@@ -3,6 +3,9 @@
     NEUCMDS_DATA=… python benchmarks/curvature.py                all sets
     NEUCMDS_DATA=… python benchmarks/curvature.py Helsinki       names that contain a word
     NEUCMDS_DATA=… python benchmarks/curvature.py --device cuda  with torch, on a GPU
+    NEUCMDS_DATA=… python benchmarks/curvature.py --heights --jobs 12
+                                             every row without heights and with heights="auto", up
+                                             to twelve processes at a time; prints the changes
 
 Near pairs are those of an object and one of its ten nearest. Rows of a set and k replace those that
 the record has of them. "sphere" and "disc" have a true κ, which is given and then looked for;
@@ -18,6 +21,8 @@ import os
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
@@ -113,7 +118,11 @@ TRUE = {"sphere": (sphere, (3, 0), 1.0), "disc": (disc, (2, 1), -1.0)}
 
 
 def row(
-    D: Floats, k: int, curvature: float | str, device: str
+    D: Floats,
+    k: int,
+    curvature: float | str,
+    device: str,
+    heights: bool | str = False,
 ) -> dict[str, Any]:
     """Fit, and measure on all pairs."""
     data: Any = D
@@ -122,7 +131,9 @@ def row(
 
         data = torch.as_tensor(D, device=device)
     start = time.perf_counter()
-    found = neuc_mds(data, k, loss="relative", curvature=curvature)
+    found = neuc_mds(
+        data, k, loss="relative", curvature=curvature, heights=heights
+    )
     fitted = to_numpy(found.dissimilarities())
     seconds = time.perf_counter() - start
     others = D + np.diag(np.full(len(D), np.inf))
@@ -137,6 +148,7 @@ def row(
         "asked": curvature,
         "curvature": found.curvature,
         "signature": found.signature,
+        "heights": found.heights is not None,
         "floor": found.floor,
         "mean_error": float(relative.mean()),
         "p99_error": float(np.quantile(relative, 0.99)),
@@ -204,12 +216,67 @@ def floor_times(n: int = 8000, k: int = 16) -> dict[str, Any]:
     return {"n": len(ways), "k": k, **found, "ratio": ratio}
 
 
+def one_row(
+    name: str, k: int, curvature: float | str, heights: bool | str, device: str
+) -> dict[str, Any]:
+    """Load a set and fit it, in a process of its own."""
+    warnings.simplefilter("ignore")
+    D = CASES[name][0]()
+    found = row(D, k, curvature, device, heights)
+    return {"set": name, "n": len(D), "device": device, **found}
+
+
+def compare_heights(names: list[str], device: str, jobs: int) -> None:
+    """Fit every row without heights and with heights="auto"; write both, print the changes."""
+    made: dict[tuple[Any, ...], list[Any]] = {}
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        calls = {}
+        for name in names:
+            for k in CASES[name][1]:
+                for curvature in ("auto", 0):
+                    for heights in ("auto", False):
+                        own = (name, k, curvature, heights, device)
+                        calls[pool.submit(one_row, *own)] = own
+        for call in as_completed(calls):
+            name, k, curvature, heights, _ = calls[call]
+            try:
+                found = call.result()
+            except (ImportError, SystemExit) as missing:
+                print(name, missing, flush=True)
+                continue
+            print(found, flush=True)
+            pair = made.setdefault((name, k, curvature), [None, None])
+            pair[heights == "auto"] = found
+            record = json.loads(RECORD.read_text(encoding="utf-8"))
+            rows = [one for pair in made.values() for one in pair if one]
+            measure.write_record(RECORD, {**record, "heights": rows})
+    for (name, k, curvature), (plain, raised) in sorted(made.items(), key=str):
+        change = raised["mean_error"] / plain["mean_error"] - 1
+        print(
+            f"{name}, k = {k}, κ {curvature}: {plain['mean_error']:.2%}, heights auto "
+            f"{raised['mean_error']:.2%}, {change:+.1%}"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("word", nargs="?", default="")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--heights", action="store_true")
+    parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
+    if given.heights:
+        # The largest first.
+        order = [
+            "power grid",
+            "Helsinki, all nodes",
+            "SMILES",
+            *CASES,
+        ]
+        names = [name for name in dict.fromkeys(order) if given.word in name]
+        compare_heights(names, given.device, given.jobs)
+        return
     facts = {
         "machine": measure.machine(),
         "versions": measure.versions("neucmds", "numpy"),

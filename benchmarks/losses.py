@@ -5,6 +5,10 @@
     NEUCMDS_DATA=… python benchmarks/losses.py digits     names that contain a word
     NEUCMDS_DATA=… python benchmarks/losses.py Helsinki --k 64
     NEUCMDS_DATA=… python benchmarks/losses.py relative   one loss of all sets
+    NEUCMDS_DATA=… python benchmarks/losses.py --beside FOLDER --jobs 12
+                                  the relative loss of today, with heights chosen, and of a checkout
+                                  of 0.3.0 in a folder, twelve processes at a time; prints a verdict
+    python benchmarks/losses.py --verdict                 the same verdict from the record alone
     python benchmarks/losses.py --render                  the tables from the record alone
     python benchmarks/losses.py --pages                   those of docs/guide/losses.md
 
@@ -21,9 +25,12 @@ import argparse
 import json
 import os
 import re
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -50,6 +57,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "docs" / "guide" / "losses.md",)
 SEED = 0
 CURVED = "relative, κ chosen"
+RAISED = "relative, heights chosen"
+EARLIER = "relative, 0.3.0"
 # Eight starts, each much tighter than scikit-learn's default (300 iterations, 1e-6).
 SMACOF = {
     "n_init": 8,
@@ -289,10 +298,20 @@ def fit_curved(D: np.ndarray, k: int) -> Fitted:
     return found.coordinates, found.signs, facts
 
 
+def fit_raised(D: np.ndarray, k: int) -> Fitted:
+    found = neuc_mds(D, k, loss="relative", heights="auto", random_state=SEED)
+    return (
+        found.coordinates,
+        found.signs,
+        {"heights": found.heights is not None},
+    )
+
+
 METHODS: dict[str, Callable[[np.ndarray, int], Fitted]] = {
     "squared": fit_squared,
     "distance": fit_loss("distance"),
     "relative": fit_loss("relative"),
+    RAISED: fit_raised,
     "classical": fit_classical,
     "smacof": fit_smacof,
 }
@@ -321,7 +340,6 @@ def rows_of(
         wall, cpu = time.perf_counter(), time.process_time()
         x, signs, facts = fit(D, k)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        negatives = int(np.sum(signs < 0))
         form = Form(signs, facts.get("kappa", 0.0))
         yield {
             **{
@@ -331,7 +349,7 @@ def rows_of(
                 "k": k,
                 "method": name,
             },
-            "signature": [int(signs.size) - negatives, negatives],
+            "signature": list(form.signature),
             **measures(D, form.to_sq_distance(form.sq(x, x))),
             "distortion": quality_of(Dense(gram), x, form).distortion,
             **{"seconds": wall, "cpu_seconds": cpu, **facts},
@@ -346,6 +364,111 @@ def rows_of(
             },
             **{"method": "rank k of D", **measures(D, rank_k(D, k))},
         }
+
+
+# Prints the rows of one set, k and method, by whichever checkout it runs in.
+CHILD = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+import losses
+name, k, method = json.loads(sys.argv[1])
+cases = [*losses.stored(False), *losses.others()]
+case = next(case for case in cases if case.name == name)
+D = case.load()
+losses.fit_squared(D, 2)
+for row in losses.rows_of(case, D, k, {method}):
+    print(json.dumps(row))
+"""
+
+
+def row_of_process(
+    checkout: Path, case: Case, k: int, method: str
+) -> list[dict[str, Any]]:
+    """Return the rows that a checkout makes in a process of its own, with one thread."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(checkout / "src"),
+        "OPENBLAS_NUM_THREADS": "1",
+        "LOKY_MAX_CPU_COUNT": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, json.dumps([case.name, k, method])],
+        cwd=checkout / "benchmarks",
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def beside(earlier: Path, cases: list[Case], jobs: int) -> None:
+    """Write the rows of the relative loss by this checkout and by an earlier one."""
+    known = {
+        (row["data"], row["k"]): row["seconds"]
+        for row in _record(RECORD)["rows"]
+        if row["method"] == "relative"
+    }
+    # The longest first.
+    sizes = sorted(
+        ((case, k) for case in cases for k in case.ks),
+        key=lambda one: -known.get((one[0].name, one[1]), 0.0),
+    )
+    here = Path(__file__).resolve().parents[1]
+    with ThreadPoolExecutor(jobs) as pool:
+        waiting = {}
+        for case, k in sizes:
+            for method in (RAISED, "relative"):
+                call = pool.submit(row_of_process, here, case, k, method)
+                waiting[call] = method
+            call = pool.submit(
+                row_of_process, earlier.resolve(), case, k, "relative"
+            )
+            waiting[call] = EARLIER
+        for call in as_completed(waiting):
+            rows = [{**row, "method": waiting[call]} for row in call.result()]
+            for row in rows:
+                print(
+                    row["data"],
+                    row["k"],
+                    row["method"],
+                    f"{row['mean_error']:.2%}",
+                    f"{row['cpu_seconds']:.1f} s",
+                    flush=True,
+                )
+            measure.write_record(RECORD, _with_rows(_record(RECORD), rows))
+
+
+def verdict(record: dict[str, Any]) -> Iterator[str]:
+    """Say how the relative loss stands beside that of 0.3.0, and heights beside none."""
+    table = {(r["data"], r["k"], r["method"]): r for r in record["rows"]}
+    cases = [case[:2] for case in table if case[2] == EARLIER]
+
+    def column(method: str, name: str) -> np.ndarray:
+        return np.array([table[*case, method][name] for case in cases])
+
+    old, new, raised = (
+        column(method, "mean_error")
+        for method in (EARLIER, "relative", RAISED)
+    )
+    kept = [
+        column(method, "recall_10").mean() for method in (EARLIER, "relative")
+    ]
+    seconds = [
+        column(method, "cpu_seconds") for method in (EARLIER, "relative")
+    ]
+    yield f"{len(cases)} rows, 0.3.0 and today"
+    yield f"mean recall@10: {kept[0]:.4f}, {kept[1]:.4f}"
+    yield f"median change of the mean error: {np.median(new / old - 1):+.2%}"
+    yield (
+        f"CPU seconds: {seconds[0].sum():.0f}, {seconds[1].sum():.0f}, ratio "
+        f"{seconds[1].sum() / seconds[0].sum():.2f}, median ratio "
+        f"{np.median(seconds[1] / seconds[0]):.2f}"
+    )
+    worst = np.argsort(-(raised / new))[:8]
+    yield "heights chosen, change of the mean error, the worst rows:"
+    for i in worst:
+        yield f"  {cases[i][0]}, k = {cases[i][1]}: {raised[i] / new[i] - 1:+.2%}"
 
 
 def rank_k(D: np.ndarray, k: int) -> np.ndarray:
@@ -623,6 +746,13 @@ def main() -> None:
     parser.add_argument(
         "--pages", action="store_true", help="write the pages' tables"
     )
+    parser.add_argument(
+        "--beside", type=Path, help="a folder with a checkout of 0.3.0"
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument(
+        "--verdict", action="store_true", help="today beside 0.3.0"
+    )
     arguments = parser.parse_args()
     if arguments.pages:
         tables = page_tables(json.loads(RECORD.read_text()))
@@ -640,6 +770,11 @@ def main() -> None:
         cases = [
             case for case in cases if any(word in case.name for word in words)
         ]
+    if arguments.beside is not None:
+        beside(arguments.beside, cases, arguments.jobs)
+    if arguments.beside is not None or arguments.verdict:
+        print(*verdict(json.loads(RECORD.read_text())), sep="\n")
+        return
     target = None if arguments.quick else RECORD
     record = _record(target)
     for case in cases:
@@ -686,7 +821,7 @@ def _with_rows(
 
     new = {key(row) for row in rows}
     kept = [row for row in record["rows"] if key(row) not in new]
-    methods = [*METHODS, *ON_PAGE, "rank k of D"]
+    methods = [*METHODS, *ON_PAGE, EARLIER, "rank k of D"]
     order = {"shared": 0, "latency": 2, "digits": 3, "streets": 4}
 
     def place(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -1,7 +1,8 @@
 """Six public graphs with ten numbers per node: one call of neucmds beside published values.
 
-    NEUCMDS_DATA=… python benchmarks/scoreboard/published_graphs.py [--device cuda] [name …]
-    NEUCMDS_DATA=… python benchmarks/scoreboard/published_graphs.py --folds [name …]
+    NEUCMDS_DATA=… python benchmarks/scoreboard/published_graphs.py [name …]
+    NEUCMDS_DATA=… python benchmarks/scoreboard/published_graphs.py --device cpu cuda --jobs 12
+    NEUCMDS_DATA=… python benchmarks/scoreboard/published_graphs.py --folds --jobs 12
 
 The mean of |d̂/d − 1| over all pairs of nodes of the largest part, d the shortest path between them.
 Published are the best of Gu et al., "Learning mixed-curvature representations in product spaces"
@@ -18,6 +19,8 @@ import json
 import os
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -77,12 +80,21 @@ def mean_error(fitted: np.ndarray, given: np.ndarray) -> float:
     return float(np.abs(fitted[known] / given[known] - 1).mean())
 
 
-def row(name: str, device: str) -> dict[str, Any]:
+def row(name: str, device: str, seed: int) -> dict[str, Any]:
     file, gu, metric, mixed = PUBLISHED[name]
     D = path_lengths(file)
     data = on(device, D)
     start = time.perf_counter()
-    emb = neuc_mds(data, K, loss="absolute", curvature="auto", heights="auto")
+    cpu_start = time.process_time()
+    emb = neuc_mds(
+        data,
+        K,
+        loss="absolute",
+        curvature="auto",
+        heights="auto",
+        random_state=seed,
+    )
+    cpu_seconds = time.process_time() - cpu_start
     seconds = time.perf_counter() - start
     fitted = to_numpy(emb.dissimilarities())
     off = D > 0
@@ -92,6 +104,8 @@ def row(name: str, device: str) -> dict[str, Any]:
         "n": len(D),
         "device": device,
         "seconds": round(seconds, 1),
+        "cpu seconds": round(cpu_seconds, 1),
+        "converged": emb.info.converged,
         "signature": list(emb.signature),
         "heights": emb.heights is not None,
         "curvature": emb.curvature,
@@ -104,67 +118,90 @@ def row(name: str, device: str) -> dict[str, Any]:
     }
 
 
-def fold_row(name: str, device: str, known: dict[str, Any]) -> dict[str, Any]:
-    """Place each fifth of the nodes, and compare errors with those of the fitted ones."""
+def fold(
+    name: str, device: str, known: dict[str, Any], number: int
+) -> tuple[float, float]:
+    """Return mean errors among four fifths of the nodes, and of the last fifth placed there."""
     D = path_lengths(PUBLISHED[name][0])
     order = np.random.default_rng(0).permutation(len(D))
     negatives = known["signature"][1]
     signature = (K - 1 - negatives, negatives)
-    fitted = []
-    placed = []
-    for out in np.array_split(order, FOLDS):
-        inside = np.setdiff1d(order, out)
-        among = D[np.ix_(inside, inside)]
-        rows = D[np.ix_(out, inside)]
-        emb = neuc_mds(
-            on(device, among),
-            signature,
-            loss="absolute",
-            curvature=known["curvature"],
-            heights=True,
-        )
-        new = emb.transform(on(device, rows))
-        fitted.append(mean_error(to_numpy(emb.dissimilarities()), among))
-        placed.append(
-            mean_error(to_numpy(emb.between(new, emb.coordinates)), rows)
-        )
-        print(name, signature, fitted[-1], placed[-1], flush=True)
-    return {
-        "name": name,
-        "device": device,
-        "signature": signature,
-        "curvature": known["curvature"],
-        "fitted": float(np.mean(fitted)),
-        "placed": float(np.mean(placed)),
-    }
+    out = np.array_split(order, FOLDS)[number]
+    inside = np.setdiff1d(order, out)
+    among = D[np.ix_(inside, inside)]
+    rows = D[np.ix_(out, inside)]
+    emb = neuc_mds(
+        on(device, among),
+        signature,
+        loss="absolute",
+        curvature=known["curvature"],
+        heights=True,
+        random_state=0,
+    )
+    new = emb.transform(on(device, rows))
+    fitted = mean_error(to_numpy(emb.dissimilarities()), among)
+    placed = mean_error(to_numpy(emb.between(new, emb.coordinates)), rows)
+    return fitted, placed
+
+
+def write(path: Path, part: str, new: dict[str, Any]) -> None:
+    """Put a row in the place of that which the record has of the same graph and device."""
+    content: dict[str, Any] = {"rows": [], "folds": []}
+    if path.exists():
+        content = json.loads(path.read_text())
+    others = [
+        old
+        for old in content[part]
+        if (old["name"], old["device"]) != (new["name"], new["device"])
+    ]
+    content[part] = [*others, new]
+    print(json.dumps(new), flush=True)
+    measure.write_record(path, content)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", nargs="+", default=["cpu"])
     parser.add_argument("--folds", action="store_true")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--record", type=Path, default=RECORD)
     parser.add_argument("names", nargs="*", default=list(PUBLISHED))
     asked = parser.parse_args()
-    content: dict[str, Any] = {"rows": [], "folds": []}
-    if asked.record.exists():
-        content = json.loads(asked.record.read_text())
-    for name in asked.names:
-        known = {(old["name"], old["device"]): old for old in content["rows"]}
-        part = "rows"
-        if asked.folds:
-            part = "folds"
-            new = fold_row(name, asked.device, known[name, asked.device])
-        else:
-            new = row(name, asked.device)
-        print(json.dumps(new), flush=True)
-        others = [
-            old
-            for old in content[part]
-            if (old["name"], old["device"]) != (name, asked.device)
-        ]
-        content[part] = [*others, new]
-        measure.write_record(asked.record, content)
+    known = {}
+    if asked.folds:
+        rows = json.loads(asked.record.read_text())["rows"]
+        known = {(row["name"], row["device"]): row for row in rows}
+    with ProcessPoolExecutor(
+        asked.jobs, mp_context=get_context("spawn")
+    ) as pool:
+        tasks = [(name, one) for name in asked.names for one in asked.device]
+        if not asked.folds:
+            calls = [pool.submit(row, *task, asked.seed) for task in tasks]
+            for call in as_completed(calls):
+                write(asked.record, "rows", call.result())
+            return
+        folds = {
+            task: [
+                pool.submit(fold, *task, known[task], number)
+                for number in range(FOLDS)
+            ]
+            for task in tasks
+        }
+        for (name, device), calls in folds.items():
+            errors = np.array([call.result() for call in calls])
+            print(name, errors.tolist(), flush=True)
+            fitted, placed = errors.mean(axis=0).tolist()
+            new = {
+                "name": name,
+                "device": device,
+                "signature": known[name, device]["signature"],
+                "curvature": known[name, device]["curvature"],
+                "fitted": fitted,
+                "placed": placed,
+                "ratio": placed / fitted,
+            }
+            write(asked.record, "folds", new)
 
 
 if __name__ == "__main__":
