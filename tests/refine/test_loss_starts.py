@@ -161,13 +161,13 @@ def test_what_gains_little_or_nothing_is_flat():
     }  # perfect as it is
 
 
-def test_no_step_is_beyond_the_sphere_of_the_longest_or_twenty_two_of_it():
+def test_no_step_is_beyond_the_sphere_of_the_longest_or_fifteen_of_it():
     for unit in (0.1, 0.8):
         found, seen = searched(
             lambda root: 1 / (1 + abs(root)), unit
         )  # the farther the better
-        assert found == pytest.approx(-22 * unit)
-        assert min(seen) == pytest.approx(-22 * unit, abs=1e-6)
+        assert found == pytest.approx(-15 * unit)
+        assert min(seen) == pytest.approx(-15 * unit, abs=1e-6)
     found, seen = searched(
         lambda root: 2 + abs(root) if root < 0 else 1 / (1 + root), unit
     )
