@@ -321,6 +321,27 @@ def test_an_asymmetric_d_is_told_of_both_ways():
         neuc_mds(one_way(6), 2)
 
 
+UNEVEN = sparse.coo_array(one_way(6))
+TOLD = {
+    "a sparse D": (UNEVEN, {"loss": "distance"}),
+    "a table": (two_sided(5, 4, (1,)), {}),
+    "a sparse table": (sparse.coo_array(two_sided(5, 4, (1,))), {}),
+    "edges": (UNEVEN, {"metric": "shortest_path"}),
+    "a function": (
+        np.arange(6.0)[:, None],
+        {"metric": lambda x, y: float(max(x[0] - y[0], 0))},
+    ),
+}
+
+
+@pytest.mark.parametrize(("data", "options"), TOLD.values(), ids=TOLD)
+def test_input_with_two_directions_is_told_how_to_keep_them(data, options):
+    with pytest.raises(InputError, match="directed=True") as error:
+        neuc_mds(data, 2, **options)
+    assert "\n" not in str(error.value)
+    neuc_mds(data, 2, directed=True, n_init=1, **options)
+
+
 def test_an_estimator_places_and_finds_by_direction():
     D = two_sided(16, 12, (1, 1, -1))
     frame = pd.DataFrame(
@@ -483,6 +504,27 @@ def test_a_sample_of_both_directions_stands_for_all():
     sampled_error = evaluate(emb, D).relative_error_mean
     assert sampled_error < 1.5 * evaluate(whole, D).relative_error_mean
     assert emb.stress == pytest.approx(evaluate(emb, D).stress, rel=0.3)
+
+
+def test_landmarks_of_a_graph_place_both_sides_of_all_nodes(tmp_path):
+    graph = as_sparse(ring(80, back=[(a, a + 1) for a in range(60)]), 80)
+    D = csgraph.dijkstra(graph.tocsr())
+    landmarks = np.arange(0, 80, 2)
+    options = {"metric": "shortest_path", "loss": "relative", "directed": True}
+    emb = neuc_mds(graph, (4, 2), landmarks=landmarks, **options)
+    whole = neuc_mds(graph, (4, 2), n_init=1, **options)
+    assert emb.arrivals.shape == (80, 6)
+    np.testing.assert_array_equal(emb.landmarks, landmarks)
+    error = evaluate(emb, D).relative_error_mean
+    assert error < 2 * evaluate(whole, D).relative_error_mean
+    departures, arrivals = emb.transform(
+        to=D[1:2, landmarks], from_=D[landmarks, 1:2].T
+    )
+    np.testing.assert_allclose(departures[0], emb.coordinates[1], atol=1e-5)
+    np.testing.assert_allclose(arrivals[0], emb.arrivals[1], atol=1e-5)
+    emb.save(tmp_path / "ring.npz")
+    loaded = Embedding.load(tmp_path / "ring.npz")
+    np.testing.assert_array_equal(loaded.arrivals, emb.arrivals)
 
 
 def test_a_frame_has_both_sides(streets):

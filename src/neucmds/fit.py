@@ -15,6 +15,7 @@ from neucmds.large.landmarks import embed_by_landmarks
 from neucmds.large.listed import embed_directed_pairs, embed_pairs
 from neucmds.large.sampled import (
     embed_directed_graph,
+    embed_directed_landmarks,
     embed_features,
     embed_graph,
 )
@@ -149,7 +150,8 @@ def neuc_mds(
         Embed some objects and place all others by their dissimilarities to these: for n too large
         to use all pairs. int: their number; float: their share of all objects; "random" or
         "maxmin": 1000 landmarks chosen that way; sequence: their row numbers, and then `data` may
-        hold only the (n, L) dissimilarities to them. See `LandmarkNeucMDS`, which also streams, and
+        hold only the (n, L) dissimilarities to them. With `directed`, nodes of a graph alone, by
+        the paths to landmarks and from them. See `LandmarkNeucMDS`, which also streams, and
         `Embedding.landmarks`.
     n_pairs : int, optional
         For features or a graph: fit a sample of this many pairs per object: random partners, and
@@ -253,8 +255,11 @@ def _embed_directed(
     data: Any, options: Options, kind: str, labels: Any
 ) -> Embedding:
     """Embed dissimilarities from rows to columns; a symmetric D has its arrivals at departures."""
-    if kind == "large graph":
-        embedding = embed_directed_graph(data, options)
+    if kind in ("large graph", "landmarks"):
+        of_graph = embed_directed_graph
+        if kind == "landmarks":
+            of_graph = embed_directed_landmarks
+        embedding = of_graph(data, options)
         return replace(embedding, labels=as_labels(labels, embedding.n))
     if kind == "pairs" and sum(data.shape) > FEW_OBJECTS:
         pairs = as_directed_pairs(

@@ -243,7 +243,7 @@ TABLE: dict[str, dict[str, str]] = {
         "missing": "does not work with landmarks: every dissimilarity to them is needed.",
         "weights": "count pairs, and landmarks leave most pairs out; leave one of them out.",
         "n_pairs": "samples pairs, but landmarks place objects; leave one out.",
-        "directed": "does not work with landmarks; leave one out.",
+        "directed": "works with landmarks of a graph alone; leave one out.",
         "ordinal": f"ranks pairs of all objects; pass {option('n_pairs')} instead of landmarks.",
         "heights": "does not work with landmarks; leave one out.",
     },
@@ -329,9 +329,11 @@ def check_support(options: Options, kind: str) -> None:
     if options.directed:
         kinds.append("directed")
     kinds.append(kind)
+    asked = options.asked()
     if kind == "landmarks" and options.metric == SHORTEST_PATH:
         kinds.append("graph")
-    asked = options.asked()
+        # Searches along edges and against them are those from landmarks and to them.
+        asked.pop("directed", None)
     for name, value in asked.items():
         for row in kinds:
             if name in TABLE[row]:

@@ -296,18 +296,31 @@ def _landmark_names(
     return tuple(map(str, columns))
 
 
+def chosen_landmarks(graph: Any, options: Options) -> Indices:
+    """Choose landmarks among the nodes of a directed graph, at random or as they are named."""
+    options, count = _counted(options)
+    rng = check_random_state(options.random_state)
+    options = replace(options, random_state=rng)
+    k = _least_components(options.n_components)
+    return _chosen_landmarks(graph, options, None, count, k)
+
+
+def _counted(options: Options) -> tuple[Options, Any]:
+    """Return how many landmarks to draw, if that is given, and options that draw them."""
+    count = options.landmarks
+    if isinstance(count, (int, float, np.number)) and not isinstance(
+        count, bool
+    ):
+        return replace(options, landmarks="random"), count
+    return options, None
+
+
 def embed_by_landmarks(
     data: Any, options: Options, labels: Any = None
 ) -> Embedding:
     """Embed landmarks and place all other objects: what `neuc_mds` does with `landmarks`."""
     metric = options.metric
-    count: Any = None
-    wanted = options.landmarks
-    if isinstance(wanted, (int, float, np.number)) and not isinstance(
-        wanted, bool
-    ):
-        count = wanted
-        options = replace(options, landmarks="random")
+    options, count = _counted(options)
     if metric == PRECOMPUTED and not is_dask(data):
         data, names = unwrap(data)
         labels = names if labels is None else labels

@@ -140,8 +140,8 @@ def embed_directed_pairs(pairs: Pairs, options: Options) -> Embedding:
     from_landmarks = _listed_or_bridged(pairs, landmarks, paths.T)[n:]
     paths[:n] = shortest_path_rows(graph.turned(), landmarks).T
     to_landmarks = _listed_or_bridged(pairs, n + landmarks, paths.T)[:n]
-    start = directed_start(landmarks, from_landmarks, to_landmarks, options)
-    embedding = fit_pairs(pairs, start, options, falling=True)
+    start = among_landmarks(landmarks, from_landmarks, to_landmarks, options)
+    embedding = fit_pairs(pairs, both_sides(start), options, falling=True)
     return replace(embedding, requested=k)
 
 
@@ -150,16 +150,15 @@ def directed_landmarks(n: int, k: int) -> int:
     return min(n, max(DIRECTED_LANDMARKS, 10 * k))
 
 
-def directed_start(
+def among_landmarks(
     landmarks: Indices,
     sq_from_landmarks: Floats,
     sq_to_landmarks: Floats,
     options: Options,
-) -> Configuration:
+) -> Embedding:
     """Embed landmarks in both directions and place all objects among them.
 
-    Dissimilarities of all objects, (n, L) each, are squared. Points of arrival follow those of
-    departure.
+    Dissimilarities of all objects, (n, L) each, are squared.
     """
     among = as_directed(sq_from_landmarks.T[:, landmarks], squared=True)
     landmark_options = replace(
@@ -173,9 +172,19 @@ def directed_start(
     )
     departures[landmarks] = fitted.coordinates
     arrivals[landmarks] = fitted.arrivals
-    return Configuration(
-        np.concatenate([departures, arrivals]), fitted.form.in_numpy()
+    return replace(
+        fitted,
+        coordinates=departures,
+        arrivals=arrivals,
+        landmarks=landmarks,
+        squared=options.squared,
     )
+
+
+def both_sides(embedding: Embedding) -> Configuration:
+    """Return points of departure and then those of arrival, to start from."""
+    points = np.concatenate([embedding.coordinates, embedding.arrivals])
+    return Configuration(points, embedding.form.in_numpy())
 
 
 def fit_pairs(

@@ -21,10 +21,15 @@ from neucmds.backend.arrays import (
 )
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
-from neucmds.large.landmarks import fit_landmarks, metric_on
+from neucmds.large.landmarks import (
+    chosen_landmarks,
+    fit_landmarks,
+    metric_on,
+)
 from neucmds.large.listed import (
+    among_landmarks,
+    both_sides,
     directed_landmarks,
-    directed_start,
     embed_known,
     fit_pairs,
     require_pair_memory,
@@ -166,16 +171,29 @@ def embed_directed_graph(graph: Any, options: Options) -> Embedding:
     )
     pairs = sample.pairs
     require_pair_memory(pairs.size, pairs.n, k)
-    start = directed_start(
+    start = among_landmarks(
         sample.landmarks,
         from_landmarks**2,
         sample.to_landmarks**2,
         options,
     )
     embedding = fit_pairs(
-        pairs, start, options, falling=True, checks=sample.checks
+        pairs,
+        both_sides(start),
+        options,
+        falling=True,
+        checks=sample.checks,
     )
     return replace(embedding, requested=k)
+
+
+def embed_directed_landmarks(graph: Any, options: Options) -> Embedding:
+    """Embed landmarks in both directions and place all nodes by the paths to and from them."""
+    landmarks = chosen_landmarks(graph, options)
+    to_all = shortest_path_rows(graph, landmarks)
+    from_all = shortest_path_rows(graph.turned(), landmarks)
+    options = replace(options, landmarks=None)
+    return among_landmarks(landmarks, to_all.T**2, from_all.T**2, options)
 
 
 def _scouts(n: int, most: int = SCOUTS) -> Indices:

@@ -136,7 +136,8 @@ def _refuse_shape(array: Array) -> None:
     if len(shape) != 2 or shape[0] != shape[1]:
         size = " × ".join(map(str, shape)) or "a single number"
         raise InputError(
-            f"D is not square: {size}; pass n × n, or n(n-1)/2 condensed."
+            f"D is not square: {size}; pass n × n, or n(n-1)/2 condensed, or "
+            f"{option('directed', True)} if rows and columns are two sets of objects."
         )
 
 

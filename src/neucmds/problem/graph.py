@@ -294,14 +294,15 @@ def _both_orders(
         raise InputError(
             f"the graph is directed: {uneven} of {key.size} edges have another length back, by up "
             f"to {gap[worst]:.4g} at {where}; pass {option('direction', 'mean')} for the mean of "
-            "both ways, or 'min', 'max' or 'out'."
+            f"both ways, or 'min', 'max' or 'out', or {option('directed', True)} to keep both."
         )
     # An edge that is stored in both orders has two entries.
     one_way = 2 * key.size - keys.size
     if 0 < one_way < key.size or (directed and one_way):
         warnings.warn(
             f"{one_way} of {key.size} edges are stored in one order alone and count both ways; "
-            f"pass {option('direction', 'mean')}, 'min', 'max' or 'out' if they are one-way.",
+            f"pass {option('direction', 'mean')}, 'min', 'max' or 'out', or "
+            f"{option('directed', True)}, if they are one-way.",
             NeucmdsWarning,
             stacklevel=4,
         )

@@ -337,7 +337,9 @@ class Metric:
         return namespace(values).where(ids[:, None] == ids, 0.0, values)
 
     def refuse_function(
-        self, advice: str = f"pass {option('symmetrize', True)} to average"
+        self,
+        advice: str = f"pass {option('symmetrize', True)} to average; neuc_mds with "
+        f"{option('directed', True)} keeps both orders",
     ) -> int:
         """Refuse a user's function that is no dissimilarity; return the calls, at most n."""
         n = self.points.shape[0]

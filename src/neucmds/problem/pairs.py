@@ -111,7 +111,10 @@ def as_pairs(
         return data
     if len(data.shape) != 2 or data.shape[0] != data.shape[1]:
         size = " × ".join(map(str, data.shape))
-        raise InputError(f"D is not square: {size}; pass n × n.")
+        raise InputError(
+            f"D is not square: {size}; pass n × n, or {option('directed', True)} if rows and "
+            "columns are two sets of objects."
+        )
     i, j, values = _observed(data, allow_missing)
     n = data.shape[0]
     pairs = make_pairs(n, i, j, values, squared=squared, symmetrize=symmetrize)
@@ -187,7 +190,8 @@ def make_pairs(
             raise InputError(
                 f"{int(np.sum(gaps > rounding))} pairs have entries that differ, the most by "
                 f"{gaps.max():.4g} at {divmod(int(key[first][gaps.argmax()]), n)}; pass "
-                f"{option('symmetrize', True)} to average."
+                f"{option('symmetrize', True)} to average, or {option('directed', True)} to keep "
+                "both directions."
             )
         n_entries = np.diff(first, append=key.size)
         dissimilarity = np.add.reduceat(dissimilarity, first) / n_entries
