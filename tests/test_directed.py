@@ -565,3 +565,34 @@ def test_a_command_embeds_a_table_from_rows_to_columns(tmp_path):
     np.testing.assert_allclose(saved.dissimilarities(), D, rtol=1e-2)
     coordinates = pd.read_csv(tmp_path / "out" / "coordinates.csv")
     assert list(coordinates["object"]) == [*people, *"abcdefg"]
+
+
+def test_a_file_is_a_table_from_rows_to_columns(tmp_path):
+    D = two_sided(6, 4, (1, 1))
+    table = pd.DataFrame(D, list("abcdef"), list("wxyz"))
+    file = tmp_path / "table.csv"
+    table.to_csv(file)
+    with pytest.raises(InputError, match="directed=True"):
+        neuc_mds(file, 2)
+    emb = neuc_mds(file, 2, directed=True, n_init=1)
+    assert emb.labels == tuple("abcdef")
+    assert emb.arrival_labels == tuple("wxyz")
+
+
+def test_a_command_embeds_the_largest_part_of_one_way_edges(tmp_path):
+    names = np.array([f"corner {a}" for a in range(10)])
+    edges = pd.DataFrame(ring(8, back=[(1, 2)]), columns=["from", "to", "m"])
+    out_of_it = pd.DataFrame([(3, 8, 2.0), (9, 4, 1.0)], columns=edges.columns)
+    edges = pd.concat([edges, out_of_it])
+    edges[["from", "to"]] = names[edges[["from", "to"]].to_numpy()]
+    file = tmp_path / "edges.csv"
+    edges.to_csv(file, index=False)
+    metric = "shortest_path,part=largest,weight=m"
+    command = ["embed", str(file), "-k", "3", "--metric", metric]
+    out = tmp_path / "out"
+    more = ["--directed", "--loss", "relative", "--plots", "none", "-o"]
+    result = CliRunner().invoke(app, [*command, *more, str(out)])
+    assert result.exit_code == 0, result.output
+    table = pd.read_csv(out / "coordinates.csv", index_col=0)
+    assert list(table.index) == list(names[:8])
+    assert table.shape[1] == 6

@@ -22,6 +22,7 @@ from neucmds.backend.arrays import (
 )
 from neucmds.errors import InputError, option
 from neucmds.problem.containers import as_real, unwrap
+from neucmds.problem.files import read_rectangle
 from neucmds.problem.names import (
     Labels,
     examples,
@@ -159,11 +160,14 @@ def _named_values(data: Any, labels: Any) -> tuple[Array, Any, Any]:
         rows = names_in(data.index)
         columns = names_in(data.columns)
         return values, labels or rows, columns
+    if isinstance(data, (str, os.PathLike)):
+        values, rows, columns = read_rectangle(data)
+        if min(values.shape) == 1:
+            raise InputError(
+                "D is a condensed triangle, which has one direction; pass all of D."
+            )
+        return values, labels or rows, columns
     values, names = unwrap(data)
-    if isinstance(data, (str, os.PathLike)) and values.ndim == 1:
-        raise InputError(
-            "D is a condensed triangle, which has one direction; pass all of D."
-        )
     names = labels or names
     if names is None or values.shape[0] != values.shape[-1]:
         return values, names, None

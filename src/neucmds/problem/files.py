@@ -327,6 +327,7 @@ def _square(text: str, name: str) -> Table:
         raise InputError(
             f"{name} is not a square matrix: {height} lines of {width} cells; of a table of "
             f"features, such as abundances, pass {option('metric', 'braycurtis')} or another metric"
+            f", of dissimilarities of two sets of objects {option('directed', True)}"
             f"{_advice(delimiter)}."
         )
     values, row_names, column_names = _named(
@@ -388,6 +389,28 @@ def read_edge_table(path: AnyPath) -> Any:
     return frame.set_axis(titles, axis=1)
 
 
+def read_rectangle(
+    path: AnyPath, n: int | None = None
+) -> tuple[Array, Labels, Labels]:
+    """Read numbers from rows to columns, n if that is known, with the names of both."""
+    with opened(path) as (kind, stream, name):
+        if kind == "text":
+            lines, delimiter = _lines(decoded(stream, name), name)
+            first = _cells(lines[0], delimiter)
+            last = _cells(lines[-1], delimiter)
+            # R leaves out the cell above the names, pandas leaves it empty.
+            corner = first[0] == "" or len(first) == len(last) - 1
+            labelled = corner or _is_text(last[0])
+            if n is not None:
+                labelled = labelled or len(last) == n + 1
+            header = corner or any(map(_is_text, first[1:]))
+            # A title may stand above names that are numbers.
+            header = header or _is_text(first[0]) > _is_text(last[0])
+            return _named(lines, delimiter, header, labelled, name)
+    values, names = read_table(path)
+    return np.atleast_2d(values), names, names
+
+
 def read_new_objects(
     path: AnyPath, n: int, fitted: Labels = None
 ) -> tuple[Array, Labels]:
@@ -398,24 +421,7 @@ def read_new_objects(
     name, and there may be others: then it is a table of old and new, and fitted objects among its
     rows are left out.
     """
-    with opened(path) as (kind, stream, name):
-        if kind == "text":
-            lines, delimiter = _lines(decoded(stream, name), name)
-            first = _cells(lines[0], delimiter)
-            last = _cells(lines[-1], delimiter)
-            # R leaves out the cell above the names, pandas leaves it empty.
-            corner = first[0] == "" or len(first) == len(last) - 1
-            labelled = corner or _is_text(last[0]) or len(last) == n + 1
-            header = corner or any(map(_is_text, first[1:]))
-            # A title may stand above names that are numbers.
-            header = header or _is_text(first[0]) > _is_text(last[0])
-            values, names, columns = _named(
-                lines, delimiter, header, labelled, name
-            )
-        else:
-            values, names = read_table(path)
-            values = np.atleast_2d(values)
-            columns = names
+    values, names, columns = read_rectangle(path, n)
     if names is not None and len(names) != len(values):
         names = None
     if (
@@ -436,7 +442,7 @@ def read_new_objects(
     if values.dtype.kind not in "fiub" or values.shape[1:] != (n,):
         shape = " × ".join(map(str, values.shape))
         raise InputError(
-            f"{name} is {shape} of {values.dtype}; one number is expected for each of the {n} "
-            "fitted objects."
+            f"{Path(path).name} is {shape} of {values.dtype}; one number is expected for each of "
+            f"the {n} fitted objects."
         )
     return values, names

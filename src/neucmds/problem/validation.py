@@ -237,8 +237,8 @@ def asymmetric(gap: float, entry: str, share: float = 0.0) -> InputError:
         difference = "one of two mirrored entries is missing (NaN)"
     return InputError(
         f"D is not symmetric: {difference} at {entry}; pass {option('symmetrize', True)} to "
-        f"average a D in memory, or (D + D.T) / 2; or {option('directed', True)} to keep both "
-        "directions."
+        f"average a D in memory, or (D + D.T) / 2; a fit with {option('directed', True)} keeps "
+        "both directions."
     )
 
 

@@ -178,12 +178,13 @@ def embed(
                 **fitting,
                 **reading,
             )
+            if names is not None:
+                embedding = replace(embedding, labels=names)
             if directed:
                 given = Options(missing=missing, directed=True, **reading)
                 measured = read_directed(data, given, names)
                 result = Result.of(embedding, measured, embedding)
             else:
-                embedding = replace(embedding, labels=names)
                 result = Result.of_sample(
                     embedding, data, seed, held_out, **reading
                 )
