@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -170,8 +171,11 @@ def finish(
     """
     largest = min_and_max(summed.d)[1]
     if not summed.loss.is_linear and spans_decades(summed.loss, largest):
-        first = largest / FLOOR_STEP
-        start = lowered(summed, start, shortened(descent), first)
+        stage = shortened(descent)
+        other = lowered(summed, start, stage, largest / FLOOR_STEP)
+        # High floors may leave a good start: that of 490 hosts ends 7 % higher by them.
+        ends = [minimize(summed, one, stage) for one in (start, other)]
+        start = min(ends, key=attrgetter("value"))
     if summed.loss.name != "absolute":
         return minimize(summed, start, descent)
     value = summed.value_of(start)
