@@ -387,7 +387,7 @@ def row_of_process(
     """Return the rows that a checkout makes in a process of its own, with one thread."""
     environment = {
         **os.environ,
-        "PYTHONPATH": str(checkout / "src"),
+        "PYTHONPATH": os.pathsep.join([str(checkout / "src"), str(checkout)]),
         "OPENBLAS_NUM_THREADS": "1",
         "LOKY_MAX_CPU_COUNT": "1",
     }

@@ -80,7 +80,7 @@ def mean_error(fitted: np.ndarray, given: np.ndarray) -> float:
     return float(np.abs(fitted[known] / given[known] - 1).mean())
 
 
-def row(name: str, device: str, seed: int) -> dict[str, Any]:
+def graph_row(name: str, device: str, seed: int) -> dict[str, Any]:
     file, gu, metric, mixed = PUBLISHED[name]
     D = path_lengths(file)
     data = on(device, D)
@@ -177,7 +177,7 @@ def main() -> None:
     ) as pool:
         tasks = [(name, one) for name in asked.names for one in asked.device]
         if not asked.folds:
-            calls = [pool.submit(row, *task, asked.seed) for task in tasks]
+            calls = [pool.submit(graph_row, *task, asked.seed) for task in tasks]
             for call in as_completed(calls):
                 write(asked.record, "rows", call.result())
             return
