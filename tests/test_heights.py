@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from neucmds import Embedding, InputError, NeucMDS, evaluate, neuc_mds
+from neucmds import (
+    Embedding,
+    InputError,
+    NeucMDS,
+    evaluate,
+    neuc_mds,
+    procrustes,
+)
 
 pytestmark = pytest.mark.usefixtures("few_starts")
 
@@ -175,3 +182,9 @@ def test_estimators_take_them(fitted):
     assert est.embedding_.shape == (60, 4)
     assert est.signs_[-1] == 0
     assert est.transform(D[:3]).shape == (3, 4)
+
+
+def test_procrustes_lays_the_other_coordinates_over_each_other(fitted):
+    _, emb = fitted
+    assert procrustes(emb, emb).disparity < 1e-12
+    assert procrustes(emb, emb[::-1].unnamed).disparity > 0.1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import expm
+from scipy.linalg import expm, orthogonal_procrustes
 
 from neucmds.backend.arrays import Floats, Indices
 
@@ -49,25 +49,22 @@ def common_signs(x_signs: Floats, y_signs: Floats) -> Floats:
 
 
 def columns_by_sign(signs: Floats, common: Floats) -> Indices:
-    """Return the column that each of the common signs has.
+    """Return the column that each of the common signs has; one of sign 0, heights, is left out.
 
     Numbers beyond the last column stand for columns of zeros, where too few have a sign.
     """
-    positive = np.flatnonzero(signs > 0)
-    negative = np.flatnonzero(signs < 0)
-    zeros = np.arange(signs.size, common.size)
-    n_positive_zeros = np.sum(common > 0) - positive.size
-    positive_zeros = zeros[:n_positive_zeros]
-    negative_zeros = zeros[n_positive_zeros:]
-    return np.concatenate([positive, positive_zeros, negative, negative_zeros])
+    n_lacking = [np.sum(common == s) - np.sum(signs == s) for s in (1, -1)]
+    padded = np.append(signs, np.repeat([1.0, -1.0], n_lacking))
+    order = np.argsort(-padded, kind="stable")
+    signed: Indices = order[padded[order] != 0]
+    return signed
 
 
 def centered_columns(coordinates: Floats, columns: Indices) -> Floats:
     """Center coordinates, and put them into the columns of `columns_by_sign`."""
     points = coordinates.astype(np.float64)
-    n_zeros = columns.size - points.shape[1]
     centered = points - points.mean(axis=0)
-    return np.pad(centered, ((0, 0), (0, n_zeros)))[:, columns]
+    return np.pad(centered, ((0, 0), (0, columns.size)))[:, columns]
 
 
 def align(
@@ -114,8 +111,8 @@ def _block_rotation(x: Floats, y: Floats, signs: Floats) -> Floats:
     for sign in (1.0, -1.0):
         which = np.flatnonzero(signs == sign)
         if which.size:
-            u, _, vt = np.linalg.svd(y[:, which].T @ x[:, which])
-            isometry[np.ix_(which, which)] = u @ vt
+            rotation, _ = orthogonal_procrustes(y[:, which], x[:, which])
+            isometry[np.ix_(which, which)] = rotation
     return isometry
 
 

@@ -263,12 +263,9 @@ def _embed_directed(
         return replace(embedding, labels=as_labels(labels, embedding.n))
     if kind == "pairs" and sum(data.shape) > FEW_OBJECTS:
         pairs = as_directed_pairs(
-            data,
-            squared=options.squared,
-            allow_missing=options.missing == "ignore",
+            data, squared=options.squared, missing=options.missing
         )
-        embedding = embed_directed_pairs(pairs, options)
-        return replace(embedding, missing=options.missing)
+        return embed_directed_pairs(pairs, options)
     problem = read_directed(data, options, labels)
     if not problem.is_symmetric:
         return fit_directed(problem, options)
@@ -304,9 +301,9 @@ def _embed_pairs(data: Any, options: Options, kind: str) -> Embedding:
         data,
         squared=options.squared,
         symmetrize=options.symmetrize,
-        allow_missing=options.missing == "ignore",
+        missing=options.missing,
     )
-    return replace(embed_pairs(pairs, options), missing=options.missing)
+    return embed_pairs(pairs, options)
 
 
 def as_rows(data: Any, options: Options, labels: Any) -> tuple[Any, Any, Any]:

@@ -261,7 +261,7 @@ def test_fewer_pairs_than_unknowns_are_refused_and_few_are_warned_about():
 
 def test_gaps_are_left_out_and_edges_are_roots():
     found = as_pairs(
-        coo([0, 0, 1], [1, 2, 2], [0.5, np.nan, 2]), allow_missing=True
+        coo([0, 0, 1], [1, 2, 2], [0.5, np.nan, 2]), missing="ignore"
     )
     np.testing.assert_array_equal(
         found.graph().toarray()[[0, 1, 0], [1, 2, 2]], [0.5, 2, 0]

@@ -99,6 +99,7 @@ def from_selection(
         gram.xp.astype(projector, gram.dtype, copy=False),
     )
     return _embedding(
+        problem,
         x,
         form,
         gram.dtype,
@@ -109,9 +110,6 @@ def from_selection(
         info=info,
         method=method,
         requested=requested,
-        squared=problem.squared,
-        labels=problem.labels,
-        missing=problem.missing,
     )
 
 
@@ -178,6 +176,7 @@ def from_descent(
             solver=spectrum.solver,
         )
     return _embedding(
+        problem,
         x,
         form,
         gram.dtype,
@@ -188,9 +187,6 @@ def from_descent(
         info=info,
         method=method,
         requested=requested,
-        squared=problem.squared,
-        labels=problem.labels,
-        missing=problem.missing,
     )
 
 
@@ -254,6 +250,7 @@ def from_directed(
         stress_rises=rises,
     )
     return _embedding(
+        problem,
         x,
         form,
         xp.float64,
@@ -263,12 +260,8 @@ def from_directed(
         loss_value=end.value,
         mean_distance=mean_distance,
         info=info,
-        method="refined",
         requested=requested,
-        squared=problem.squared,
-        labels=problem.labels,
         arrival_labels=problem.arrival_labels,
-        missing=problem.missing,
     )
 
 
@@ -277,7 +270,6 @@ def from_pairs(
     end: Configuration,
     requested: int,
     *,
-    squared: bool = False,
     mean_distance: float = math.nan,
     checks: Iterable[Check] | None = None,
 ) -> Embedding:
@@ -340,6 +332,7 @@ def from_pairs(
         overfit_ratio=overfit_ratio,
     )
     return _embedding(
+        pairs,
         x,
         form,
         np.float64,
@@ -348,10 +341,7 @@ def from_pairs(
         loss_value=loss_value,
         mean_distance=mean_distance,
         info=info,
-        method="refined",
         requested=requested,
-        squared=squared,
-        labels=pairs.labels,
         n_departures=pairs.n_departures,
         arrival_labels=arrival_labels,
     )
@@ -438,12 +428,14 @@ def _sums_of_pairs(
 
 
 def _embedding(
+    problem: Dense | Directed | Pairs,
     x: Array,
     form: Form,
     dtype: Any,
     loss: PairLoss,
     placement: Placement | None = None,
     n_departures: int | None = None,
+    method: str = "refined",
     **facts: Any,
 ) -> Embedding:
     """Return an embedding in the precision of the input, with arrays of one library.
@@ -475,5 +467,9 @@ def _embedding(
         weights=asarray_like(weights, x, dtype=xp.float64),
         placement=placement,
         loss=loss.name,
+        method=method,
+        squared=problem.squared,
+        labels=problem.labels,
+        missing=problem.missing,
         **facts,
     )

@@ -1094,7 +1094,7 @@ def procrustes(
     a, b : Embedding
         Objects are matched by name if both have names, those of one alone left out with a warning;
         otherwise by number. Where one has fewer coordinates of a sign, zeros stand for the others,
-        as in vegan's ``procrustes``.
+        as in vegan's ``procrustes``. Heights, which no isometry changes, are left out.
     scaling : bool, default=True
         Whether b may be multiplied by a constant.
 

@@ -26,7 +26,7 @@ from neucmds.refine.ordinal import ALL_LOSSES
 if TYPE_CHECKING:
     from neucmds.embedding.result import Embedding
 
-FORMAT = "neucmds.Embedding 7"
+FORMAT = "neucmds.Embedding 8"
 WHAT = "an embedding saved by this version of neucmds"
 # Types of the fields that the header holds, as they are annotated.
 SCALARS: dict[Any, type] = {
@@ -54,9 +54,8 @@ def write(embedding: Embedding, file: BinaryIO) -> None:
     if rule is not None:
         parts.insert(0, rule)
     if isinstance(rule, LossPlacement):
-        header["loss_floor"] = float(rule.loss.sq_floor)
+        parts.append(rule.loss)
         header["n_fitted"] = rule.coordinates.shape[0]
-        header["loss_width"] = float(rule.loss.width)
     values = {}
     for part in parts:
         for field in fields(part):
@@ -132,11 +131,7 @@ def _rule(
         values["coordinates"] = x
         values["form"] = form
     if kind is LossPlacement:
-        values["loss"] = PairLoss(
-            header["loss"],
-            sq_floor=float(header["loss_floor"]),
-            width=float(header["loss_width"]),
-        )
+        values["loss"] = PairLoss(**_fields(PairLoss, header, arrays))
     rule: Placement = kind(**values)
     return rule
 

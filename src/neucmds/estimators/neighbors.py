@@ -75,18 +75,13 @@ class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         -------
         scipy.sparse.csr_matrix of shape (n, n)
         """
-        self.fit(X)
-        graph = self.estimator_.kneighbors_graph(
-            None, self.n_neighbors, mode="distance"
-        )
-        n = graph.shape[0]
-        k = self.n_neighbors
-        distances = graph.data.reshape(n, k)
-        distances = np.insert(distances, 0, 0.0, axis=1)
-        columns = graph.indices.reshape(n, k)
-        columns = np.insert(columns, 0, np.arange(n), axis=1)
-        starts = np.arange(0, distances.size + 1, k + 1)
-        return csr_matrix((distances.ravel(), columns.ravel(), starts), (n, n))
+        others = self.fit(X).transform(None)
+        n = others.shape[0]
+        before_each_row = others.indptr[:-1]
+        distances = np.insert(others.data, before_each_row, 0.0)
+        columns = np.insert(others.indices, before_each_row, np.arange(n))
+        starts = others.indptr + np.arange(n + 1)
+        return csr_matrix((distances, columns, starts), (n, n))
 
     def transform(self, X: Any) -> Any:
         """Graph from new objects to the fitted ones.

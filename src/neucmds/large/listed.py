@@ -233,7 +233,6 @@ def fit_pairs(
         pairs,
         refined,
         start.signs.size,
-        squared=options.squared,
         mean_distance=distances_of(pairs)[0],
         checks=checks,
     )
@@ -267,7 +266,6 @@ def _fit_ordinal(
         pairs,
         fitted.end,
         start.signs.size,
-        squared=options.squared,
         mean_distance=distances_of(pairs)[0],
         checks=checks,
     )

@@ -12,7 +12,6 @@ from neucmds.backend import dask_arrays as lazy
 from neucmds.backend.arrays import Array, Floats, eps
 from neucmds.errors import InputError
 from neucmds.problem.dense import hollow
-from neucmds.problem.names import Labels
 from neucmds.problem.validation import (
     Strips,
     as_labels,
@@ -70,7 +69,11 @@ def lazy_dissimilarity(
     row = int(np.argmax(row_gaps))
     # A gap of D is at least half as large in D v: |v| ≥ 0.5.
     if row_gaps[row] > 0.5 * rounding:
-        _refuse_asymmetry(stored, row, rounding, names)
+        gaps = np.abs(np.subtract(*lazy.compute(stored[row], stored[:, row])))
+        column = int(np.argmax(gaps))
+        if gaps[column] > rounding:
+            i, j = sorted((row, column))
+            raise asymmetric(gaps[column], entry_name(i, j, names))
     size = validate(
         (low, high, 0.0),
         diagonal,
@@ -95,17 +98,6 @@ def lazy_dissimilarity(
     return lazy.kept(
         stored.map_blocks(finish, dtype=dtype, meta=np.empty((0, 0), dtype))
     )
-
-
-def _refuse_asymmetry(
-    data: Array, row: int, rounding: float, labels: Labels
-) -> None:
-    """Compare a row with the column of the same object, and refuse a gap."""
-    gaps = np.abs(np.subtract(*lazy.compute(data[row], data[:, row])))
-    column = int(np.argmax(gaps))
-    if gaps[column] > rounding:
-        i, j = sorted((row, column))
-        raise asymmetric(gaps[column], entry_name(i, j, labels))
 
 
 def _strips(data: Array) -> Strips:

@@ -42,6 +42,9 @@ class Pairs:
     sq_dissimilarity: Floats
     weight: Floats | None = None
     labels: Labels = None
+    # As of `Dense`.
+    squared: bool = False
+    missing: str = "error"
     # Whether the pairs were drawn from all n(n − 1)/2, and weights are inverse shares.
     sampled: bool = False
     # Whether the other order of a pair has another dissimilarity, which is not listed.
@@ -101,11 +104,11 @@ def as_pairs(
     *,
     squared: bool = False,
     symmetrize: bool = False,
-    allow_missing: bool = False,
+    missing: str = "error",
 ) -> Pairs:
     """Check the observed dissimilarities in a square sparse array, stored in one order or both.
 
-    Parameters are those of `neuc_mds`; `allow_missing`: NaN marks unobserved pairs.
+    Parameters are those of `neuc_mds`.
     """
     if isinstance(data, Pairs):
         return data
@@ -115,22 +118,22 @@ def as_pairs(
             f"D is not square: {size}; pass n × n, or {option('directed', True)} if rows and "
             "columns are two sets of objects."
         )
-    i, j, values = _observed(data, allow_missing)
+    i, j, values = _observed(data, missing)
     n = data.shape[0]
     pairs = make_pairs(n, i, j, values, squared=squared, symmetrize=symmetrize)
     _warn_of_edges(pairs)
-    return pairs
+    return replace(pairs, missing=missing)
 
 
 def as_directed_pairs(
-    data: Any, *, squared: bool = False, allow_missing: bool = False
+    data: Any, *, squared: bool = False, missing: str = "error"
 ) -> Pairs:
     """Check the observed dissimilarities from rows to columns in a sparse array.
 
     Parameters are those of `as_pairs`. Rows and columns of a square array are the same objects.
     """
     m, n = data.shape
-    i, j, values = _observed(data, allow_missing)
+    i, j, values = _observed(data, missing)
     is_counted = np.ones(values.size, dtype=bool)
     if m == n:
         _refuse_values(i, j, values, squared)
@@ -139,19 +142,17 @@ def as_directed_pairs(
     pairs = make_pairs(
         m + n, i[is_counted], arrivals, values[is_counted], squared=squared
     )
-    return replace(pairs, n_departures=m)
+    return replace(pairs, n_departures=m, missing=missing)
 
 
-def _observed(
-    data: Any, allow_missing: bool
-) -> tuple[Numbers, Numbers, Floats]:
+def _observed(data: Any, missing: str) -> tuple[Numbers, Numbers, Floats]:
     """Return rows, columns and values of the entries that a sparse array stores."""
     stored = data.tocoo()
     if stored.dtype.kind not in "fiub":
         raise InputError(f"D holds {stored.dtype} entries; pass real numbers.")
     i, j = stored.coords
     values = stored.data.astype(np.float64)
-    if not allow_missing:
+    if missing == "error":
         return i, j, values
     is_known = ~np.isnan(values)
     return i[is_known], j[is_known], values[is_known]
@@ -177,10 +178,10 @@ def make_pairs(
     _refuse_values(i, j, dissimilarity, squared)
     rounding = TOLERANCE * float(np.max(np.abs(dissimilarity)))
     key = pair_keys(n, i, j)
-    kept = np.flatnonzero(i != j)
-    kept = kept[np.argsort(key[kept], kind="stable")]
-    key = key[kept]
-    dissimilarity = dissimilarity[kept]
+    between = np.flatnonzero(i != j)
+    order = between[np.argsort(key[between], kind="stable")]
+    key = key[order]
+    dissimilarity = dissimilarity[order]
     # Where the entries of each pair begin.
     first = np.flatnonzero(np.diff(key, prepend=-1))
     if first.size < key.size:
@@ -200,7 +201,7 @@ def make_pairs(
         dissimilarity = dissimilarity**2
     low = (key // n).astype(np.int32)
     high = (key % n).astype(np.int32)
-    return Pairs(n, low, high, dissimilarity)
+    return Pairs(n, low, high, dissimilarity, squared=squared)
 
 
 def check_pairs(pairs: Pairs, k: int) -> None:
