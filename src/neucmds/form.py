@@ -128,6 +128,16 @@ class Form:
         own = x * lengths
         return own, own - 0.5 * (1 - lengths)
 
+    def gradient(self, x: Array, pulled: Array, total: Array) -> Array:
+        """Return Σ_j c_j dD̂_ij/dx_i of every i, where Σ_j c_j x_j and Σ_j c_j (n, 1) are known."""
+        signs = asarray_like(self.signs, x)
+        own = 2.0 * (total * x - pulled) * signs
+        return own + total * (1 - abs(signs))
+
+    def norm_change(self, x: Array, p: Array) -> Array:
+        """Return how fast `norms` change where points at x move along p."""
+        return 2.0 * (x * p) @ asarray_like(self.signs, x) + self.height_of(p)
+
     @property
     def turn(self) -> Array:
         """The signs, and 1 of a height."""

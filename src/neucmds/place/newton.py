@@ -94,8 +94,7 @@ def newton_model(
     c_sum = xp.sum(c, axis=1)[:, None]
     hessian = 8 * new.second_moments(x, w) * (turn[:, None] * turn[None, :])
     hessian += (4 * c_sum)[:, :, None] * (eye_like(hessian) * signs)
-    gradient = 4 * signs * (c_sum * x - new.sums(c))
-    return gradient + 2 * c_sum * (1 - abs(signs)), hessian
+    return 2 * new.form.gradient(x, new.sums(c), c_sum), hessian
 
 
 def _upwards(hessian: Array) -> Array:

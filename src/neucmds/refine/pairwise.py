@@ -121,13 +121,8 @@ class SummedLoss(ABC):
 
     def gradient_of(self, x: Array, pulled: Array) -> Array:
         """Return the gradient where Σ_j of pulls times x_j, and the Σ_j of pulls, are known."""
-        total = pulled[:, -1:]
-        factors = 8.0 * self.signs
-        # A height h_i is in D̂_ij as it is, not squared.
-        of_heights = 4.0 * (1 - abs(self.signs))
-        gradient = total * (x * factors + of_heights)
-        gradient -= pulled[:, :-1] * factors
-        return self.form.centered(gradient)
+        of_pairs = self.form.gradient(x, pulled[:, :-1], pulled[:, -1:])
+        return self.form.centered(4.0 * of_pairs)
 
     def each(
         self, work: Callable[[Any], Any], parts: Iterable[Any]

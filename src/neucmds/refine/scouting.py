@@ -258,11 +258,11 @@ def _lowest_root(error: Callable[[float], float], path: list[float]) -> float:
 
 
 def _bottom_of_parabola(
-    positions: Array, heights: list[float]
+    positions: Array, errors: list[float]
 ) -> tuple[float, float]:
     """Return where a parabola through three points is lowest, and how low."""
-    square, slope, height = np.polyfit(positions, heights, 2).tolist()
-    return -0.5 * slope / square, height - 0.25 * slope**2 / square
+    square, slope, constant = np.polyfit(positions, errors, 2).tolist()
+    return -0.5 * slope / square, constant - 0.25 * slope**2 / square
 
 
 def mean_distance(

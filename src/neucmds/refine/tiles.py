@@ -200,8 +200,7 @@ class Tiles(SummedLoss):
         signs = self.signs[None, :]
         terms_of = self._terms_of(bend=True)
         # D1_ij = 2(x_i − x_j)ᵀA(p_i − p_j), one product of 2k + 2 columns
-        cross = xp.sum(x * p * signs, axis=1)[:, None] * 2.0
-        cross += self.form.height_of(p)[:, None]
+        cross = self.form.norm_change(x, p)[:, None]
         ones = xp.ones_like(cross)
         left = self._narrow(
             xp.concat(
