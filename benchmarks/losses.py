@@ -404,10 +404,14 @@ def row_of_process(
 
 def beside(earlier: Path, cases: list[Case], jobs: int) -> None:
     """Write the rows of the relative loss by this checkout and by an earlier one."""
+    rows = _record(RECORD)["rows"]
     known = {
         (row["data"], row["k"]): row["seconds"]
-        for row in _record(RECORD)["rows"]
+        for row in rows
         if row["method"] == "relative"
+    }
+    curved = {
+        (row["data"], row["k"]) for row in rows if row["method"] == CURVED
     }
     # The longest first.
     sizes = sorted(
@@ -418,7 +422,10 @@ def beside(earlier: Path, cases: list[Case], jobs: int) -> None:
     with ThreadPoolExecutor(jobs) as pool:
         waiting = {}
         for case, k in sizes:
-            for method in (RAISED, "relative"):
+            methods = [RAISED, "relative"]
+            if (case.name, k) in curved:
+                methods.append(CURVED)
+            for method in methods:
                 call = pool.submit(row_of_process, here, case, k, method)
                 waiting[call] = method
             call = pool.submit(

@@ -177,7 +177,9 @@ def main() -> None:
     ) as pool:
         tasks = [(name, one) for name in asked.names for one in asked.device]
         if not asked.folds:
-            calls = [pool.submit(graph_row, *task, asked.seed) for task in tasks]
+            calls = [
+                pool.submit(graph_row, *task, asked.seed) for task in tasks
+            ]
             for call in as_completed(calls):
                 write(asked.record, "rows", call.result())
             return
