@@ -51,6 +51,48 @@ SLOW_PACKAGES = (
     "Qdrant",
 )
 
+# Starts of a loss, of data with gaps, and signatures of the squared loss: 32, 12, 32 and 25 for a
+# user, and few for a test that does not state how low a fit ends.
+LITTLE = {
+    "loss_starts.MORE_STARTS": 2,
+    "loss_starts.STARTS": 2,
+    "gaps.MORE_STARTS": 2,
+    "starts.MOST_TRIED": 1,
+}
+# Files that state how low fits end, and those that run what a user runs.
+FULL_SEARCH = (
+    "explore/test_fitted_stress.py",
+    "refine/test_completion.py",
+    "refine/test_loss_starts.py",
+    "refine/test_ordinal.py",
+    "refine/test_pair_losses.py",
+    "refine/test_starts.py",
+    "tests/datasets/",
+    "tests/ecology/",
+    "tests/fuzz/",
+    "tests/problem/",
+    "tests/reproduction/",
+    "tests/spectrum/",
+    "tests/theorems/",
+    "tests/fit/",
+    "tests/test_advice.py",
+    "tests/test_answers.py",
+    "tests/test_embedding.py",
+    "tests/test_alignment.py",
+    "tests/test_form.py",
+    "tests/test_interop.py",
+    "tests/test_names.py",
+    "tests/test_objects.py",
+    "tests/test_parity.py",
+    "tests/test_refusals.py",
+    "tests/test_theory.py",
+    "test_examples.py",
+    "test_free_threads.py",
+    "test_golden.py",
+    "test_guide.py",
+    "test_promises.py",
+)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of slow files, of slow packages, and those that wait for a slow fixture."""
@@ -61,13 +103,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
-@pytest.fixture(scope="module")
-def few_starts() -> Iterator[None]:
-    """Two starts of a loss instead of 32 or 12: for what does not depend on how low it ends."""
+def limit_starts(patch: pytest.MonkeyPatch) -> None:
+    for name, value in LITTLE.items():
+        patch.setattr(f"neucmds.refine.{name}", value)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_starts(
+    request: pytest.FixtureRequest,
+) -> Iterator[pytest.MonkeyPatch]:
+    """Search little, but in files that state how low a fit ends."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("MORE_STARTS", "STARTS"):
-            patch.setattr(f"neucmds.refine.loss_starts.{name}", 2)
-        yield
+        if not any(part in request.path.as_posix() for part in FULL_SEARCH):
+            limit_starts(patch)
+        yield patch
+
+
+@pytest.fixture
+def all_starts(few_starts: pytest.MonkeyPatch) -> Iterator[None]:
+    """Search as usual, for one test that states how low a fit ends."""
+    few_starts.undo()
+    yield
+    limit_starts(few_starts)
+
+
+@pytest.fixture
+def search_little(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return a function after which fits search little, until the test ends."""
+    return lambda: limit_starts(monkeypatch)
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,6 @@ from neucmds.refine.descent import Configuration, descend
 from neucmds.refine.listed_pairs import refine_pairs
 
 torch: Any = None
-pytestmark = pytest.mark.usefixtures("few_starts")
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -15,7 +15,6 @@ from neucmds.explore import pair_errors
 from neucmds.tools.cli.app import app
 
 LOSSES = ("squared", "distance", "relative")
-pytestmark = pytest.mark.usefixtures("few_starts")
 
 
 def two_sided(m, n, signs, seed=0):

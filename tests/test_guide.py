@@ -16,21 +16,27 @@ GUIDE = ROOT / "docs" / "guide"
 BLOCK = re.compile(r"^```(python|text)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-def run(page, folder):
-    """Run the Python of a page in one namespace; yield what each printed block should be."""
+def run(page, folder, search_little):
+    """Run the Python of a page in one namespace; yield what each printed block should be.
+
+    What follows the last printed block has but to run, and searches little.
+    """
     names: dict[str, object] = {}
     printed = ""
+    text = (GUIDE / page).read_text(encoding="utf-8")
+    promised = text.count("```text\n")
     with contextlib.chdir(folder):
-        for language, text in BLOCK.findall(
-            (GUIDE / page).read_text(encoding="utf-8")
-        ):
+        for language, block in BLOCK.findall(text):
             if language == "text":
-                yield printed, text
+                yield printed, block
                 printed = ""
+                promised -= 1
                 continue
+            if promised == 0:
+                search_little()
             out = io.StringIO()
             with contextlib.redirect_stdout(out):
-                exec(compile(text, page, "exec"), names)
+                exec(compile(block, page, "exec"), names)
             printed += out.getvalue()
 
 
@@ -52,7 +58,7 @@ def run(page, folder):
     ],
 )
 @pytest.mark.filterwarnings("ignore::neucmds.errors.NeucmdsWarning")
-def test_a_page_prints_what_it_says(page, blocks, tmp_path):
+def test_a_page_prints_what_it_says(page, blocks, tmp_path, search_little):
     pytest.importorskip("skbio", reason="the page needs scikit-bio")
     if page == "directed.md":
         pytest.importorskip("faiss", reason="the page needs FAISS")
@@ -63,7 +69,7 @@ def test_a_page_prints_what_it_says(page, blocks, tmp_path):
         ("dune_env.csv", "env.csv"),
     ):
         shutil.copy(ROOT / "tests" / "fixtures" / fixture, tmp_path / name)
-    found = list(run(page, tmp_path))
+    found = list(run(page, tmp_path, search_little))
     assert len(found) == blocks
     for printed, promised in found:
         assert printed == promised

@@ -13,8 +13,6 @@ from neucmds import (
     procrustes,
 )
 
-pytestmark = pytest.mark.usefixtures("few_starts")
-
 
 def planted(n=60, curvature=0.0, seed=0):
     """Dissimilarities of points with signs (+, +, −) and heights, of which D̂ is exact."""

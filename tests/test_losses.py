@@ -18,7 +18,6 @@ from neucmds import (
 )
 
 LOSSES = ("squared", "distance", "relative", "absolute")
-pytestmark = pytest.mark.usefixtures("few_starts")
 
 
 @pytest.fixture(scope="module")

@@ -53,7 +53,6 @@ def test_neighbours_with_pandas_output(digits):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("few_starts")
 def test_a_grid_search_needs_no_y(digits):
     X, _ = digits
     D = pairwise_distances(X[:40], metric="cityblock")

@@ -28,7 +28,6 @@ def test_compare_from_both_ends_equals_each_method_by_itself(no_metric):
     assert table.as_dict()["methods"][0]["method"] == "classical"
 
 
-@pytest.mark.usefixtures("few_starts")
 @pytest.mark.slow
 def test_compare_puts_corrections_losses_and_smacof_beside_the_methods(
     no_metric,

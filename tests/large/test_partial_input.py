@@ -24,7 +24,6 @@ def some_pairs(D, share, seed=0):
     return sp.csr_array(np.where(seen | seen.T, D, 0))
 
 
-@pytest.mark.usefixtures("few_starts")
 @pytest.mark.parametrize("loss", ["squared", "relative"])
 def test_half_of_the_pairs_predict_the_others(D, loss):
     known = some_pairs(D, 0.5)

@@ -19,7 +19,6 @@ from neucmds import (
 
 N = 11
 METHODS = ("classical", "lower", "neuc", "neuc+", "exact", "refined")
-pytestmark = pytest.mark.usefixtures("few_starts")
 
 
 @pytest.fixture(autouse=True)

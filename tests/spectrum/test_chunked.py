@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 import warnings
+from contextlib import contextmanager
 from unittest.mock import patch
 
 import numpy as np
@@ -143,11 +144,33 @@ def test_every_method_gives_the_same(
     )
 
 
+@contextmanager
+def without_dask():
+    """Let no import find dask, as where it is not installed."""
+
+    class Absent:
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            if name.partition(".")[0] == "dask":
+                raise ModuleNotFoundError(f"No module named {name!r}")
+
+    others = {
+        name: module
+        for name, module in sys.modules.items()
+        if name.partition(".")[0] != "dask"
+    }
+    with (
+        patch.dict(sys.modules, others, clear=True),
+        patch.object(sys, "meta_path", [Absent, *sys.meta_path]),
+    ):
+        yield
+
+
 def test_a_file_that_fits_needs_no_dask(
     dissimilarity, tmp_path, little_memory
 ):
     path = as_npy(dissimilarity, tmp_path)
-    with patch.dict(sys.modules, {"dask": None, "dask.array": None}):
+    with without_dask():
         with pytest.raises(
             ImportError, match=r"pip install 'neucmds\[dask\]'"
         ):

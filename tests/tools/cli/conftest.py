@@ -38,11 +38,6 @@ class Outcome:
 Run = Callable[..., Outcome]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def quick(few_starts: None) -> None:
-    """No command promises more than the library does, which tests/refine tests."""
-
-
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work in an empty folder."""

@@ -44,7 +44,7 @@ def squared_gaps(n: int = N) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def case(tmp_path_factory: pytest.TempPathFactory, few_starts: None) -> Case:
+def case(tmp_path_factory: pytest.TempPathFactory, few_starts: Any) -> Case:
     D = squared_gaps()
     labels = [f"site {i}" for i in range(N)]
     labels[7], labels[8] = SCRIPT, IMAGE

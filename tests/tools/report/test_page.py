@@ -30,8 +30,6 @@ from .conftest import IMAGE, SCRIPT, K, N, squared_gaps
 SECTIONS = ("objects", "quality", "data", "spectrum", "curves")
 SECTIONS += ("shepard", "errors", "worst", "methods", "made")
 
-pytestmark = pytest.mark.usefixtures("few_starts")
-
 
 def document_of(page: str) -> dict:
     start = page.index(">", page.index('id="data-json"')) + 1
