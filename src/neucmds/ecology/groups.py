@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
-from scipy.stats import f_oneway, rankdata
+from scipy.stats import f_oneway, rankdata, ttest_ind
 
 from neucmds.backend.arrays import Floats, Indices, Marks
 from neucmds.ecology.corrections import centered_gram, sq_values
@@ -141,20 +141,17 @@ def dispersion(
             f"in each of {levels.size} groups all objects are equally far from its center, so that "
             "F does not exist; pass groups of at least three different objects."
         )
-    drawn = permutation_orders(
+    orders = permutation_orders(
         permutations, len(sq_d), seed_of(random_state), grouped.strata
     )
-    # The first row is the order of the objects, for the observed distances.
-    orders = np.stack([np.arange(len(sq_d)), *drawn])
     samples = residuals[orders]
     samples[0] = to_center
     f = f_oneway(*(samples[:, group] for group in members), axis=1).statistic
-    observed = float(f[0])
-    p = p_value(observed, f[1:])
+    p = p_value(f)
     distances = np.full(grouped.n, math.nan)
     distances[grouped.rows] = to_center
     return Dispersion(
-        observed,
+        float(f[0]),
         p,
         f[1:],
         groups=tuple(levels.tolist()),
@@ -277,21 +274,19 @@ def _pairwise(
 ) -> Any:
     """Compare distances of pairs of groups; the first row is observed, the others are permuted."""
     names = []
-    t = []
+    observed = []
     p = []
     for i, j in combinations(range(levels.size), 2):
-        first = distances[:, members[i]]
-        second = distances[:, members[j]]
         names.append(f"{levels[i]}-{levels[j]}")
         with warnings.catch_warnings(), np.errstate(all="ignore"):
-            # Two groups of one object each have no F.
+            # Two groups of one object each have no t.
             warnings.simplefilter("ignore")
-            f = f_oneway(first, second, axis=1).statistic
-        sizes = np.sqrt(f)  # F of two groups is t²
-        sign = np.sign(first[0].mean() - second[0].mean())
-        t.append(sign * sizes[0])
-        p.append(p_value(sizes[0], sizes[1:]))
-    columns = {"t": t, "p": p, "p.holm": _holm(np.array(p))}
+            t: Any = ttest_ind(
+                distances[:, members[i]], distances[:, members[j]], axis=1
+            ).statistic
+        observed.append(t[0])
+        p.append(p_value(np.abs(t)))
+    columns = {"t": observed, "p": p, "p.holm": _holm(np.array(p))}
     return require_pandas("a table").DataFrame(columns, index=names)
 
 

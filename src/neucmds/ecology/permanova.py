@@ -150,14 +150,12 @@ def permanova(
         permutations, n, seed_of(random_state), blocks[rows]
     )
     bases = [*terms.values(), whole]
-    sums = np.array(
-        [_explained(gram, bases, order) for order in (np.arange(n), *orders)]
-    )
+    sums = np.array([_explained(gram, bases, order) for order in orders])
     residual = total - sums[:, -1]
     mean_squares = sums[:, :-1] / widths
     with np.errstate(divide="ignore", invalid="ignore"):
         f = mean_squares / (residual / residual_df)[:, None]
-    p = [p_value(f[0, i], f[1:, i]) for i in range(len(widths))]
+    p = [p_value(f_of_term) for f_of_term in f.T]
     sums_of_squares = np.array([*sums[0, :-1], residual[0], total])
     unknown = [math.nan, math.nan]
     printed = type(table)(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -181,9 +181,8 @@ def permutation_test(
 ) -> PermutationTest:
     """Compare a statistic of n objects in their order with that of permuted ones."""
     orders = permutation_orders(permutations, n, seed_of(random_state), strata)
-    observed = statistic(np.arange(n))
-    permuted = np.array([statistic(order) for order in orders])
-    return PermutationTest(observed, p_value(observed, permuted), permuted)
+    values = np.array([statistic(order) for order in orders])
+    return PermutationTest(float(values[0]), p_value(values), values[1:])
 
 
 def _distances(D: Any, squared: bool) -> tuple[Floats, Labels]:
@@ -218,29 +217,26 @@ def permutation_orders(
     n: int,
     seed: int,
     strata: npt.NDArray[np.str_] | None = None,
-) -> Iterator[Indices]:
-    """Yield permutations of n objects: those given, or as many random ones, within strata."""
+) -> Indices:
+    """Return orders of n objects: their own, then those given, or random ones within strata."""
+    own = np.arange(n)
     if np.ndim(permutations) == 2:
-        orders = np.asarray(permutations)
-        if (
-            orders.shape[1] != n
-            or (np.sort(orders, axis=1) != np.arange(n)).any()
-        ):
+        given = np.asarray(permutations)
+        if given.shape[1] != n or (np.sort(given, axis=1) != own).any():
             raise InputError(
                 f"each row of {option('permutations')} must hold the numbers 0 to {n - 1}."
             )
-        yield from orders.astype(np.intp)
-        return
+        return np.vstack([own, given]).astype(np.intp)
     check_permutations(permutations)
     rng = np.random.default_rng(seed)
     if strata is None:
         strata = np.full(n, "all")
     blocks = [np.flatnonzero(strata == name) for name in np.unique(strata)]
-    for _ in range(permutations):
-        order = np.empty(n, dtype=np.intp)
+    orders = np.tile(own, (permutations + 1, 1))
+    for order in orders[1:]:
         for block in blocks:
             order[block] = rng.permutation(block)
-        yield order
+    return orders
 
 
 def check_permutations(permutations: Any) -> None:
@@ -251,13 +247,12 @@ def check_permutations(permutations: Any) -> None:
         )
 
 
-def p_value(observed: float, permuted: Iterable[float]) -> float:
-    """Return the share of orders, the observed one included, with a statistic as large."""
-    values = np.asarray(permuted)
-    if not values.size or math.isnan(observed):
+def p_value(statistics: Any) -> float:
+    """Return the share of orders with a statistic as large as the first, the observed one."""
+    observed = statistics[0]
+    if len(statistics) == 1 or math.isnan(observed):
         return math.nan
-    as_large = int(np.sum(values >= observed - TIE))
-    return (as_large + 1) / (values.size + 1)
+    return float(np.mean(np.asarray(statistics) >= observed - TIE))
 
 
 def table_text(heading: str, table: Any) -> str:

@@ -263,10 +263,10 @@ def _r2_and_p(
     total = float(np.sum(values**2)) or 1.0
     orders = permutation_orders(permutations, len(values), seed)
     r2 = []
-    for order in (np.arange(len(values)), *orders):
+    for order in orders:
         projected = basis.T @ values[order]
         r2.append(float(np.sum(projected**2)) / total)
-    return r2[0], p_value(r2[0], r2[1:])
+    return r2[0], p_value(r2)
 
 
 def _centered(values: Floats) -> Floats:

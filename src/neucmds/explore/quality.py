@@ -203,19 +203,21 @@ def evaluate(
     >>> round(quality.r2, 6), quality.neighbors_kept
     (1.0, 1.0)
     """
-    fitted = embedding
+    measured = embedding
     if metric != PRECOMPUTED:
-        _refuse_weights_and_sides(embedding, weights)
+        if weights is not None or embedding.arrivals is not None:
+            raise InputError(
+                f"{option('weights')} and directed embeddings are measured against D; pass D, "
+                f"without {option('metric')}."
+            )
         options = Options(
             metric=metric, metric_params=metric_params, symmetrize=symmetrize
         )
-        embedding, D = _some_of(embedding, D, options, squared, missing)
-        symmetrize = False
-        missing = "error"
+        measured, D = _some_of(embedding, D, options, squared, missing)
     elif metric_params:
         refuse_params(metric)
     problem = problem_of(
-        embedding,
+        measured,
         D,
         squared,
         symmetrize=symmetrize,
@@ -223,12 +225,12 @@ def evaluate(
         missing=missing,
     )
     if held_out:
-        return measure_held_out(fitted, problem, held_out)
+        return measure_held_out(embedding, problem, held_out)
     return measure(
         problem,
-        embedding.coordinates,
-        embedding.form,
-        embedding._targets.coordinates,
+        measured.coordinates,
+        measured.form,
+        measured._targets.coordinates,
         ties=_ties(embedding),
     )
 
@@ -259,27 +261,20 @@ def measure_held_out(
     kept = np.sort(order[held_out:])
     gram = dense_gram(problem, option("held_out", held_out))
     sq_d = to_numpy(gram.sq_dissimilarity).astype(np.float64)
+    pairs = np.ix_(kept, kept)
     weights = np.ones(sq_d.shape)
     weights_of_fit = None
     if problem.weights is not None:
         weights = to_numpy(problem.weights)
-        weights_of_fit = weights[np.ix_(kept, kept)]
-    floor = None
-    if embedding.loss in RELATIVE:
-        floor = embedding.floor
-    options = Options(
-        n_components=embedding.signature,
-        method=embedding.method,
-        loss=embedding.loss,
-        floor=floor,
-        curvature=embedding.curvature,
-        heights=embedding.heights is not None,
+        weights_of_fit = weights[pairs]
+    among_kept = Dense(
+        DenseGram(sq_d[pairs]),
+        squared=True,
+        weights=weights_of_fit,
+        missing="ignore",
     )
-    among_kept = DenseGram(sq_d[np.ix_(kept, kept)])
-    problem_of_kept = Dense(
-        among_kept, squared=True, weights=weights_of_fit, missing="ignore"
-    )
-    model = fit(problem_of_kept, options)
+    has_heights = embedding.heights is not None
+    model = fit(among_kept, options_of(embedding, heights=has_heights))
     pairs = np.ix_(new, kept)
     rows = np.where(weights[pairs] > 0, sq_d[pairs], np.nan)
     return measure(
@@ -290,20 +285,27 @@ def measure_held_out(
     )
 
 
+def options_of(embedding: Embedding, **others: Any) -> Options:
+    """Return the options of a fit like that of an embedding."""
+    floor = None
+    if embedding.loss in RELATIVE:
+        floor = embedding.floor
+    return Options(
+        embedding.signature,
+        embedding.method,
+        loss=embedding.loss,
+        ties=embedding.info.ties,
+        floor=floor,
+        curvature=embedding.curvature,
+        **others,
+    )
+
+
 def _ties(embedding: Embedding) -> str | None:
     """Return how an ordinal fit treated equal dissimilarities; None for other losses."""
     if embedding.loss != "ordinal":
         return None
     return embedding.info.ties
-
-
-def _refuse_weights_and_sides(embedding: Embedding, weights: Any) -> None:
-    """Refuse what needs D itself."""
-    if weights is not None or embedding.arrivals is not None:
-        raise InputError(
-            f"{option('weights')} and directed embeddings are measured against D; pass D, without "
-            f"{option('metric')}."
-        )
 
 
 def _some_of(

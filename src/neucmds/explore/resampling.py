@@ -16,9 +16,9 @@ from neucmds.ecology import PermutationTest
 from neucmds.ecology.permutation import check_permutations, p_value
 from neucmds.embedding import Embedding, procrustes
 from neucmds.errors import InputError, NeucmdsWarning, option
+from neucmds.explore.quality import options_of
 from neucmds.fit import embed
 from neucmds.options import Callback, Options
-from neucmds.place.rules import LossPlacement
 from neucmds.prepared import dense_gram, prepare, refuse_weights
 from neucmds.problem.components import N_COMPONENTS
 from neucmds.problem.dense import Dense
@@ -214,7 +214,7 @@ def _aligned(
         n_components=whole.signature,
         init=start,
         n_init=None,
-        floor=_floor(whole),
+        floor=options_of(whole).floor,
         curvature=0.0,
     )
     others = np.setdiff1d(np.arange(whole.n), ids)
@@ -281,7 +281,7 @@ def stress_test(
         shuffled = squareform(rng.permutation(pairs))
         permuted.append(_fitted_stress(_fit_squares(shuffled, fit_options)))
     statistic = _fitted_stress(whole)
-    p = p_value(-statistic, np.negative(permuted))
+    p = p_value(np.negative([statistic, *permuted]))
     return PermutationTest(statistic, p, np.array(permuted))
 
 
@@ -321,28 +321,9 @@ def _fitted(
             f"D has {problem.n} objects, but the embedding has {embedding.n}; pass the D that was "
             "embedded."
         )
-    fit_options = Options(
-        embedding.signature,
-        embedding.method,
-        loss=embedding.loss,
-        ties=embedding.info.ties,
-        floor=_floor(embedding),
-        curvature=embedding.curvature,
-        random_state=seed,
-        **options,
-    )
+    fit_options = options_of(embedding, random_state=seed, **options)
     sq_d = _ordered(sq_d, problem.labels, embedding.labels, "rows of D")
     return fit_options, embedding, sq_d
-
-
-def _floor(embedding: Embedding) -> float | None:
-    """Return the floor of the relative losses that an embedding was fitted by."""
-    if embedding.loss not in RELATIVE:
-        return None
-    rule = embedding.placement
-    assert isinstance(rule, LossPlacement)
-    sq_floor = np.asarray([rule.loss.sq_floor])
-    return float(embedding.form.in_numpy().to_distance(sq_floor)[0])
 
 
 def _fit_squares(sq_d: Floats, options: Options) -> Embedding:

@@ -58,7 +58,6 @@ def embed(
     correction: Annotated[
         opt.Correction,
         Option(
-            "--correction",
             help="First add a constant that makes D Euclidean (ape's pcoa).",
         ),
     ] = "none",
@@ -69,7 +68,6 @@ def embed(
     landmarks: Annotated[
         int | None,
         Option(
-            "--landmarks",
             metavar="L",
             help="Embed L objects and place all others among them; for very many objects.",
         ),
@@ -203,8 +201,7 @@ def embed(
             result = Result.of(embedding, problem, embedding, held_out)
         callback(0, None, "writing the result")
         record = result.record(file) | {"seconds": time.perf_counter() - start}
-        text = json_text(record)
-        outputs.files["quality.json"] = lambda file: file.write(text.encode())
+        outputs.add_text("quality.json", json_text(record))
         result.add_tables(outputs)
         if (
             isinstance(measure, Metric)
@@ -255,10 +252,7 @@ def embed(
                 outputs.add_plot(f"{name}.{plots}", ax)
                 texts.append(f"{name}: {caption(embedding, **drawn)}")
             result.add_pictures_of_d(outputs, plots, size)
-        methods = "\n\n".join(texts) + "\n"
-        outputs.files["methods.txt"] = lambda file: file.write(
-            methods.encode()
-        )
+        outputs.add_text("methods.txt", "\n\n".join(texts) + "\n")
         files = outputs.commit()
     shown = facts_table(f"{file}: {embedding.n:,} objects", facts(result))
     tell(files, record, as_json, shown, suggestion(result, wanted))

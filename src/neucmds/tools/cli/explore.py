@@ -98,7 +98,6 @@ def compare(
     methods: Annotated[
         str,
         Option(
-            "--methods",
             metavar="NAMES",
             help=f"Methods, separated by commas; by default all: {','.join(COMPARED)}.",
             show_default=False,
@@ -148,7 +147,6 @@ def stress_curve(
     methods: Annotated[
         str,
         Option(
-            "--methods",
             metavar="NAMES",
             help=f"Some of {','.join(ALL_METHODS)}; refined takes longer.",
         ),

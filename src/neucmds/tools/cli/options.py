@@ -30,7 +30,6 @@ File = Annotated[
 Metric = Annotated[
     str,
     Option(
-        "--metric",
         metavar="NAME",
         help="braycurtis, jaccard, cosine, minkowski,p=3, …: FILE is a table of features, such as "
         "abundances, with a row per object and names in the first column. shortest_path: FILE is a "
@@ -71,14 +70,11 @@ Directed = Annotated[
 ]
 Method = Annotated[
     str,
-    Option(
-        "--method", metavar="NAME", help=f"One of {', '.join(ALL_METHODS)}."
-    ),
+    Option(metavar="NAME", help=f"One of {', '.join(ALL_METHODS)}."),
 ]
 Loss = Annotated[
     str,
     Option(
-        "--loss",
         metavar="NAME",
         help="Loss of --method refined: squared (S-STRESS, dominated by far pairs), distance "
         "(raw stress, as SMACOF; for plots), relative (for near neighbours), absolute "
@@ -88,7 +84,6 @@ Loss = Annotated[
 Ties = Annotated[
     str,
     Option(
-        "--ties",
         metavar="NAME",
         help="Of --loss ordinal: whether equal dissimilarities may have different disparities "
         "(primary), or have one (secondary).",
@@ -97,7 +92,6 @@ Ties = Annotated[
 Curvature = Annotated[
     str,
     Option(
-        "--curvature",
         metavar="NUMBER",
         help="For losses but squared and ordinal, in units of 1/(mean d)²: below 0 hyperbolic "
         "(trees, networks), above 0 spherical; auto: the best fit, at two to four times the "
@@ -107,7 +101,6 @@ Curvature = Annotated[
 HeldOut = Annotated[
     int,
     Option(
-        "--held-out",
         metavar="M",
         min=0,
         help="Fit once more without M objects, place them, and print how well they find their "
@@ -117,7 +110,6 @@ HeldOut = Annotated[
 Heights = Annotated[
     Literal["no", "yes", "auto"],
     Option(
-        "--heights",
         help="For losses but squared: whether one of the coordinates is a number that is added to "
         "all dissimilarities of an object; auto: if it lowers the loss by 2 %.",
     ),
@@ -125,14 +117,11 @@ Heights = Annotated[
 HEIGHTS: dict[str, Any] = {"no": False, "yes": True, "auto": "auto"}
 MissingPairs = Annotated[
     Literal["error", "ignore"],
-    Option(
-        "--missing", help="Unknown pairs (NA, blank): an error, or ignored."
-    ),
+    Option(help="Unknown pairs (NA, blank): an error, or ignored."),
 ]
 Weights = Annotated[
     Path | None,
     Option(
-        "--weights",
         metavar="FILE",
         help="A square table with a weight per pair, matched by name if both have names.",
     ),
@@ -140,17 +129,13 @@ Weights = Annotated[
 Tol = Annotated[
     float | None,
     Option(
-        "--tol",
         help="Share of the loss that iterations of --method refined must gain to go on.",
     ),
 ]
-MaxIter = Annotated[
-    int | None, Option("--max-iter", help="Most iterations of a fit.")
-]
+MaxIter = Annotated[int | None, Option(help="Most iterations of a fit.")]
 Init = Annotated[
     Path | None,
     Option(
-        "--init",
         metavar="MODEL",
         help="Start from embedding.npz written by embed, or its folder; it sets the number of "
         "coordinates.",
@@ -159,7 +144,6 @@ Init = Annotated[
 Metadata = Annotated[
     Path | None,
     Option(
-        "--metadata",
         metavar="FILE",
         help="A table with a row per object and a header line, matched by name.",
     ),
@@ -167,14 +151,12 @@ Metadata = Annotated[
 MetadataMissing = Annotated[
     Literal["error", "grey"],
     Option(
-        "--metadata-missing",
         help="Objects without a row in --metadata: an error, or drawn in grey.",
     ),
 ]
 ColorBy = Annotated[
     str | None,
     Option(
-        "--color-by",
         metavar="COLUMN",
         help="Column of --metadata that colours the points.",
     ),
@@ -182,7 +164,6 @@ ColorBy = Annotated[
 Categories = Annotated[
     str | None,
     Option(
-        "--categories",
         metavar="COLUMNS",
         help="Numeric columns of --metadata to treat as categories, separated by commas.",
     ),
@@ -190,7 +171,6 @@ Categories = Annotated[
 Axes = Annotated[
     str | None,
     Option(
-        "--axes",
         metavar="A,B",
         help="Axes to draw; 1,2 by default, and in a second plot the first positive and the "
         "first negative axis.",
@@ -199,7 +179,6 @@ Axes = Annotated[
 Ellipses = Annotated[
     Literal["none", "sd", "se"],
     Option(
-        "--ellipses",
         help="An ellipse per group of --color-by: sd holds the share --conf of its objects, se is "
         "the confidence region of its mean.",
     ),
@@ -207,7 +186,6 @@ Ellipses = Annotated[
 Conf = Annotated[
     float,
     Option(
-        "--conf",
         min=0.01,
         max=0.999,
         help="Share of --ellipses; 0.393 is one standard deviation or error.",
@@ -241,28 +219,24 @@ Centroids = Annotated[
 Variables = Annotated[
     str | None,
     Option(
-        "--variables",
         metavar="COLUMNS",
         help="Columns that --arrows draws, separated by commas; all by default.",
     ),
 ]
 PMax = Annotated[
     float,
-    Option(
-        "--p-max", help="--arrows draws variables up to this p.", min=0, max=1
-    ),
+    Option(help="--arrows draws variables up to this p.", min=0, max=1),
 ]
 Size = Annotated[
     str | None,
     Option(
-        "--size",
         metavar="WIDTH",
         help="Width of the plots of objects and of pairs, as in 89mm, 18cm or 7in.",
     ),
 ]
 Seed = Annotated[
     int,
-    Option("--seed", min=0, max=2**32 - 1, help="Seed of the random numbers."),
+    Option(min=0, max=2**32 - 1, help="Seed of the random numbers."),
 ]
 Folder = Annotated[
     Path | None,
@@ -280,5 +254,5 @@ Json = Annotated[
 Force = Annotated[bool, Option("--force", help="Overwrite existing results.")]
 PlotsAs = Annotated[
     Literal["png", "svg", "pdf", "none"],
-    Option("--plots", help="Format of the plots, or none."),
+    Option(help="Format of the plots, or none."),
 ]

@@ -72,9 +72,13 @@ class Outputs:
             file, format=name.rpartition(".")[2]
         )
 
+    def add_text(self, name: str, text: str) -> None:
+        """Plan a text."""
+        self.files[name] = lambda file: file.write(text.encode())
+
     def add_csv(self, name: str, table: pd.DataFrame) -> None:
         """Plan a table."""
-        self.files[name] = lambda file: file.write(as_csv(table).encode())
+        self.add_text(name, as_csv(table))
 
     def commit(self) -> list[Path]:
         """Write all files, or none: another run may have written the same ones meanwhile."""

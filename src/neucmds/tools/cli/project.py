@@ -52,7 +52,6 @@ def project(
     plot: Annotated[
         Path | None,
         Option(
-            "--plot",
             metavar="FILE",
             help="Plot fitted and new objects: a png, svg or pdf file.",
         ),

@@ -45,7 +45,6 @@ def report(
     bootstrap: Annotated[
         int,
         typer.Option(
-            "--bootstrap",
             metavar="N",
             min=0,
             help="Also embed N bootstrap samples of the objects and N permutations of D: shows how "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -31,18 +30,10 @@ EACH: dict[str, Any] = {"none": None, "terms": "terms", "margin": "margin"}
 
 def run_tests(
     file: opt.File,
-    metadata: Annotated[
-        Path,
-        Option(
-            "--metadata",
-            metavar="FILE",
-            help="A table with a row per object and a header line, matched by name.",
-        ),
-    ],
+    metadata: opt.Metadata,
     formula: Annotated[
         str,
         Option(
-            "--formula",
             metavar="FORMULA",
             help="Columns of --metadata, as in '~ A1 + Management'; * adds interactions.",
         ),
@@ -50,7 +41,6 @@ def run_tests(
     by: Annotated[
         Literal["terms", "margin", "none"],
         Option(
-            "--by",
             help="PERMANOVA of each term beside those before it (terms), beside all others "
             "(margin), or of all together (none).",
         ),
@@ -58,15 +48,12 @@ def run_tests(
     strata: Annotated[
         str | None,
         Option(
-            "--strata",
             metavar="COLUMN",
             help="Column of --metadata within whose classes objects are permuted.",
         ),
     ] = None,
     categories: opt.Categories = None,
-    permutations: Annotated[
-        int, Option("--permutations", min=1, help="Of every test.")
-    ] = 999,
+    permutations: Annotated[int, Option(min=1, help="Of every test.")] = 999,
     squared: opt.Squared = False,
     symmetrize: opt.Symmetrize = False,
     metric: opt.Metric = opt.DEFAULTS["metric"],
