@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from collections.abc import Sequence
@@ -31,7 +30,6 @@ from neucmds.problem.components import (
 )
 from neucmds.problem.dense import Dense
 from neucmds.refine.descent import Configuration
-from neucmds.refine.losses import PairLoss
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.solve import solve_for
 from neucmds.spectrum.spectrum import Spectrum
@@ -296,13 +294,5 @@ def _smacof(problem: Dense, k: int, seed: Any) -> Embedding:
             normalized_stress=False,
             random_state=seed,
         )
-    end = Configuration(
-        coordinates=coordinates,
-        form=Form(np.ones(k)),
-        loss=PairLoss("squared"),
-        value=math.nan,
-        history=(),
-        converged=True,
-        relative_gradient=math.nan,
-    )
+    end = Configuration(coordinates, Form(np.ones(k)), converged=True)
     return from_descent(problem, end, k, method="smacof", solver="smacof")

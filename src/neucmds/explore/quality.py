@@ -452,7 +452,11 @@ def _refuse_others(embedding: Embedding, n: int, labels: Labels) -> None:
             f"there are {n} objects, but the embedding has {embedding.n}; pass those that were "
             "embedded."
         )
-    if labels and embedding.labels and labels != embedding.labels:
+    _refuse_other_names(labels, embedding.labels)
+
+
+def _refuse_other_names(given: Labels, known: Labels) -> None:
+    if given and known and given != known:
         raise InputError(
             "the objects have other names than those of the embedding, or another order; pass them "
             "in the order of its labels."
@@ -480,15 +484,8 @@ def _directed_problem(
             f"D is {shape[0]} × {shape[1]}, but the embedding has {expected[0]} departures and "
             f"{expected[1]} arrivals; pass the D that was embedded."
         )
-    for given, known in (
-        (problem.labels, embedding.labels),
-        (problem.arrival_labels, embedding.arrival_labels),
-    ):
-        if given and known and given != known:
-            raise InputError(
-                "rows or columns of D have other names than those of the embedding, or another "
-                "order; pass D in the order of its labels."
-            )
+    _refuse_other_names(problem.labels, embedding.labels)
+    _refuse_other_names(problem.arrival_labels, embedding.arrival_labels)
     return problem
 
 
@@ -524,10 +521,9 @@ def measure(
     share = SAMPLED_PAIRS / n_pairs
     objects = sampled_objects(len(x), rng)
     center = _center(problem)
-    sums = np.zeros(4)
-    sums_of_roots = np.zeros(4)
-    moments = np.zeros(3)
-    co_moments = np.zeros(6)
+    root_center = math.sqrt(max(0.0, center))
+    sums = np.zeros(10)
+    sums_of_roots = np.zeros(10)
     errors = []
     log_ratios = []
     error_sum = 0.0
@@ -536,7 +532,6 @@ def measure(
     n_negative = 0
     n_negative_hat = 0
     neighbors = np.zeros(2)
-    root_center = math.sqrt(max(0.0, center))
     for block in _row_blocks(problem, x, y, form, ties):
         neighbors += _near(problem, x, y, form, objects, block)
         counted = block.weights > 0
@@ -544,15 +539,10 @@ def measure(
         sq_d = block.sq_d[counted]
         sq_d_hat = block.sq_d_hat[counted]
         weights = block.weights[counted]
-        shifted = sq_d - center
-        sums += _products(sq_d, sq_d_hat, weights)
-        d = block.d[counted]
-        d_hat = _root(sq_d_hat)
-        sums_of_roots += _products(d, d_hat, weights)
-        co_moments += _co_moments(
-            d - root_center, d_hat - root_center, weights
+        sums += _sums(sq_d, sq_d_hat, weights, center)
+        sums_of_roots += _sums(
+            block.d[counted], _root(sq_d_hat), weights, root_center
         )
-        moments += (weights.sum(), weights @ shifted, weights @ shifted**2)
         n_negative += int((sq_d < 0).sum())
         n_negative_hat += int((sq_d_hat < -level).sum())
         positive = sq_d > 0
@@ -570,16 +560,24 @@ def measure(
         log_ratios.append(np.log(ratios[defined]))
     if n_negative:
         sums_of_roots[:] = math.nan
-        co_moments[:] = math.nan
     logs = _joined(log_ratios)
     quantiles = np.quantile(
         _joined(errors), (0.5, 0.95, 0.99), method="inverted_cdf"
     )
     median, p95, p99 = quantiles.tolist()
     kept, possible = neighbors.tolist()
+    sq_norm, _, stress, scaled_error, variation, _ = _agreement(orders * sums)
+    of_roots = _agreement(sums_of_roots)
+    d_norm, d_hat_norm, raw_stress, scaled_stress, _, shepard_r2 = of_roots
     return Quality(
-        **_measures_of_sums(orders * sums, sums_of_roots, orders * moments),
-        shepard_r2=_sq_correlation(co_moments, float(sums_of_roots[1])),
+        shepard_r2=shepard_r2,
+        stress=stress,
+        normalized_stress=stress / (sq_norm or 1.0),
+        r2=1 - _quotient(stress, variation),
+        scaled_additive_error=math.sqrt(scaled_error),
+        raw_stress=raw_stress,
+        stress1=math.sqrt(_quotient(scaled_stress, d_norm)),
+        unscaled_stress1=math.sqrt(_quotient(raw_stress, d_hat_norm)),
         distortion=float(np.exp(np.abs(logs - np.median(logs)).mean())),
         relative_error_mean=_quotient(error_sum, n_errors),
         relative_error_median=median,
@@ -677,71 +675,54 @@ def _ratios(sq_d: Floats, sq_d_hat: Floats) -> Floats:
     return _root(sq_d_hat) / np.sqrt(sq_d)
 
 
-def _products(given: Floats, fitted: Floats, weights: Floats) -> Floats:
-    """Return ‖gap‖², ‖given‖², ‖fitted‖² and ⟨gap, fitted⟩, with gap = fitted − given."""
+def _sums(
+    given: Floats, fitted: Floats, weights: Floats, center: float
+) -> Floats:
+    """Return weighted sums over pairs, of which `_agreement` knows the order.
+
+    A variance keeps its digits if the center is near the mean of what is given, and the error of
+    a good fit if it is summed as a gap.
+    """
+    ones = np.ones(given.size)
+    g = given - center
+    f = fitted - center
     gap = fitted - given
-    pairs = ((gap, gap), (given, given), (fitted, fitted), (gap, fitted))
-    return np.array([(weights * left) @ right for left, right in pairs])
+    products = (
+        (ones, ones),
+        (g, ones),
+        (f, ones),
+        (g, g),
+        (f, f),
+        (g, f),
+        (given, given),
+        (fitted, fitted),
+        (gap, gap),
+        (gap, fitted),
+    )
+    return np.array([(weights * left) @ right for left, right in products])
 
 
-def _co_moments(given: Floats, fitted: Floats, weights: Floats) -> Floats:
-    """Return weighted sums of 1, g, f, g², f² and gf."""
-    products = (given, fitted, given**2, fitted**2, given * fitted)
-    return np.array([weights.sum(), *(weights @ part for part in products)])
+def _agreement(sums: Floats) -> tuple[float, ...]:
+    """Return Σgiven², Σfitted², Σgap², min over α of Σ(given − α fitted)², Σ(given − mean)² and R².
 
-
-def _sq_correlation(co_moments: Floats, sum_of_squares: float) -> float:
-    """Return the squared correlation, NaN where one side is constant up to rounding."""
-    weight, given, fitted, sq_given, sq_fitted, product = co_moments.tolist()
+    R² is the squared correlation, NaN where one side is constant up to rounding. Quotients are
+    taken first, so that no square overflows.
+    """
+    weight, g, f, g_sq, f_sq, gf, given, fitted, gap, gap_dot_fitted = (
+        sums.tolist()
+    )
     weight = weight or 1.0
-    variances = np.array(
-        [
-            sq_given - given / weight * given,
-            sq_fitted - fitted / weight * fitted,
-        ]
-    )
-    if (variances <= 1e-28 * sum_of_squares).any():
-        return math.nan
-    covariance = product - given / weight * fitted
-    return float(covariance / variances[0] * covariance / variances[1])
-
-
-def _measures_of_sums(
-    sums: Floats, sums_of_roots: Floats, moments: Floats
-) -> dict[str, float]:
-    """Return the fields of `Quality` that follow from sums over pairs.
-
-    `sums` are `_products` of D and D̂, `sums_of_roots` those of d and d̂. `moments` are the sums of
-    weights, of D − c and of (D − c)², with c near the mean of D to keep the digits of a variance.
-    """
-    stress, sq_norm, _, _ = sums.tolist()
-    raw_stress, root_sq, root_hat_sq, _ = sums_of_roots.tolist()
-    weight, shift, sq_shift = moments.tolist()
-    variation = sq_shift - shift / (weight or 1.0) * shift
-    if variation <= 1e-28 * sq_norm:  # rounding of a constant D leaves 1e-32
+    at_best_scale = gap - gap_dot_fitted / (fitted or 1.0) * gap_dot_fitted
+    variation = g_sq - g / weight * g
+    variation_fitted = f_sq - f / weight * f
+    covariance = gf - g / weight * f
+    rounding = 1e-28 * given  # a constant leaves 1e-32
+    r2 = math.nan
+    if variation <= rounding:
         variation = 0.0
-    scaled_stress = _at_best_scale(sums_of_roots)
-    return {
-        "stress": stress,
-        "normalized_stress": stress / (sq_norm or 1.0),
-        "r2": 1 - _quotient(stress, variation),
-        "scaled_additive_error": math.sqrt(_at_best_scale(sums)),
-        "raw_stress": raw_stress,
-        "stress1": math.sqrt(_quotient(scaled_stress, root_sq)),
-        "unscaled_stress1": math.sqrt(_quotient(raw_stress, root_hat_sq)),
-    }
-
-
-def _at_best_scale(products: Floats) -> float:
-    """Return min over α of ‖given − α fitted‖².
-
-    The projection is subtracted from the gap, not from what is given: no digits are lost on good
-    fits. Divided first, so that no square overflows.
-    """
-    gap_sq, _, fitted_sq, gap_dot_fitted = map(float, products)
-    return max(
-        0.0, gap_sq - gap_dot_fitted / (fitted_sq or 1.0) * gap_dot_fitted
-    )
+    elif variation_fitted > rounding:
+        r2 = covariance / variation * covariance / variation_fitted
+    return given, fitted, gap, max(0.0, at_best_scale), variation, r2
 
 
 def _quotient(numerator: float, denominator: float) -> float:

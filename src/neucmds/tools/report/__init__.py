@@ -87,11 +87,11 @@ def write_report(
     True
     """
     from neucmds.tools.report.findings import gather
-    from neucmds.tools.report.page import check_packages, render
+    from neucmds.tools.report.page import load_template, render
 
     target = Path(path)
     check_new(target, overwrite)
-    check_packages()
+    template = load_template()
     table = objects_table(
         metadata, embedding.labels, embedding.n, metadata_missing, color_by
     )
@@ -113,7 +113,9 @@ def write_report(
         ("seed", str(random_state)),
         ("neucmds", neucmds.__version__),
     ]
-    page = render(findings, title or target.stem, made, table, color_by)
+    page = render(
+        template, findings, title or target.stem, made, table, color_by
+    )
     with atomic_file(target, overwrite=overwrite) as file:
         file.write(page.encode("utf-8", "replace"))
     return target

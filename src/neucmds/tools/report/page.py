@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -48,6 +47,7 @@ DRAWN_MEASURES = ("normalized_stress", "r2", "neighbors_kept")
 
 
 def render(
+    template: Any,
     findings: Findings,
     title: str,
     made: Sequence[tuple[str, str]],
@@ -55,7 +55,7 @@ def render(
     color_by: str | None,
 ) -> str:
     """Write the page; `made` is a list of names and values for its last section."""
-    page: str = _template().render(
+    page: str = template.render(
         findings=findings,
         title=title,
         made=made,
@@ -68,22 +68,16 @@ def render(
     return page.lstrip()
 
 
-def check_packages() -> None:
-    """Refuse to work without the packages of the extra."""
-    for package in ("jinja2", "plotly.offline"):
-        try:
-            import_module(package)
-        except ImportError as error:
-            name = package.partition(".")[0]
-            raise InputError(
-                f'the report needs {name}, which is not installed: pip install "neucmds[report]".'
-            ) from error
-
-
-def _template() -> Any:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from plotly.offline import get_plotlyjs
-
+def load_template() -> Any:
+    """Return the template of the page; the packages of the extra must be installed."""
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+        from plotly.offline import get_plotlyjs
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        raise InputError(
+            f'the report needs {package}, which is not installed: pip install "neucmds[report]".'
+        ) from error
     loader = PackageLoader("neucmds.tools.report", ".")
     environment = Environment(
         loader=loader,
