@@ -319,13 +319,23 @@ def _some_of(
     rows, metric, names = as_rows(data, options, None)
     n = int(rows.shape[0])
     _refuse_others(embedding, n, as_labels(names, n))
-    objects = sampled_objects(n, np.random.default_rng(0))
     reading: dict[str, Any] = {}
     if options.metric != SHORTEST_PATH:
         reading["squared"] = embedding.squared if squared is None else squared
         reading["missing"] = missing
-    problem = prepare_some(rows, objects, metric=metric, **reading)
-    return embedding.take(objects).unnamed, problem
+    measured, problem = sample_of(embedding, rows, 0, metric=metric, **reading)
+    return measured.unnamed, problem
+
+
+def sample_of(
+    embedding: Embedding, data: Any, seed: int, **reading: Any
+) -> tuple[Embedding, Dense]:
+    """Return all objects, or some of many, and D among them; parameters are those of `prepare`."""
+    objects = sampled_objects(embedding.n, np.random.default_rng(seed))
+    problem = prepare_some(data, objects, **reading)
+    if objects.size == embedding.n:
+        return embedding, problem
+    return embedding.take(objects), problem
 
 
 def pair_errors(

@@ -12,6 +12,7 @@ from neucmds.ecology import envfit, species_scores
 from neucmds.ecology.metadata import column_values
 from neucmds.errors import InputError
 from neucmds.explore.comparison import corrected
+from neucmds.explore.quality import sample_of
 from neucmds.fit import neuc_mds
 from neucmds.options import SHORTEST_PATH, Options
 from neucmds.prepared import prepare, read_directed, refuse_weights
@@ -20,11 +21,10 @@ from neucmds.problem.metrics import Metric
 from neucmds.tools.cli import options as opt
 from neucmds.tools.cli.console import json_text, progress
 from neucmds.tools.cli.inputs import (
-    as_array,
     parse_value,
     read_data,
+    read_embedding,
     read_objects,
-    read_start,
     read_weights,
 )
 from neucmds.tools.cli.outputs import Outputs, default_place, tell
@@ -109,7 +109,9 @@ def embed(
         features, names, measure = read_data(
             file, metric, whole=landmarks is not None, directed=directed
         )
-        data = features if directed else as_array(features)
+        data = features
+        if isinstance(measure, Metric) and not directed:
+            data = features.to_numpy()
         reading: dict[str, Any] = {
             "metric": measure,
             "squared": squared,
@@ -124,7 +126,7 @@ def embed(
             "heights": opt.HEIGHTS[heights],
             "tol": tol,
             "max_iter": max_iter,
-            "init": read_start(init),
+            "init": read_embedding(init) if init else None,
             "random_state": seed,
             "callback": callback,
         }
@@ -140,7 +142,7 @@ def embed(
             raise InputError(
                 "--held-out goes without --landmarks and --directed; leave one out."
             )
-        problem = None
+        problem: Any = None
         if in_parts:
             n = data.shape[0]
         else:
@@ -178,14 +180,12 @@ def embed(
             )
             if names is not None:
                 embedding = replace(embedding, labels=names)
+            measured = embedding
             if directed:
                 given = Options(missing=missing, directed=True, **reading)
-                measured = read_directed(data, given, names)
-                result = Result.of(embedding, measured, embedding)
+                problem = read_directed(data, given, names)
             else:
-                result = Result.of_sample(
-                    embedding, data, seed, held_out, **reading
-                )
+                measured, problem = sample_of(embedding, data, seed, **reading)
         else:
             if correction != "none":
                 refuse_weights(
@@ -198,7 +198,8 @@ def embed(
             if correction != "none":
                 # New objects come without the constant, so they cannot be placed.
                 embedding = replace(embedding, placement=None)
-            result = Result.of(embedding, problem, embedding, held_out)
+            measured = embedding
+        result = Result.of(embedding, problem, measured, held_out)
         callback(0, None, "writing the result")
         record = result.record(file) | {"seconds": time.perf_counter() - start}
         outputs.add_text("quality.json", json_text(record))

@@ -84,18 +84,11 @@ def read_weights(file: Path | None) -> Any:
     return pd.DataFrame(values, names, names)
 
 
-def read_start(model: Path | None) -> Embedding | None:
-    """Read an embedding that a fit starts from."""
-    if model is None:
-        return None
-    return Embedding.load(model / "embedding.npz" if model.is_dir() else model)
-
-
-def as_array(data: Any) -> Any:
-    """Return the values of a table; graphs and paths as they are."""
-    if isinstance(data, pd.DataFrame):
-        return data.to_numpy()
-    return data
+def read_embedding(model: Path) -> Embedding:
+    """Read what embed wrote: the file itself, or that of its folder."""
+    if model.is_dir():
+        model = model / "embedding.npz"
+    return Embedding.load(model)
 
 
 def read_problem(

@@ -16,6 +16,7 @@ from neucmds.errors import InputError
 from neucmds.problem.files import read_new_objects
 from neucmds.problem.names import row_numbers
 from neucmds.tools.cli.console import progress, say
+from neucmds.tools.cli.inputs import read_embedding
 from neucmds.tools.cli.options import PICTURES, Force
 from neucmds.tools.cli.outputs import as_csv, named_rows
 from neucmds.tools.files import check_new
@@ -67,9 +68,7 @@ def project(
             f"--plot {plot} must end in one of .{', .'.join(PICTURES)}."
         )
     with progress("placing new objects"):
-        if model.is_dir():
-            model = model / "embedding.npz"
-        embedding = Embedding.load(model)
+        embedding = read_embedding(model)
         compared = embedding
         if embedding.landmarks is not None:
             compared = embedding.take(embedding.landmarks)

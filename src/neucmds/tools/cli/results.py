@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 import neucmds
@@ -13,8 +12,7 @@ from neucmds.ecology import EnvFit
 from neucmds.embedding import Embedding
 from neucmds.explore import PairErrors, Quality, evaluate, pair_errors
 from neucmds.explore.diagnosis import outer_spectrum
-from neucmds.explore.quality import measure_held_out, sampled_objects
-from neucmds.prepared import prepare_some
+from neucmds.explore.quality import measure_held_out
 from neucmds.problem.dense import Dense
 from neucmds.problem.directed import Directed
 from neucmds.problem.names import Labels
@@ -54,7 +52,7 @@ class Result:
         embedding: Embedding,
         problem: Dense | Directed,
         measured: Embedding,
-        held_out: int = 0,
+        held_out: int,
     ) -> Result:
         """Measure an embedding, all of it or a part, against D, and a fit without some objects."""
         quality = evaluate(measured, problem)
@@ -63,23 +61,6 @@ class Result:
         if held_out:
             of_held_out = measure_held_out(embedding, problem, held_out)
         return cls(embedding, measured, problem, quality, errors, of_held_out)
-
-    @classmethod
-    def of_sample(
-        cls,
-        embedding: Embedding,
-        data: Any,
-        seed: int,
-        held_out: int = 0,
-        **reading: Any,
-    ) -> Result:
-        """Measure an embedding against D of all objects, or of some where D is not stored."""
-        rows = sampled_objects(embedding.n, np.random.default_rng(seed))
-        measured = embedding
-        if rows.size < embedding.n:
-            measured = embedding.take(rows)
-        problem = prepare_some(data, rows, **reading)
-        return cls.of(embedding, problem, measured, held_out)
 
     @property
     def names(self) -> Labels:

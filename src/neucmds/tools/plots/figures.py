@@ -66,11 +66,8 @@ def axes_or_new(ax: Axes | None, size: str | None = None) -> Axes:
 def inches(size: str) -> float:
     """Read a width: 89mm, 18cm or 7in."""
     units = {"mm": 25.4, "cm": 2.54, "in": 1.0}
-    parts = re.fullmatch(r"([0-9.]+) *(mm|cm|in)", str(size).strip())
-    try:
-        width = float(parts[1]) / units[parts[2]] if parts else 0.0
-    except ValueError:
-        width = 0.0
+    parts = re.fullmatch(r"(\d+\.?\d*) *(mm|cm|in)", str(size).strip())
+    width = float(parts[1]) / units[parts[2]] if parts else 0.0
     # Narrower figures have no space for their own labels.
     if not 1 <= width <= 100:
         raise InputError(
@@ -163,9 +160,9 @@ def legend_below(ax: Axes, columns: int) -> None:
     place_legend(ax, "outside lower center", handles, names, columns)
 
 
-def with_minus(text: str) -> str:
-    """Write the sign of a number as print does."""
-    return text.replace("-", "−")
+def with_minus(text: Any) -> str:
+    """Write the signs of numbers as print does."""
+    return re.sub(r"(?<!\w)-(?=\d)", "−", str(text))
 
 
 def printable(text: str) -> str:

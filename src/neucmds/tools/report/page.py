@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -29,7 +28,12 @@ from neucmds.tools.plots.colours import (
     as_colours,
 )
 from neucmds.tools.plots.coordinates import axis_label
-from neucmds.tools.plots.figures import METHOD_STYLES, NEGATIVE, POSITIVE
+from neucmds.tools.plots.figures import (
+    METHOD_STYLES,
+    NEGATIVE,
+    POSITIVE,
+    with_minus,
+)
 from neucmds.tools.plots.shepard import SampledPairs, on_scale
 from neucmds.tools.plots.spectra import (
     by_magnitude,
@@ -86,7 +90,7 @@ def load_template() -> Any:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.filters["minus"] = _with_minus
+    environment.filters["minus"] = with_minus
     for name in ("count", "percent", "significant"):
         environment.filters[name] = getattr(words, name)
     environment.globals |= {
@@ -96,11 +100,6 @@ def load_template() -> Any:
         "plotly": get_plotlyjs().replace("</script", "<\\/script"),
     }
     return environment.get_template("page.html.j2")
-
-
-def _with_minus(text: Any) -> str:
-    """Write minus signs as print does: texts shared with the terminal have hyphens."""
-    return re.sub(r"(?<!\w)-(?=\d)", "−", str(text))
 
 
 def _methods(findings: Findings) -> Data:
