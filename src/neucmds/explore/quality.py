@@ -639,7 +639,12 @@ def _row_blocks(
     disparities = None
     if ties is not None and isinstance(problem, Dense):
         disparities = _disparities(problem, x, ties)
-    for rows, block in _walk(problem):
+    if isinstance(problem, Dense):
+        walk = problem.gram.walk()
+    else:
+        stored = problem.sq_dissimilarity
+        walk = ((rows, stored[rows, :]) for rows in row_blocks(*stored.shape))
+    for rows, block in walk:
         all_sq_d = to_floats(block)
         if isinstance(problem, Directed):
             columns = slice(0, problem.n)
@@ -664,16 +669,6 @@ def _disparities(problem: Dense, x: Floats, ties: str) -> Floats:
     condensed = np.zeros(math.comb(problem.n, 2))
     condensed[pairs.position] = pairs.disparities(pairs.distances(x))
     return squareform(condensed)
-
-
-def _walk(problem: Dense | Directed) -> Iterator[tuple[slice, Array]]:
-    """Yield D by blocks of rows."""
-    if not isinstance(problem, Directed):
-        yield from problem.gram.walk()
-        return
-    m, n = problem.sq_dissimilarity.shape
-    for rows in row_blocks(m, n):
-        yield rows, problem.sq_dissimilarity[rows, :]
 
 
 def _root(sq: Floats) -> Floats:

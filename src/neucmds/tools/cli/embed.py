@@ -199,7 +199,7 @@ def embed(
                 # New objects come without the constant, so they cannot be placed.
                 embedding = replace(embedding, placement=None)
             measured = embedding
-        result = Result.of(embedding, problem, measured, held_out)
+        result = Result(embedding, measured, problem, held_out)
         callback(0, None, "writing the result")
         record = result.record(file) | {"seconds": time.perf_counter() - start}
         outputs.add_text("quality.json", json_text(record))

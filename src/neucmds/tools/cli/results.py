@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -42,25 +43,22 @@ class Result:
     embedding: Embedding
     measured: Embedding
     problem: Dense | Directed
-    quality: Quality
-    errors: PairErrors
-    of_held_out: Quality | None = None
+    held_out: int
 
-    @classmethod
-    def of(
-        cls,
-        embedding: Embedding,
-        problem: Dense | Directed,
-        measured: Embedding,
-        held_out: int,
-    ) -> Result:
-        """Measure an embedding, all of it or a part, against D, and a fit without some objects."""
-        quality = evaluate(measured, problem)
-        errors = pair_errors(measured, problem)
-        of_held_out = None
-        if held_out:
-            of_held_out = measure_held_out(embedding, problem, held_out)
-        return cls(embedding, measured, problem, quality, errors, of_held_out)
+    @cached_property
+    def quality(self) -> Quality:
+        return evaluate(self.measured, self.problem)
+
+    @cached_property
+    def errors(self) -> PairErrors:
+        return pair_errors(self.measured, self.problem)
+
+    @cached_property
+    def of_held_out(self) -> Quality | None:
+        """The quality of a fit without some objects, if there are some to hold out."""
+        if not self.held_out:
+            return None
+        return measure_held_out(self.embedding, self.problem, self.held_out)
 
     @property
     def names(self) -> Labels:

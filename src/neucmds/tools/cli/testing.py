@@ -25,8 +25,6 @@ from neucmds.tools.cli import options as opt
 from neucmds.tools.cli.console import print_json, progress, say
 from neucmds.tools.cli.inputs import read_objects, read_problem
 
-EACH: dict[str, Any] = {"none": None, "terms": "terms", "margin": "margin"}
-
 
 def run_tests(
     file: opt.File,
@@ -85,7 +83,8 @@ def run_tests(
         }
         if strata is not None:
             settings["strata"] = table[strata].to_list()
-        whole = permanova(sq_d, formula, table, by=EACH[by], **settings)
+        each = None if by == "none" else by
+        whole = permanova(sq_d, formula, table, by=each, **settings)
         alone, pairs = _each_alone(sq_d, table[variables], settings)
     if as_json:
         tables = {"permanova": whole.table, "tests": alone, "pairs": pairs}
@@ -123,12 +122,9 @@ def _each_alone(
             continue
         rows.append((name, "PERMDISP F", spread))
         pairs.append(spread.pairwise.add_prefix(f"{name}: ", axis=0))
-    names, kinds, tests = zip(*rows, strict=True)
-    columns = {
-        "test": kinds,
-        "statistic": [test.statistic for test in tests],
-        "p": [test.p for test in tests],
-    }
-    return pd.DataFrame(columns, index=names), pd.concat(
-        [pd.DataFrame(), *pairs]
+    tests = pd.DataFrame(
+        [(kind, test.statistic, test.p) for _, kind, test in rows],
+        index=[name for name, _, _ in rows],
+        columns=["test", "statistic", "p"],
     )
+    return tests, pd.concat([pd.DataFrame(), *pairs])
