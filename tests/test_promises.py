@@ -34,6 +34,6 @@ def covering(seeds):
         yield best
 
 
-@pytest.mark.parametrize("seed", covering(range(100)))
+@pytest.mark.parametrize("seed", [*covering(range(100))])
 def test_every_promise_holds_for_random_choices(seed, tmp_path):
     assert promises.trial(seed, tmp_path) == []
