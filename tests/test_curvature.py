@@ -43,6 +43,12 @@ def errors(emb, D):
     return np.abs(np.asarray(emb.dissimilarities())[off] / D[off] - 1)
 
 
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch):
+    """Take 40 steps at each curvature that is tried, not 150."""
+    monkeypatch.setattr("neucmds.refine.scouting.SCOUT_ITERATIONS", 40)
+
+
 @pytest.fixture(scope="module")
 def hyperbolic():
     D = disc()

@@ -33,6 +33,12 @@ def error(emb, D):
     return np.abs(emb.dissimilarities()[off] / D[off] - 1).mean()
 
 
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch):
+    """Take 40 steps at each curvature that is tried, not 150."""
+    monkeypatch.setattr("neucmds.refine.scouting.SCOUT_ITERATIONS", 40)
+
+
 @pytest.fixture(scope="module")
 def fitted():
     D, _ = planted()
