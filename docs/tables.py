@@ -194,9 +194,9 @@ def quality_counts() -> str:
         <= min(row["stress"] for row in others) * (1 + 1e-6)
         for one, others in zip(every, flat, strict=True)
     )
-    most = f"{least} of {len(every)} sets"
+    most = f"on {least} of {len(every)} sets"
     lines = [
-        f"- `refined` (squared): the least STRESS of all fits without curvature or heights on {most}."
+        f"- `refined` (squared): the least STRESS of all fits without κ or heights {most}."
     ]
     groups = (
         ("squared",),
