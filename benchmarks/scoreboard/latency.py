@@ -1,6 +1,6 @@
 """Round-trip times between hosts: signed coordinates beside network coordinates.
 
-    NEUCMDS_DATA=… python benchmarks/scoreboard/latency.py
+    NEUCMDS_DATA=… python benchmarks/scoreboard/latency.py [--jobs 6]
 
 490 PlanetLab hosts, all pairs fitted. Errors are |d̂/d − 1|: mean, median, p90. "Vivaldi" is the
 algorithm of Dabek et al. (SIGCOMM 2004), written here: hosts move along springs, by steps that
@@ -11,11 +11,14 @@ negative entries count as zero.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +71,7 @@ def factorised(D: np.ndarray) -> np.ndarray:
 
 
 def signed(D: np.ndarray, **options: Any) -> tuple[np.ndarray, str]:
-    emb = neuc_mds(D, K, **options)
+    emb = neuc_mds(D, K, random_state=0, **options)
     p, q = emb.signature
     form = f"({p}, {q})"
     if emb.heights is not None:
@@ -78,45 +81,58 @@ def signed(D: np.ndarray, **options: Any) -> tuple[np.ndarray, str]:
     return emb.dissimilarities(), form
 
 
-def main() -> None:
+def timed(method: str) -> dict[str, Any]:
+    """Fit all hosts by a method of this page, and measure errors and CPU time."""
     warnings.simplefilter("ignore")
     D = losses._latency()
+    numbers, fit = METHODS[method]
+    begin = time.process_time()
+    d_hat = fit(D)
+    seconds = time.process_time() - begin
+    form = None
+    if isinstance(d_hat, tuple):
+        d_hat, form = d_hat
     upper = np.triu(D, 1) > 0
-    rows = []
+    errors = np.abs(d_hat[upper] / D[upper] - 1)
+    return {
+        "method": method,
+        "numbers": numbers,
+        "form": form,
+        "mean": float(errors.mean()),
+        "median": float(np.median(errors)),
+        "p90": float(np.quantile(errors, 0.9)),
+        "seconds": seconds,
+    }
 
-    def note(method: str, numbers: int, fit: Callable[[], Any]) -> None:
-        begin = time.process_time()
-        d_hat = fit()
-        seconds = time.process_time() - begin
-        form = None
-        if isinstance(d_hat, tuple):
-            d_hat, form = d_hat
-        errors = np.abs(d_hat[upper] / D[upper] - 1)
-        rows.append(
-            {
-                "method": method,
-                "numbers": numbers,
-                "form": form,
-                "mean": float(errors.mean()),
-                "median": float(np.median(errors)),
-                "p90": float(np.quantile(errors, 0.9)),
-                "seconds": seconds,
-            }
+
+METHODS: dict[str, tuple[int, Callable[[np.ndarray], Any]]] = {
+    **{
+        f"neucmds, {loss}, heights {heights}": (
+            K,
+            partial(signed, loss=loss, heights=heights),
         )
-        print(rows[-1], flush=True)
-        facts = {"versions": measure.versions("neucmds")}
-        measure.write_record(RECORD, {**facts, "rows": rows})
+        for loss in ("relative", "absolute")
+        for heights in (False, True, "auto")
+    },
+    "Vivaldi, 2-D and height": (3, partial(vivaldi, dimensions=2)),
+    "Vivaldi, 9-D and height": (K, partial(vivaldi, dimensions=K - 1)),
+    "rank 10 of d": (K, factorised),
+}
 
-    for loss in ("relative", "absolute"):
-        for heights in (False, True, "auto"):
-            note(
-                f"neucmds, {loss}, heights {heights}",
-                K,
-                partial(signed, D, loss=loss, heights=heights),
-            )
-    note("Vivaldi, 2-D and height", 3, lambda: vivaldi(D, 2))
-    note("Vivaldi, 9-D and height", K, lambda: vivaldi(D, K - 1))
-    note("rank 10 of d", K, lambda: factorised(D))
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=1)
+    asked = parser.parse_args()
+    rows = []
+    facts = {"versions": measure.versions("neucmds")}
+    with ProcessPoolExecutor(
+        asked.jobs, mp_context=get_context("spawn")
+    ) as pool:
+        for row in pool.map(timed, METHODS):
+            rows.append(row)
+            print(row, flush=True)
+    measure.write_record(RECORD, {**facts, "rows": rows})
 
 
 if __name__ == "__main__":

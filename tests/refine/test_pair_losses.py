@@ -587,3 +587,18 @@ def _slope(d, floor, curvature):
 
     low = np.maximum(d, floor)
     return slope(d) / slope(low) / low
+
+
+@pytest.mark.parametrize("loss", ["relative", "absolute"])
+def test_a_good_start_is_kept_where_d_spans_decades(loss):
+    rng = np.random.default_rng(0)
+    x = np.exp(rng.uniform(0, 14, (60, 1))) * rng.standard_normal((60, 3))
+    noise = rng.standard_normal((60, 60))
+    d = np.linalg.norm(x[:, None] - x, axis=2) * np.exp(
+        0.2 * (noise + noise.T)
+    )
+    start = Configuration(x, Form(np.array([1.0, 1.0, -1.0])))
+    end = minimize(Tiles.of(d**2, "relative"), start)
+    summed = Tiles.of(d**2, loss)
+    # High floors alone end 20 % higher.
+    assert finish(summed, end).value <= summed.value_of(end)
