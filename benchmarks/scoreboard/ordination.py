@@ -1,9 +1,9 @@
 """Ordination: distances, their order and neighbours in two and three coordinates.
 
-    NEUCMDS_DATA=… python benchmarks/scoreboard/ordination.py [word]
+    NEUCMDS_DATA=… python benchmarks/scoreboard/ordination.py [word] [--method NAME]
 
 Dissimilarities of vegan's tables (dune, varespec, BCI, mite: Bray–Curtis by `vegdist`), a test
-matrix of scikit-bio, and stored matrices of microbiomes. Beside the three losses stand programs in
+matrix of scikit-bio, and stored matrices of microbiomes. Beside the four losses stand programs in
 wide use: vegan's metaMDS (non-metric, 20 random starts) in R, scikit-learn's MDS (SMACOF, metric
 and non-metric, eight starts) and ClassicalMDS, and both methods of scikit-bio's pcoa. All get the
 same matrix and the same k. Non-metric coordinates have no scale, and get that of least raw stress.
@@ -91,6 +91,11 @@ def signed(loss: str, D: Floats, k: int) -> Floats:
     return neuc_mds(D, k, loss=loss, random_state=SEED).dissimilarities()
 
 
+def ordinal(D: Floats, k: int) -> Floats:
+    emb = neuc_mds(D, k, loss="ordinal", random_state=SEED)
+    return scaled(D, emb.coordinates)
+
+
 def meta_mds(D: Floats, k: int) -> Floats:
     program = 'd <- as.dist(as.matrix(read.csv(file("stdin"), header = FALSE))); set.seed(0);'
     program += f"m <- metaMDS(d, k = {k}, try = {STARTS['metaMDS']}, "
@@ -139,6 +144,7 @@ METHODS: dict[str, Callable[[Floats, int], Floats]] = {
     "neucmds, squared": partial(signed, "squared"),
     "neucmds, distance": partial(signed, "distance"),
     "neucmds, relative": partial(signed, "relative"),
+    "neucmds, ordinal": ordinal,
     "metaMDS": meta_mds,
     "MDS": partial(smacof, True),
     "MDS, non-metric": partial(smacof, False),
@@ -148,14 +154,14 @@ METHODS: dict[str, Callable[[Floats, int], Floats]] = {
 }
 
 
-def rows(name: str) -> list[dict[str, Any]]:
+def rows(name: str, methods: list[str]) -> list[dict[str, Any]]:
     D = load(name)
     upper = np.triu_indices(len(D), 1)
     made = []
     for k in KS:
-        for method, fit in METHODS.items():
+        for method in methods:
             begin = time.perf_counter()
-            d_hat = fit(D, k)
+            d_hat = METHODS[method](D, k)
             seconds = time.perf_counter() - begin
             row = {
                 "set": name,
@@ -174,11 +180,29 @@ def rows(name: str) -> list[dict[str, Any]]:
     return made
 
 
+def summary(found: list[dict[str, Any]]) -> None:
+    """Print in how many cells each method has Spearman's correlation within .001 of the best."""
+    cells: dict[tuple[str, int], dict[str, float]] = {}
+    for row in found:
+        cell = cells.setdefault((row["set"], row["k"]), {})
+        cell[row["method"]] = row["spearman"]
+    for method in METHODS:
+        near = sum(
+            cell.get(method, -1.0) >= max(cell.values()) - 1e-3
+            for cell in cells.values()
+        )
+        print(f"{method:20} {near} of {len(cells)} cells")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("word", nargs="?", default="")
+    parser.add_argument(
+        "--method", choices=METHODS, help="others as they are recorded"
+    )
     parser.add_argument("--record", type=Path, default=RECORD)
     given = parser.parse_args()
+    methods = [given.method] if given.method else list(METHODS)
     warnings.simplefilter("ignore")
     versions = measure.versions("scikit-learn", "scikit-bio", "scipy")
     versions["vegan"], versions["R"] = in_r(
@@ -191,10 +215,16 @@ def main() -> None:
     )
     for name in (*OF_VEGAN, *STORED):
         if given.word in name:
-            found = [row for row in found if row["set"] != name] + rows(name)
+            kept = [
+                row
+                for row in found
+                if row["set"] != name or row["method"] not in methods
+            ]
+            found = kept + rows(name, methods)
             measure.write_record(
                 given.record, {"versions": versions, "rows": found}
             )
+    summary(found)
 
 
 if __name__ == "__main__":
