@@ -238,17 +238,14 @@ def embed(data: Any, options: Options, labels: Any = None) -> Embedding:
     check_support(options, kind)
     with watched(options.callback):
         if options.directed:
-            embedding = _embed_directed(data, options, kind, labels)
-        elif kind == "landmarks":
-            embedding = embed_by_landmarks(data, options, labels)
-        elif kind in ("large graph", "sampled", "pairs"):
+            return _embed_directed(data, options, kind, labels)
+        if kind == "landmarks":
+            return embed_by_landmarks(data, options, labels)
+        if kind in ("large graph", "sampled", "pairs"):
             embedding = _embed_pairs(data, options, kind)
             names = as_labels(labels, embedding.n) or embedding.labels
-            embedding = replace(embedding, labels=names)
-        else:
-            problem = read_dense(data, options, labels)
-            embedding = fit(problem, options)
-    return embedding
+            return replace(embedding, labels=names)
+        return fit(read_dense(data, options, labels), options)
 
 
 def _embed_directed(

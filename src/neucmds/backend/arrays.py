@@ -105,7 +105,9 @@ def to_numpy(value: Array) -> Numbers:
 
 def to_floats(value: Array) -> Floats:
     """Copy an array of any library and device to float64 of NumPy."""
-    return to_numpy(value).astype(np.float64)
+    xp = namespace(value)
+    # Converted before: NumPy has no bfloat16.
+    return to_numpy(xp.astype(value, xp.float64))
 
 
 def sparse_in_memory(matrix: Any) -> tuple[Any, Array | None]:

@@ -36,7 +36,11 @@ def available_memory() -> int | None:
         )
         import resource
     except (OSError, ImportError):
-        return _elsewhere()
+        with suppress(ImportError):
+            import psutil
+
+            return int(_SHARE * psutil.virtual_memory().available)
+        return None
     limits = _left_in_groups()
     limits += [
         1024 * int(kb)
@@ -87,11 +91,3 @@ def _left_in_groups(
             cached = map(int, re.findall(r"^inactive_file (\d+)$", stat, re.M))
             left.append(max(0, int(most) - int(taken) + sum(cached)))
     return left
-
-
-def _elsewhere() -> int | None:
-    with suppress(ImportError):
-        import psutil
-
-        return int(_SHARE * psutil.virtual_memory().available)
-    return None

@@ -40,6 +40,7 @@ class InnerProduct:
         self.coordinates = coordinates
         self.signs = signs
         self.unit = unit
+        self._norms = Form(signs).norms
         # Shift and scale of Σ s x²: neither changes a rank. Unscaled sums dwarf the coordinates,
         # and graph indexes then find few neighbours; sums spread by a third of an object's usual
         # length gave the highest recall.
@@ -116,9 +117,6 @@ class InnerProduct:
         q = asarray_like(coordinates, self.coordinates)
         last = namespace(q).zeros_like(q[:, 0]) - 1 / self._scale
         return _with_last(2 * q * self.signs, last)
-
-    def _norms(self, x: Array) -> Array:
-        return Form(self.signs).norms(x)
 
 
 def _lengths(vectors: Array) -> Array:

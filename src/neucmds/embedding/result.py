@@ -476,9 +476,7 @@ class Embedding:
         self, points: Array, labels: Any, rule: Placement | None
     ) -> Embedding:
         landmarks = None
-        if isinstance(rule, LossPlacement) and len(rule.coordinates) < len(
-            points
-        ):
+        if isinstance(rule, LossPlacement):
             landmarks = np.arange(len(rule.coordinates))
         return replace(
             self,

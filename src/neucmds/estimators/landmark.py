@@ -286,19 +286,16 @@ class LandmarkNeucMDS(SignedTransformer):
                 raise InputError(
                     "out is not for nodes of a graph; leave it out."
                 )
-            return self._place_nodes(X)
-        landmark_fit, rows = self._fit_and_rows(X)
-        with self._calling():
-            return self._placed(landmark_fit, rows, X, out)
-
-    def _place_nodes(self, X: Any) -> Array:
-        """Return where fitted nodes are, or place new ones by their edges to these."""
-        if hasattr(X, "tocoo") and X.shape[1] == self.n_features_in_:
+            if not hasattr(X, "tocoo") or X.shape[1] != self.n_features_in_:
+                return taken(self._coordinates, self._nodes(X))
+            # New nodes, by their edges to fitted ones.
             paths = joined_paths(
                 X, lambda nodes: np.sqrt(self._fitted.squares(nodes))
             )
             return self.landmark_result_.transform(paths)
-        return taken(self._coordinates, self._nodes(X))
+        landmark_fit, rows = self._fit_and_rows(X)
+        with self._calling():
+            return self._placed(landmark_fit, rows, X, out)
 
     def landmarks_to_ask(self, coarse: Any) -> Any:
         """Return the landmark columns to compute for new objects in two levels.

@@ -105,7 +105,7 @@ def as_squares(
     names = as_labels(labels, n)
     size = validate(
         _extremes(source, dtype),
-        _numbers(xp.linalg.diagonal(source)),
+        arrays.to_floats(xp.linalg.diagonal(source)),
         partial(_strips, source),
         arrays.eps(dtype, xp),
         squared=squared,
@@ -133,12 +133,6 @@ def as_squares(
         target = source
     _write(source, target, squared, symmetrize)
     return target, names
-
-
-def _numbers(array: Array) -> Floats:
-    """Return numbers in NumPy's float64; converted before, as NumPy has no bfloat16."""
-    xp = arrays.namespace(array)
-    return arrays.to_numpy(xp.astype(array, xp.float64))
 
 
 def _empty(source: Array, dtype: Any) -> Array:
@@ -206,9 +200,8 @@ def _strips(source: Array) -> Strips:
     """Read a matrix by rows, with the columns of the same objects beside them."""
     n = source.shape[0]
     for rows in arrays.row_blocks(n, n, arrays.CACHED_ELEMENTS):
-        yield hollow(
-            rows.start, _numbers(source[rows, :]), _numbers(source[:, rows]).T
-        )
+        columns = arrays.to_floats(source[:, rows]).T
+        yield hollow(rows.start, arrays.to_floats(source[rows, :]), columns)
 
 
 def hollow(

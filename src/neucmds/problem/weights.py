@@ -50,7 +50,16 @@ def as_weighted(
     if weights is None:
         weights = xp.ones_like(filled)
     else:
-        weights = _checked(weights, filled)
+        weights = checked_weights(weights, filled)
+        gap = float(xp.max(xp.abs(weights - weights.T)))
+        heaviest = float(xp.max(weights))
+        if gap > 1e-8 * heaviest:
+            raise InputError(
+                f"weights are not symmetric: largest gap {gap:.2g}; average W and Wᵀ."
+            )
+        largest = float(xp.max(xp.abs(filled)))
+        refuse_range(heaviest * largest, True, "weights times d² are")
+        weights = xp.astype(weights, filled.dtype, copy=False)
     ids = index_like(np.arange(n), filled)
     is_unused = is_missing | (ids[:, None] == ids[None, :])
     weights = xp.where(is_unused, 0.0, weights)
@@ -72,21 +81,6 @@ def checked_weights(weights: Any, like: Array) -> Array:
             "weights are negative, NaN or infinite; use 0 for entries that do not count."
         )
     return weights
-
-
-def _checked(weights: Any, sq_dissimilarity: Array) -> Array:
-    """Return symmetric weights as an array like D, or refuse them."""
-    xp = namespace(sq_dissimilarity)
-    weights = checked_weights(weights, sq_dissimilarity)
-    gap = float(xp.max(xp.abs(weights - weights.T)))
-    heaviest = float(xp.max(weights))
-    if gap > 1e-8 * heaviest:
-        raise InputError(
-            f"weights are not symmetric: largest gap {gap:.2g}; average W and Wᵀ."
-        )
-    largest = float(xp.max(xp.abs(sq_dissimilarity)))
-    refuse_range(heaviest * largest, True, "weights times d² are")
-    return xp.astype(weights, sq_dissimilarity.dtype, copy=False)
 
 
 def refuse_parts_of(weights: Array, labels: Labels) -> None:
