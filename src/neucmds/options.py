@@ -57,21 +57,17 @@ def _is_flag(value: Any) -> bool:
     return isinstance(value, (bool, np.bool_, int)) and value in (0, 1)
 
 
+def _one_of(words: tuple[str, ...]) -> tuple[Callable[[Any], bool], str]:
+    return words.__contains__, f"is unknown; choose one of {', '.join(words)}"
+
+
 # Parameter → a test of its value, and what the message says of one that fails. None is allowed
 # where it is the default.
 PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "method": (
-        lambda value: value in ALL_METHODS,
-        f"is unknown; choose {', '.join(ALL_METHODS)}",
-    ),
-    "loss": (
-        lambda value: value in ALL_LOSSES,
-        f"is unknown; choose one of {', '.join(ALL_LOSSES)}",
-    ),
-    "ties": (
-        lambda value: value in TIES,
-        f"is unknown; choose one of {', '.join(TIES)}",
-    ),
+    "method": _one_of(ALL_METHODS),
+    "loss": _one_of(ALL_LOSSES),
+    "ties": _one_of(TIES),
+    "missing": _one_of(("error", "ignore")),
     "floor": (
         lambda value: _is_number(value) and value > 0,
         "must be a positive number",
@@ -95,10 +91,6 @@ PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(
         ("squared", "symmetrize", "directed"),
         (_is_flag, "must be True or False"),
-    ),
-    "missing": (
-        lambda value: value in ("error", "ignore"),
-        "is unknown; pass 'error' or 'ignore'",
     ),
     "tol": (
         lambda value: _is_number(value) and 0 <= value < 1,

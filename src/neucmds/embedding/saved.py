@@ -56,22 +56,19 @@ def write(embedding: Embedding, file: BinaryIO) -> None:
     if isinstance(rule, LossPlacement):
         parts.append(rule.loss)
         header["n_fitted"] = rule.coordinates.shape[0]
-    values = {}
+    arrays: dict[str, Any] = {
+        "history": np.asarray(embedding.info.history),
+        "stress_terms": np.asarray(embedding.stress_terms),
+    }
     for part in parts:
         for field in fields(part):
             value = getattr(part, field.name)
             if field.type in SCALARS:
                 header[field.name] = SCALARS[field.type](value)
-            else:
-                values[field.name] = value
-    values["history"] = np.asarray(embedding.info.history)
-    values["stress_terms"] = np.asarray(embedding.stress_terms)
+            elif is_array(value):
+                arrays[field.name] = to_numpy(value)
     text = json.dumps(header).encode("ascii")
-    arrays: dict[str, Any] = {"header": np.frombuffer(text, np.uint8)}
-    for name, value in values.items():
-        if is_array(value):
-            arrays[name] = np.asarray(to_numpy(value))
-    np.savez(file, **arrays)
+    np.savez(file, header=np.frombuffer(text, np.uint8), **arrays)
 
 
 def read(kind: type[Embedding], path: Path) -> Embedding:

@@ -32,6 +32,7 @@ from neucmds.problem.pairs import (
     TOLERANCE,
     Connection,
     edges_of,
+    key_groups,
     pair_keys,
     refuse_parts,
 )
@@ -268,12 +269,10 @@ def _shortest_edges(stored: Any, labels: Any = None) -> Edges:
 
 def _grouped(key: Numbers, length: Floats) -> tuple[Numbers, Floats, Floats]:
     """Return each key once, with the shortest and the longest length of it."""
-    order = np.argsort(key, kind="stable")
-    key = key[order]
+    order, first = key_groups(key)
     length = length[order]
-    first = np.flatnonzero(np.diff(key, prepend=-1))
     return (
-        key[first],
+        key[order][first],
         np.minimum.reduceat(length, first),
         np.maximum.reduceat(length, first),
     )

@@ -99,6 +99,12 @@ def pair_keys(n: int, i: Any, j: Any) -> Array:
     return np.minimum(i, j).astype(np.int64) * n + np.maximum(i, j)
 
 
+def key_groups(key: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the order that sorts keys, and where in it each of them begins."""
+    order = np.argsort(key, kind="stable")
+    return order, np.flatnonzero(np.diff(key[order], prepend=-1))
+
+
 def as_pairs(
     data: Any,
     *,
@@ -177,13 +183,11 @@ def make_pairs(
     dissimilarity: Floats = np.asarray(values, dtype=np.float64)
     _refuse_values(i, j, dissimilarity, squared)
     rounding = TOLERANCE * float(np.max(np.abs(dissimilarity)))
-    key = pair_keys(n, i, j)
-    between = np.flatnonzero(i != j)
-    order = between[np.argsort(key[between], kind="stable")]
+    between = i != j
+    key = pair_keys(n, i, j)[between]
+    order, first = key_groups(key)
     key = key[order]
-    dissimilarity = dissimilarity[order]
-    # Where the entries of each pair begin.
-    first = np.flatnonzero(np.diff(key, prepend=-1))
+    dissimilarity = dissimilarity[between][order]
     if first.size < key.size:
         highest = np.maximum.reduceat(dissimilarity, first)
         gaps = highest - np.minimum.reduceat(dissimilarity, first)
