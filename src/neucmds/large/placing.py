@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 from zlib import crc32
 
@@ -227,13 +227,16 @@ class LandmarkFit:
 
     # Placing
 
-    def place(self, rows: Array, first: int = 0) -> Array:
-        """Coordinates (m, k) of objects, numbered from `first`, in the precision of their rows."""
-        return self._place(rows, np.arange(first, first + rows.shape[0]))
+    def place(
+        self, rows: Array, first: int = 0, *, fitted: bool = False
+    ) -> Array:
+        """Coordinates (m, k) of objects, numbered from `first`, in the precision of their rows.
 
-    def place_fitted(self, rows: Array, first: int = 0) -> Array:
-        """Coordinates (m, k) of fitted objects: landmarks stay, the others are placed."""
+        Of `fitted` objects the landmarks stay, and the others are placed.
+        """
         objects = np.arange(first, first + rows.shape[0])
+        if not fitted:
+            return self._place(rows, objects)
         _, fitted_rows, landmarks = np.intersect1d(
             objects, self.landmarks, return_indices=True
         )
@@ -443,9 +446,7 @@ class LandmarkFit:
         callback : callable, optional
             Told how many of all rows are placed.
         """
-        place_rows = self.place
-        if fitted:
-            place_rows = self.place_fitted
+        place_rows = partial(self.place, fitted=fitted)
         like = self._like(rows)
         shape = (rows.shape[0], self.embedding.k)
         if is_dask(like):

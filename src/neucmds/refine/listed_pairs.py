@@ -181,6 +181,7 @@ class ListedPairs(SummedLoss):
             form=scaled_form,
             scale=scale,
             unit=unit,
+            precision=dtype,
             i=i,
             j=j,
             u=weight,
@@ -192,19 +193,18 @@ class ListedPairs(SummedLoss):
     def exact(self) -> ListedPairs:
         """Return the same pairs in float64; D itself stays as it was rounded."""
         xp = namespace(self.d)
-        if self.d.dtype == xp.float64:
+        if self.precision == xp.float64:
             return self
         u = self.u
         if u is not None:
             u = xp.astype(u, xp.float64)
-        return replace(self, d=xp.astype(self.d, xp.float64), u=u)
+        d = xp.astype(self.d, xp.float64)
+        return replace(self, d=d, u=u, precision=xp.float64)
 
-    @cached_property
-    def size(self) -> float:
-        """The loss of all objects in one place: what makes a loss a share."""
-        exact = self.exact()
-        sq_hat = exact.d * 0.0  # all objects in one place
-        return 2 * self.loss.value(self.form, exact.d, sq_hat, exact.u)
+    @property
+    def n_points(self) -> int:
+        """Number of points."""
+        return int(self.starts.shape[0]) - 1
 
     def at(self, x: Array) -> PairObjective:
         """Return value and gradient at some coordinates."""
@@ -221,16 +221,16 @@ class ListedPairs(SummedLoss):
 
         value = 2 * sum(self.each(walk, self._runs))
         # 8(Diag(C1) − C)XA with C the symmetric matrix of pulls.
-        pulled = in_double(self._times(pull, self._narrow(with_ones(x))))
+        pulled = in_double(self._times(pull, self.narrow(with_ones(x))))
         gradient = self.gradient_of(x, pulled)
         return PairObjective(self, x, value, gradient, residual, pull)
 
     def _residuals(self, x: Array) -> Array:
         """D̂ − D of every pair."""
-        narrow = self._narrow(x)
-        signs = self._narrow(self.signs)
+        narrow = self.narrow(x)
+        signs = self.narrow(self.signs)
         changes = pair_changes(narrow, narrow, signs, self.i, self.j)
-        heights = self._narrow(self.form.height_of(x))
+        heights = self.narrow(self.form.height_of(x))
         if changes is not None:
             _, d_hat = changes  # D₂ along p = x is D̂(x)
             return self._raised(d_hat, heights, slice(None)) - self.d
@@ -300,7 +300,7 @@ class ListedPairs(SummedLoss):
         ones = xp.ones_like(xp.sum(x, axis=1, keepdims=True))
         if is_numpy(x):
             blocks = self._blocks_by_object(x, weights)
-            return blocks, self._times(sizes, self._narrow(ones))[:, 0]
+            return blocks, self._times(sizes, self.narrow(ones))[:, 0]
         # By the expanded formula, for which float64 has the digits.
         own, partners = self.form.tangents(x)
         sums = self._times(xp.astype(weights, xp.float64), moments(partners))
@@ -320,19 +320,19 @@ class ListedPairs(SummedLoss):
         """D₁ and D₂ of D̂(x + tp) = D̂ + tD₁ + t²D₂, for every pair."""
         xp = namespace(x)
         k = x.shape[1]
-        signs = self._narrow(self.signs)
+        signs = self.narrow(self.signs)
         changes = pair_changes(
-            self._narrow(x), self._narrow(p), signs, self.i, self.j
+            self.narrow(x), self.narrow(p), signs, self.i, self.j
         )
         if changes is not None:
             d1, d2 = changes
-            risen = self._narrow(self.form.height_of(p))
+            risen = self.narrow(self.form.height_of(p))
             return self._raised(d1, risen, slice(None)), d2
-        heights = self._narrow(self.form.height_of(x + p))
+        heights = self.narrow(self.form.height_of(x + p))
         d1 = xp.empty_like(self.d)
         d2 = xp.empty_like(self.d)
         # One table of rows twice as long: half the cache misses of two, and one square for both.
-        table = self._narrow(xp.concat([x + p, p], axis=1))
+        table = self.narrow(xp.concat([x + p, p], axis=1))
         sign_columns = asarray_like(np.zeros((2 * k, 2)), table)
         sign_columns[:k, 0] = signs
         sign_columns[k:, 1] = signs
@@ -441,13 +441,13 @@ class ListedPairs(SummedLoss):
     @cached_property
     def _firsts(self) -> Numbers:
         """Where the pairs of every first object begin, in main memory."""
-        n = self.starts.size - 1
-        firsts = np.searchsorted(self.i, np.arange(n + 1))  # i is sorted
+        # i is sorted.
+        firsts = np.searchsorted(self.i, np.arange(self.n_points + 1))
         return firsts.astype(_index_type(np, self.i.size))
 
     def _blocks_by_object(self, x: Floats, weights: Floats) -> Floats:
         """Σ_j w (x_i − x_j)(x_i − x_j)ᵀ of every object i, from differences."""
-        own, others = map(self._narrow, self.form.tangents(x))
+        own, others = map(self.narrow, self.form.tangents(x))
         n, k = x.shape
         out = np.empty((n, k, k), dtype=self.d.dtype)
 
@@ -479,9 +479,6 @@ class ListedPairs(SummedLoss):
             # About eight numbers per pair: D, u, residual, pull, D₁, D₂ and temporaries.
             return list(row_blocks(size, 8, CACHED_ELEMENTS))
         return [slice(0, size)]
-
-    def _narrow(self, array: Array) -> Array:
-        return namespace(array).astype(array, self.d.dtype, copy=False)
 
 
 def _cut(starts: Numbers, parts: int) -> list[slice]:

@@ -22,6 +22,7 @@ from neucmds.backend.arrays import (
     Array,
     Floats,
     asarray_like,
+    empty_like,
     eps,
     index_like,
     is_numpy,
@@ -64,7 +65,7 @@ class SummedLoss(ABC):
 
     `d` is D divided by `scale`, a power of four, so that rounding does not depend on the unit of D;
     coordinates x are divided by its root. `loss` and `form` are those of this d; times `unit`, the
-    loss is in the units of the data.
+    loss is in the units of the data. Pairs are computed in the type `precision`.
     """
 
     d: Array
@@ -72,6 +73,7 @@ class SummedLoss(ABC):
     form: Form
     scale: float
     unit: float
+    precision: Any
     # Where the loss along a line is no quartic, a search ends at this share of its first slope.
     slope_left: float
 
@@ -82,8 +84,14 @@ class SummedLoss(ABC):
 
     @property
     @abstractmethod
+    def n_points(self) -> int:
+        """Number of points."""
+
+    @cached_property
     def size(self) -> float:
         """The loss of all objects in one place: what makes a loss a share."""
+        nowhere = empty_like(self.d, (self.n_points, 0))
+        return self.signed(np.zeros(0)).true_value(nowhere)
 
     @abstractmethod
     def exact(self) -> Self:
@@ -123,6 +131,10 @@ class SummedLoss(ABC):
         """Return the gradient where Σ_j of pulls times x_j, and the Σ_j of pulls, are known."""
         of_pairs = self.form.gradient(x, pulled[:, :-1], pulled[:, -1:])
         return self.form.centered(4.0 * of_pairs)
+
+    def narrow(self, array: Array) -> Array:
+        """Return an array in the precision of pairs."""
+        return namespace(array).astype(array, self.precision, copy=False)
 
     def each(
         self, work: Callable[[Any], Any], parts: Iterable[Any]

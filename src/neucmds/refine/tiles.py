@@ -60,11 +60,10 @@ SHARES = 16
 class Tiles(SummedLoss):
     """A loss of all pairs, as a function of the coordinates.
 
-    `precision` is that of the tiles. `first_row` and `first_column` are the numbers of the points
+    `first_row` and `first_column` are the numbers of the points
     of the first row and column of D; they are the same if and only if D is symmetric.
     """
 
-    precision: Any
     weights: Array | None = None
     # Each trial on a line is a pass over D.
     slope_left: float = 0.7
@@ -146,12 +145,6 @@ class Tiles(SummedLoss):
             return sum(self.d.shape)
         return int(self.d.shape[0])
 
-    @cached_property
-    def size(self) -> float:
-        """The loss of all objects in one place: what makes a loss a share."""
-        nowhere = empty_like(self.d, (self.n_points, 0))
-        return self.signed(np.zeros(0)).true_value(nowhere)
-
     def exact(self) -> Tiles:
         """Return the same loss with tiles in float64; D itself stays as it is."""
         wide = namespace(self.d).float64
@@ -163,7 +156,7 @@ class Tiles(SummedLoss):
         """Return value and gradient, in one pass over the pairs."""
         xp = namespace(x)
         factors = self._factors(x)
-        extended = self._narrow(with_ones(x))
+        extended = self.narrow(with_ones(x))
         row_points = self.of_rows(extended)
         column_points = self.of_columns(extended)
         terms_of = self._terms_of()
@@ -202,12 +195,12 @@ class Tiles(SummedLoss):
         # D1_ij = 2(x_i − x_j)ᵀA(p_i − p_j), one product of 2k + 2 columns
         cross = self.form.norm_change(x, p)[:, None]
         ones = xp.ones_like(cross)
-        left = self._narrow(
+        left = self.narrow(
             xp.concat(
                 [-2.0 * x * signs, -2.0 * p * signs, cross, ones], axis=1
             )
         )
-        right = self._narrow(xp.concat([p, x, ones, cross], axis=1))
+        right = self.narrow(xp.concat([p, x, ones, cross], axis=1))
         changes = (self.of_rows(left), self.of_columns(right))
         # D̂ is linear in heights.
         coordinates_alone = p * abs(signs)
@@ -343,7 +336,7 @@ class Tiles(SummedLoss):
 
         def walk(rows: slice) -> None:
             precomputed[rows, :] = self.loss.of_pairs(
-                self.form, self._narrow(self.d[rows, :])
+                self.form, self.narrow(self.d[rows, :])
             )
 
         self.each(walk, list(row_blocks(m, n)))
@@ -364,8 +357,8 @@ class Tiles(SummedLoss):
         left = xp.concat([-2.0 * signed, norms, ones], axis=1)
         right = xp.concat([x, ones, norms], axis=1)
         return (
-            self._narrow(self.of_rows(left)),
-            self._narrow(self.of_columns(right)),
+            self.narrow(self.of_rows(left)),
+            self.narrow(self.of_columns(right)),
         )
 
     def of_rows(self, points: Array) -> Array:
@@ -386,10 +379,10 @@ class Tiles(SummedLoss):
         An object has no weight with itself: rounding of its D̂ may exceed the floor.
         """
         rows, columns = tile
-        d = self._narrow(self.d[tile])
+        d = self.narrow(self.d[tile])
         u = None
         if self.weights is not None:
-            u = self._narrow(self.weights[tile])
+            u = self.narrow(self.weights[tile])
         if self._times(rows, columns) == 1:
             size = d.shape[0]
             u = weighted(self._off_diagonal[:size, :size], u)
@@ -397,9 +390,6 @@ class Tiles(SummedLoss):
             left[rows, :] @ right[columns, :].T for left, right in factors
         )
         return d, u, *products
-
-    def _narrow(self, array: Array) -> Array:
-        return namespace(array).astype(array, self.precision, copy=False)
 
     @cached_property
     def _step(self) -> int:
