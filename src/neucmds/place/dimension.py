@@ -19,14 +19,13 @@ from neucmds.form import Form
 from neucmds.place.rules import SHRINKAGE, LossPlacement
 from neucmds.problem.components import MOST_CHOSEN, Size, spaced_ks
 from neucmds.refine.descent import FEW_OBJECTS
+from neucmds.refine.gaps import HELD_OUT
 from neucmds.spectrum.geometry import selected_coordinates
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import neuc_plus
 from neucmds.spectrum.solve import solve_for
 
-# Share of objects held out at a time. With a third, real D of high rank get too few coordinates.
-HELD_OUT = 0.1
 # Pairs held out over all splits together, at least.
 HELD_OUT_PAIRS = 200
 # Least number of splits.
@@ -98,6 +97,7 @@ def scan_dimensions(gram: Gram, rng: np.random.RandomState) -> DimensionScan:
         ids = np.sort(rng.permutation(gram.n)[:FEW_OBJECTS])
     sq_d = among(gram, ids)
     n = ids.size
+    # With a third held out, real D of high rank get too few coordinates.
     n_held = max(2, round(HELD_OUT * n))
     most = max(1, min(MOST_CHOSEN, n - n_held - 2))
     n_splits = math.ceil(HELD_OUT_PAIRS / math.comb(n_held, 2))

@@ -47,7 +47,7 @@ from neucmds.spectrum.exact import MAX_DENSE
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.solve import START_TOL, solve_for
 
-# Share of the observed pairs that is held out at a time.
+# Share of the observed pairs, or of the objects, that is held out at a time.
 HELD_OUT = 0.1
 # Held-out pairs that are enough to compare two models.
 ENOUGH = 500
