@@ -141,9 +141,8 @@ class Tiles(SummedLoss):
     @property
     def n_points(self) -> int:
         """Number of points."""
-        if self.is_directed:
-            return sum(self.d.shape)
-        return int(self.d.shape[0])
+        m, n = self.d.shape
+        return int(max(self.first_row + m, self.first_column + n))
 
     def exact(self) -> Tiles:
         """Return the same loss with tiles in float64; D itself stays as it is."""
@@ -418,16 +417,21 @@ class Tiles(SummedLoss):
             (rows, columns)
             for rows in self._row_cuts
             for columns in self._columns_of(rows)
-            if self.is_directed or columns.start >= rows.start
+            if self._offset(rows, columns) >= 0
         ]
         count = min(SHARES, len(tiles))
         return [tiles[i::count] for i in range(count)]
 
     def _times(self, rows: slice, columns: slice) -> float:
         """Return how often pairs of a tile count: both orders are in one on the diagonal."""
-        if rows == columns and not self.is_directed:
+        if self._offset(rows, columns) == 0:
             return 1.0
         return 2.0
+
+    def _offset(self, rows: slice, columns: slice) -> int:
+        """Return how many points the first column of a tile is after its first row."""
+        after: int = columns.start - rows.start
+        return after + self.first_column - self.first_row
 
 
 def _cuts(start: int, stop: int, step: int) -> list[slice]:
