@@ -1,18 +1,19 @@
 """Directed and rectangular dissimilarities: departures and arrivals beside other ways to keep them.
 
     NEUCMDS_DATA=… python benchmarks/directed.py             all parts
-    NEUCMDS_DATA=… python benchmarks/directed.py breakfast   some: streets, folds, tuned, morse
+    NEUCMDS_DATA=… python benchmarks/directed.py breakfast   some: streets, folds, tuned, curved
     python benchmarks/directed.py town quadrangles           towns that are drawn (towns.py)
-    python benchmarks/directed.py large                      100,000 nodes, about half an hour
+    python benchmarks/directed.py large landmarks            100,000 nodes, about half an hour
 
 Streets: driving distances of central Helsinki between all ordered pairs, relative loss. Near pairs
 are those of a node and its ten nearest targets. Directed ALT keeps the distances to and from k
 landmarks that are far from each other, and takes the largest lower bound. Factors are those of the
 singular value decomposition of d. The symmetric fit is that of the mean of both directions. Folds:
 a fifth of the nodes is placed, from their distances to the others and back. Town: the same rows of
-a town that is drawn. Large: a town of 100,000 nodes, by sampled pairs. Seconds are of processor
-time, beyond the searches from the first report of the fit to its last iteration. Quadrangles: how
-often d(i, j) > d(i, l) + d(m, l) + d(m, j), which no Euclidean departures and arrivals can have.
+a town that is drawn. Large: a town of 100,000 nodes, by sampled pairs; landmarks: one of 20,000, by
+200 landmarks. Seconds are of processor time, beyond the searches from the first report of a fit to
+its last iteration. Quadrangles: how often d(i, j) > d(i, l) + d(m, l) + d(m, j), which no Euclidean
+departures and arrivals can have.
 """
 
 from __future__ import annotations
@@ -104,11 +105,18 @@ def street_rows() -> list[dict[str, Any]]:
 
 def tuned_rows() -> list[dict[str, Any]]:
     """Fit central Helsinki with a curvature that is sought, or to a lower tolerance."""
+    sought = {"curvature": "auto", "tol": 1e-4}
+    return rows_of({8: sought, 32: {"tol": 1e-4}})
+
+
+def curved_rows() -> list[dict[str, Any]]:
+    """Fit central Helsinki with a curvature that is given."""
+    return rows_of({8: {"curvature": -7.0}})
+
+
+def rows_of(options: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Fit central Helsinki with some numbers of coordinates and the options of each."""
     D = streets()
-    options: dict[int, dict[str, Any]] = {
-        8: {"curvature": "auto", "tol": 1e-4},
-        32: {"tol": 1e-4},
-    }
     rows = []
     for k, given in options.items():
         start = time.process_time()
@@ -182,8 +190,18 @@ def street_row(
     return row
 
 
-def large_rows(n: int = LARGE, k: int = 16) -> list[dict[str, Any]]:
+def large_rows() -> list[dict[str, Any]]:
     """Fit a sample of both directions of a large town; measure random pairs and near ones."""
+    return [large_row(LARGE, 16, n_pairs=256)]
+
+
+def landmark_rows() -> list[dict[str, Any]]:
+    """Place the nodes of a large town by the ways to and from landmarks."""
+    return [large_row(LARGE // 5, 16, landmarks=200)]
+
+
+def large_row(n: int, k: int, **way: int) -> dict[str, Any]:
+    """Fit a large town in some way, and measure it."""
     graph, _ = town(n)
     n = graph.shape[0]
     ticks: list[float] = []
@@ -199,10 +217,11 @@ def large_rows(n: int = LARGE, k: int = 16) -> list[dict[str, Any]]:
         metric="shortest_path",
         loss="relative",
         directed=True,
-        n_pairs=16 * k,
         callback=tick,
+        **way,
     )
     row = {
+        **way,
         "n": n,
         "k": k,
         "signature": emb.signature,
@@ -215,7 +234,7 @@ def large_rows(n: int = LARGE, k: int = 16) -> list[dict[str, Any]]:
         **sampled_errors(graph, emb),
     }
     print(json.dumps(row), flush=True)
-    return [row]
+    return row
 
 
 def sampled_errors(graph: Any, emb: Any) -> dict[str, float]:
@@ -319,6 +338,7 @@ def breakfast_rows() -> list[dict[str, Any]]:
     weights = rng.uniform(0.5, 2.0, D.shape)
     cases: dict[str, dict[str, Any]] = {
         "all": {},
+        "all, 300 starts": {"n_init": 300},
         "a tenth hidden": {"missing": "ignore"},
         "random weights": {"weights": weights},
     }
@@ -384,9 +404,11 @@ PARTS = {
     "streets": street_rows,
     "folds": fold_rows,
     "tuned": tuned_rows,
+    "curved": curved_rows,
     "town": town_rows,
     "quadrangles": quadrangle_rows,
     "large": large_rows,
+    "landmarks": landmark_rows,
 }
 
 

@@ -464,7 +464,7 @@ def defaults() -> str:
     )
 
 
-def directed_streets(part: str = "streets") -> str:
+def directed_streets(*parts: str) -> str:
     """Return ways to keep driving distances in both directions."""
 
     def percent(row: Any, name: str) -> str:
@@ -481,6 +481,7 @@ def directed_streets(part: str = "streets") -> str:
             percent(row, "near"),
             f"{row['recall']:.3f}",
         ]
+        for part in parts or ("streets",)
         for row in record("directed")[part]
     ]
     header = ["", "numbers per node", "signature", "mean", "median", "p95"]
@@ -489,7 +490,7 @@ def directed_streets(part: str = "streets") -> str:
 
 def directed_tuned() -> str:
     """Return the same figures with other parameters."""
-    return directed_streets("tuned")
+    return directed_streets("curved", "tuned")
 
 
 def directed_quadrangles() -> str:
@@ -521,8 +522,10 @@ def directed_folds() -> str:
 
 def directed_large() -> str:
     """Return errors, time and memory of a large directed graph."""
+    measured = record("directed")
     rows = [
         [
+            way,
             f"{row['n']:,}",
             str(row["k"]),
             str(tuple(row["signature"])),
@@ -533,9 +536,13 @@ def directed_large() -> str:
             f"{row['cpu_seconds_beyond_searches']:.0f}",
             f"{row['peak_gb']:.1f} GB",
         ]
-        for row in record("directed")["large"]
+        for way, part in (
+            ("256 pairs per node", "large"),
+            ("200 landmarks", "landmarks"),
+        )
+        for row in measured[part]
     ]
-    header = ["nodes", "k", "signature", "mean", "near pairs", "recall@10"]
+    header = ["", "nodes", "k", "signature", "mean", "near pairs", "recall@10"]
     times = ["CPU seconds", "of them beyond the searches", "peak memory"]
     return table([*header, *times], rows)
 
