@@ -132,7 +132,12 @@ def row(
         data = torch.as_tensor(D, device=device)
     start = time.perf_counter()
     found = neuc_mds(
-        data, k, loss="relative", curvature=curvature, heights=heights
+        data,
+        k,
+        loss="relative",
+        curvature=curvature,
+        heights=heights,
+        random_state=0,
     )
     fitted = to_numpy(found.dissimilarities())
     seconds = time.perf_counter() - start
