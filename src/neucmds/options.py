@@ -401,8 +401,8 @@ class Options:
         wanted = self.n_components
         if isinstance(wanted, tuple) and wanted[1]:
             raise InputError(
-                f"{option('loss', 'ordinal')} has positive coordinates alone, and a signature with "
-                f"{wanted[1]} negative ones is asked for; pass the number of coordinates."
+                f"{option('loss', 'ordinal')} has positive coordinates alone, and the signature "
+                f"has {wanted[1]} negative ones; pass the number of coordinates."
             )
 
     def asked(self) -> dict[str, Any]:

@@ -137,7 +137,8 @@ def _refuse_shape(array: Array) -> None:
         size = " × ".join(map(str, shape)) or "a single number"
         raise InputError(
             f"D is not square: {size}; pass n × n, or n(n-1)/2 condensed, or "
-            f"{option('directed', True)} if rows and columns are two sets of objects."
+            f"{option('metric', 'braycurtis')} or another metric if columns are features, such as "
+            f"abundances, or {option('directed', True)} if they are a second set of objects."
         )
 
 

@@ -339,6 +339,12 @@ def _square(text: str, name: str) -> Table:
             "diagonal of zeros at the ends, or text as names at the beginnings."
         )
     labels = column_names or row_names
+    if delimiter is None and row_names and column_names:
+        last = row_names[-1]
+        if last not in column_names:
+            raise InputError(
+                f"{name} has a row {last!r} and no such column{_advice(delimiter)}."
+            )
     if labels is not None:
         labels = agreed(row_names or labels, column_names or labels, name)
     return _mirrored(values), labels

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from neucmds import Embedding, evaluate, neuc_mds
+from neucmds import Embedding, InputError, evaluate, neuc_mds
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 QUIET = ("--plots", "none")
@@ -80,3 +80,15 @@ def test_species_and_printouts_of_r_are_answered_with_what_to_do(run, here):
     outcome = run("embed", "printed.txt")
     assert outcome.code == 2
     assert "write.csv(as.matrix(d), file)" in outcome.err
+    # Few columns are not wrapped: the triangle lacks the first row.
+    shutil.copy(FIXTURES / "dune_dist_printed.txt", "short.txt")
+    outcome = run("embed", "short.txt")
+    assert outcome.code == 2
+    assert "write.csv(as.matrix(d), file)" in outcome.err
+
+
+def test_species_in_python_are_answered_with_what_to_do():
+    species = pd.read_csv(FIXTURES / "dune_species.csv", index_col=0)
+    with pytest.raises(InputError, match=r"pass .*metric='braycurtis'.*abund"):
+        neuc_mds(species, 2)
+    neuc_mds(species, 2, metric="braycurtis")
