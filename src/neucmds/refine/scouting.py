@@ -177,13 +177,17 @@ def scout(
         return errors[root]
 
     def held_out_error(root: float) -> float:
-        """Return the loss of some pairs after a descent on all others."""
+        """Return the mean loss of some pairs after descents on all others."""
         if not hold_out:
             return errors[root]
         tiles = tiles_of(root)
-        held_out = _held_out(tiles, seed)
-        end = finish(_counting(tiles, 1 - held_out), ends[root], brief)
-        return _share(_counting(tiles, held_out), end)
+        shares = []
+        # The fewer the objects, the fewer their pairs, and the more draws of them.
+        for draw in range(starts):
+            held_out = _held_out(tiles, seed + draw)
+            end = finish(_counting(tiles, 1 - held_out), ends[root], brief)
+            shares.append(_share(_counting(tiles, held_out), end))
+        return float(np.mean(shares))
 
     if not curvature_is_sought:
         root = copysign(sqrt(abs(form.curvature)), form.curvature)
