@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from neucmds import LandmarkNeucMDS, NeucMDS, neuc_mds
+from neucmds.backend.arrays import smallest_of_groups
 from neucmds.datasets import euclidean_ball
 from neucmds.explore import evaluate
 
@@ -157,3 +158,15 @@ def test_losses_of_torch_on_the_cpu_are_those_of_numpy():
         np.testing.assert_allclose(
             np.asarray(emb.coordinates), expected.coordinates, rtol=1e-9
         )
+
+
+@pytest.mark.parametrize(("n", "k"), [(7, 7), (100, 3), (1003, 16), (64, 1)])
+def test_the_smallest_of_every_row_are_found_among_groups(n, k):
+    rng = np.random.default_rng(0)
+    matrix = rng.integers(0, 50, size=(20, n)).astype(float)
+    matrix[rng.random(matrix.shape) < 0.1] = np.inf
+    values, columns = smallest_of_groups(matrix, k)
+    np.testing.assert_array_equal(
+        np.sort(values, axis=1), np.sort(matrix, axis=1)[:, :k]
+    )
+    assert all(len(set(row)) == k for row in columns.tolist())

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import isqrt
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from neucmds.backend.arrays import to_numpy
+from neucmds.backend.arrays import row_blocks, to_numpy
 from neucmds.embedding import Embedding
-from neucmds.index.answers import PAIR, Answers, known_nearest
+from neucmds.index.answers import Answers, known_nearest
 from neucmds.index.search import ROUND, PlacedObjects
 from neucmds.large.landmark_fit import embed_landmarks
 from neucmds.large.listed import fit_pairs
 from neucmds.large.two_levels import BRIEF_ITERATIONS
 from neucmds.options import Options
-from neucmds.place.neighbors import roughly_nearest
 from neucmds.place.rules import LossPlacement
 from neucmds.problem.pairs import Pairs
 from neucmds.refine.descent import Configuration
@@ -36,7 +36,8 @@ def learn(
     A core of objects is compared all with all and embedded. Every other object is compared with
     two of these per coordinate and placed; one object per two coordinates, drawn at random, keeps
     far pairs apart. Then, twice, every object is compared with its nearest by D̂, three per two
-    coordinates, and all descend together on the pairs that are known.
+    coordinates, and all descend together on the pairs that are known. At last every object is
+    compared with neighbours of its nearest and a few more, so that few are without their nearest.
     """
     rng = options.random_state
     n = members.size
@@ -60,19 +61,18 @@ def learn(
         start = placed.coordinates[
             far[np.arange(others.size), d.argmin(axis=1)]
         ]
-        x[others] = placed.descended(start, far, d, 10)
+        x[others] = placed.placed(start, far, d)
     everyone = np.arange(n)
     drawn = rng.randint(1, n, size=(n, max(1, k // 2)))
     _ask_all(answers, members, (everyone[:, None] + drawn) % n)
-    placed = replace(
-        placed, coordinates=x, order=order, linked=everyone[:, None]
-    )
+    placed = replace(placed, coordinates=x, order=order)
     for first in (True, False):
         count = min(n - 1, 3 * k // 2)
         x = placed.coordinates
-        near = roughly_nearest(placed.form, x, x, everyone[:, None], count)
+        near = placed.nearest(x, everyone[:, None], count)
         _ask_all(answers, members, near)
-        pairs = _known_among(answers, members)
+        known = _known_among(answers, members)
+        pairs = Pairs(n, known["i"], known["j"], known["d"] ** 2)
         # The first descent only has to tell which objects are near.
         max_iter = BRIEF_ITERATIONS if first else 2 * BRIEF_ITERATIONS
         embedding = fit_pairs(
@@ -82,15 +82,41 @@ def learn(
             falling=first,
         )
         placed = _placed_by(embedding, order)
-    x = placed.coordinates[pairs.i]
-    d = np.sqrt(pairs.sq_dissimilarity)
-    noise = float(placed.relative_errors(x, pairs.j, d).mean())
-    known = np.zeros(d.size, PAIR)
-    known["i"] = pairs.i
-    known["j"] = pairs.j
-    known["d"] = d
-    linked, _ = known_nearest(known, n, min(n - 1, ROUND))
-    return replace(placed, noise=noise, linked=linked)
+    x = placed.coordinates[known["i"]]
+    noise = placed.relative_errors(x, known["j"], known["d"]).mean()
+    placed = _linked(replace(placed, noise=float(noise)), known)
+    _ask_last(answers, members, placed, known)
+    return _linked(placed, _known_among(answers, members))
+
+
+def _linked(placed: PlacedObjects, known: npt.NDArray[Any]) -> PlacedObjects:
+    """Link objects to their nearest among the known pairs."""
+    n = len(placed.coordinates)
+    linked, lengths = known_nearest(known, n, min(n - 1, ROUND))
+    return replace(placed, linked=linked, lengths=lengths)
+
+
+def _ask_last(
+    answers: Answers,
+    members: Indices,
+    placed: PlacedObjects,
+    known: npt.NDArray[Any],
+) -> None:
+    """Ask for the next of every object, as of a query that was compared with those known."""
+    x = placed.coordinates
+    n, k = x.shape
+    asked, d = known_nearest(known, n, min(n - 1, 4 * k))
+    # An object is not to be asked itself, and is not its own nearest.
+    own = np.arange(n)[:, None]
+    asked = np.concatenate([own, asked], axis=1)
+    d = np.concatenate([np.full(own.shape, np.inf), d], axis=1)
+    count = min(n - 1, 3 * ROUND // 2)
+    for rows in row_blocks(n, count * asked.shape[1]):
+        new = placed.next_asked(
+            x[rows], asked[rows], d[rows], asked[rows, :0], count
+        )
+        i, at = np.nonzero(new != own[rows])
+        answers.ask(members[rows][i], members[new[i, at]])
 
 
 def _embedded_core(
@@ -111,7 +137,9 @@ def _placed_by(embedding: Embedding, order: Indices) -> PlacedObjects:
     assert isinstance(rule, LossPlacement)
     x = to_numpy(embedding.coordinates)
     form = embedding.form.in_numpy()
-    return PlacedObjects(x, form, rule.loss, order, order[:, None])
+    linked = np.arange(len(x))[:, None]
+    lengths = np.full(linked.shape, np.inf)
+    return PlacedObjects(x, form, rule.loss, order, linked, lengths)
 
 
 def _ask_all(answers: Answers, members: Indices, partners: Indices) -> None:
@@ -120,10 +148,11 @@ def _ask_all(answers: Answers, members: Indices, partners: Indices) -> None:
     answers.ask(members.repeat(count), members[partners].ravel())
 
 
-def _known_among(answers: Answers, members: Indices) -> Pairs:
+def _known_among(answers: Answers, members: Indices) -> npt.NDArray[Any]:
     """Return the known pairs, all of which are among members; these ascend."""
     position = np.zeros(len(answers.objects), dtype=np.int64)
     position[members] = np.arange(members.size)
-    i = position[answers.pairs["i"]]
-    j = position[answers.pairs["j"]]
-    return Pairs(members.size, i, j, answers.pairs["d"] ** 2)
+    known = answers.pairs.copy()
+    known["i"] = position[known["i"]]
+    known["j"] = position[known["j"]]
+    return known

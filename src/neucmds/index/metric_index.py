@@ -38,7 +38,7 @@ Indices = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 # Objects that `fit` holds out and compares with all others, to measure recall.
-HELD_OUT = 60
+HELD_OUT = 40
 # The most rounds without a nearer object after which a search ends.
 EFFORTS = 12
 # Recall@10 that words stand for.
@@ -155,12 +155,13 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         coordinates = np.empty((n, x.shape[1]))
         coordinates[members] = placed.coordinates
         coordinates[held_out] = x
-        linked, _ = known_nearest(self._pairs, n, placed.linked.shape[1])
+        linked, lengths = known_nearest(self._pairs, n, placed.linked.shape[1])
         self._placed = replace(
             placed,
             coordinates=coordinates,
             order=np.concatenate([members[placed.order], held_out]),
             linked=linked,
+            lengths=lengths,
         )
         return self
 
@@ -205,18 +206,17 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         others = order[drawn.size :]
         among = form.sq(x[order[:1000]], x[order[:1000]])
         loss = PairLoss("relative").floored(floor_of(form, among), form)
-        every = np.arange(others.size)
-        placed = PlacedObjects(x[others], form, loss, every, every[:, None])
+        every = np.arange(n)[:, None]
+        lengths = np.full(every.shape, np.inf)
+        placed = PlacedObjects(x, form, loss, order, every, lengths)
+        among_others = replace(
+            placed, coordinates=x[others], order=every[: others.size, 0]
+        )
         with index._calling():
             index._measure(
-                Answers(metric, index.objects_), drawn, others, placed
+                Answers(metric, index.objects_), drawn, others, among_others
             )
-        index._placed = replace(
-            placed,
-            coordinates=x,
-            order=np.concatenate([others, drawn]),
-            linked=np.arange(n)[:, None],
-        )
+        index._placed = replace(placed, order=np.roll(order, -drawn.size))
         return index
 
     def _measure(
@@ -455,13 +455,14 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         pairs["j"] = np.arange(n, n + len(objects)).repeat(sizes)
         pairs["d"] = np.concatenate(distances)
         placed = self._placed
-        linked, _ = least(partners, distances, placed.linked.shape[1])
+        linked, lengths = least(partners, distances, placed.linked.shape[1])
         new = np.arange(n, n + len(objects))
         self._placed = replace(
             placed,
             coordinates=np.concatenate([placed.coordinates, x]),
             order=np.concatenate([placed.order, new]),
             linked=np.concatenate([placed.linked, linked]),
+            lengths=np.concatenate([placed.lengths, lengths]),
         )
         self._pairs = np.concatenate([self._pairs, pairs])
         self.objects_ = self.objects_ + objects
@@ -505,11 +506,13 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         order = position[self._placed.order]
         linked = position[self._placed.linked[kept]]
         own = np.arange(kept.size)[:, None]
+        lengths = self._placed.lengths[kept]
         self._placed = replace(
             self._placed,
             coordinates=self.coordinates_[kept],
             order=order[order >= 0],
             linked=np.where(linked >= 0, linked, own),
+            lengths=np.where(linked >= 0, lengths, np.inf),
         )
         self.objects_ = [self.objects_[at] for at in kept]
         self.ids_ = self.ids_[kept]
@@ -603,6 +606,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             "signs": self.signs_,
             "order": placed.order,
             "linked": placed.linked,
+            "lengths": placed.lengths,
             "ids": self.ids_,
             "pairs": self._pairs,
             "tradeoff": self.tradeoff_,
@@ -665,6 +669,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 PairLoss("relative", sq_floor=sq_floor),
                 arrays["order"],
                 arrays["linked"],
+                arrays["lengths"],
                 noise,
             )
             index._error = error

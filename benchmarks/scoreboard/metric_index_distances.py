@@ -1,0 +1,210 @@
+"""`MetricIndex` by distances of other kinds, by size, and after growing.
+
+    NEUCMDS_DATA=… python benchmarks/scoreboard/metric_index_distances.py [warping] [transport]
+        [grown] [sizes] [--cache FOLDER]
+
+- warping: dynamic time warping (dtaidistance, a window of 5) of 2,200 series in six shapes, drawn
+  as the synthetic control charts of Alcock and Manolopoulos (1999) are; 200 are queries.
+- transport: the earth mover's distance (POT) of 2,200 pictures of 8 × 8 grey values, digits of
+  scikit-learn's set and their copies shifted by a column; 200 are queries.
+- grown: 75 % of the SMILES fitted and 25 % added, beside all fitted.
+- sizes: seconds beyond a cheap distance, and peak memory, at 4,000, 20,000 and 100,000 points.
+
+Every row is written to the record as soon as it is there. Calls are counted by the distance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import strings
+from strings import measure
+
+import metric_index
+from metric_index import Row
+from neucmds import MetricIndex
+
+RECORD = measure.RECORDS / "metric_index_distances.json"
+
+
+class Counted:
+    """A distance that counts its calls and the time in them."""
+
+    def __init__(self, distance: Callable[[Any, Any], float]) -> None:
+        self.distance = distance
+        self.calls = 0
+        self.seconds = 0.0
+
+    def __call__(self, a: Any, b: Any) -> float:
+        """Compare two objects."""
+        begin = time.process_time()
+        self.calls += 1
+        value = float(self.distance(a, b))
+        self.seconds += time.process_time() - begin
+        return value
+
+
+def searched(
+    index: MetricIndex, counted: Counted, queries: list[Any], limits: Any
+) -> Iterator[Row]:
+    """Search at every level of effort up to nine."""
+    for level in range(min(9, len(index.tradeoff_))):
+        index._level = lambda _, level=level: level
+        counted.calls = 0
+        _, nearest, _ = index.query(queries)
+        yield {
+            "setting": level,
+            "distances_per_query": counted.calls / len(queries),
+            "recall_10": float(np.mean(nearest <= limits + 1e-12)),
+        }
+
+
+def curve(
+    objects: list[Any], queries: list[Any], distance: Callable[..., float]
+) -> Iterator[Row]:
+    counted = Counted(distance)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        index = MetricIndex(counted).fit(objects)
+    facts = {
+        "n": len(objects),
+        "queries": len(queries),
+        "distances_per_object": counted.calls / len(objects),
+        "said": [str(one.message) for one in said],
+    }
+    truth = np.array([[distance(q, x) for x in objects] for q in queries])
+    limits = np.partition(truth, 9, axis=1)[:, 9:10]
+    for row in searched(index, counted, queries, limits):
+        yield facts | row
+
+
+def warping(_: Path | None) -> Iterator[Row]:
+    from dtaidistance import dtw
+
+    rng = np.random.default_rng(0)
+    t = np.arange(60)
+    series = []
+    for number in range(2200):
+        noise = 30 + rng.uniform(-3, 3, size=60) * 2
+        kind = number % 6
+        if kind == 1:
+            noise += rng.uniform(10, 15) * np.sin(
+                2 * np.pi * t / rng.uniform(10, 15)
+            )
+        elif kind in (2, 3):
+            noise += (5 - 2 * kind) * rng.uniform(0.2, 0.5) * t
+        elif kind in (4, 5):
+            at = rng.integers(20, 40)
+            noise += (9 - 2 * kind) * rng.uniform(7.5, 20) * (t >= at)
+        series.append(noise)
+
+    def distance(a: Any, b: Any) -> float:
+        return float(dtw.distance_fast(a, b, window=5))
+
+    return curve(series[:2000], series[2000:], distance)
+
+
+def transport(_: Path | None) -> Iterator[Row]:
+    import ot
+    from sklearn.datasets import load_digits
+
+    pictures = load_digits().images[:1100]
+    pictures = np.concatenate([pictures, np.roll(pictures, 1, axis=2)])
+    order = np.random.default_rng(0).permutation(len(pictures))
+    shares = pictures[order].reshape(len(order), -1)
+    shares = shares / shares.sum(axis=1, keepdims=True)
+    grid = np.array([(i, j) for i in range(8) for j in range(8)], dtype=float)
+    costs = np.sqrt(((grid[:, None] - grid) ** 2).sum(axis=2))
+
+    def distance(a: Any, b: Any) -> float:
+        i = np.nonzero(a)[0]
+        j = np.nonzero(b)[0]
+        return float(ot.emd2(a[i], b[j], costs[np.ix_(i, j)].copy()))
+
+    return curve(list(shares[:2000]), list(shares[2000:]), distance)
+
+
+def grown(cache: Path | None) -> Iterator[Row]:
+    data = strings.load("smiles", strings.FASTA, cache)
+    limits = np.partition(data.truth, 9, axis=1)[:, 9:10]
+    n = len(data.fitted)
+    for share in (1.0, 0.75):
+        edits = strings.Edits()
+        fitted = int(share * n)
+        index = MetricIndex(edits).fit(data.fitted[:fitted])
+        edits.calls = 0
+        added = data.fitted[fitted:]
+        if added:
+            index.add(added)
+        per_object = edits.calls / max(1, len(added))
+        for row in searched(index, edits, data.wanted, limits):
+            yield {
+                "n": n,
+                "share_fitted": share,
+                "calls_per_added": per_object,
+                **row,
+                "setting": f"{share}, {row['setting']}",
+            }
+
+
+def sizes(_: Path | None) -> Iterator[Row]:
+    rng = np.random.default_rng(0)
+    directions = rng.normal(size=(8, 16))
+    for n in (4000, 20000, 100000):
+        points = [tuple(x) for x in rng.normal(size=(n + 500, 8)) @ directions]
+        counted = Counted(lambda a, b: sum(map(abs_difference, a, b)))
+        begin = time.process_time()
+        index = MetricIndex(counted).fit(points[:n])
+        fit_seconds = time.process_time() - begin - counted.seconds
+        counted.seconds = 0.0
+        counted.calls = 0
+        begin = time.process_time()
+        index.query(points[n:])
+        spent = time.process_time() - begin - counted.seconds
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        yield {
+            "setting": n,
+            "n": n,
+            "queries": 500,
+            "distances_per_query": counted.calls / 500,
+            "fit_seconds_beyond_calls": fit_seconds,
+            "milliseconds_per_query_beyond_calls": 1e3 * spent / 500,
+            "peak_megabytes": peak,
+        }
+
+
+def abs_difference(x: float, y: float) -> float:
+    return abs(x - y)
+
+
+CASES = {
+    "warping": warping,
+    "transport": transport,
+    "grown": grown,
+    "sizes": sizes,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("cases", nargs="*", default=list(CASES))
+    parser.add_argument("--cache", type=Path, help="folder of edit distances")
+    parser.add_argument("--record", type=Path, default=RECORD)
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    for name in given.cases:
+        for row in CASES[name](given.cache):
+            made = {"data": name, "method": "MetricIndex"} | row
+            print(made, flush=True)
+            metric_index.keep(given.record, made)
+
+
+if __name__ == "__main__":
+    main()
