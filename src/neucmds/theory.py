@@ -25,12 +25,12 @@ TRACY_WIDOM_99 = 2.0234
 
 @dataclass(frozen=True)
 class NoiseSplit:
-    """Eigenvalues that noise does not explain, counted on either side of the band left over.
+    """Numbers of eigenvalues above and below a band that noise explains.
 
     Parameters
     ----------
     certain : tuple of two ints
-        Counts (p, q) above and below noise as large as the whole of B.
+        Counts (p, q) above and below the band if all of B were noise.
     signature : tuple of two ints
         Counts (p, q) above and below the band.
     band : tuple of two floats
@@ -79,14 +79,15 @@ def noise_edge(
     >>> round((lower + upper) / 2, 6), round(upper, 2)
     (1.0, 3.09)
     """
-    known = np.asarray(outliers, dtype=np.float64)
+    removed = np.asarray(outliers, dtype=np.float64)
     rounding = _rounding(n, frobenius_sq)
-    n_noise = n - 1 - known.size
+    n_noise = n - 1 - removed.size
     if n_noise <= 0:
         return -rounding, rounding
-    centre = (trace - float(known.sum())) / n_noise
-    mean_square = (frobenius_sq - float((known**2).sum())) / n_noise
+    centre = (trace - float(removed.sum())) / n_noise
+    mean_square = (frobenius_sq - float((removed**2).sum())) / n_noise
     radius = 2.0 * max(mean_square - centre**2, 0.0) ** 0.5
+    # With m eigenvalues, the edge of a semicircle fluctuates by about radius / (2·m^(2/3)).
     chance = radius * TRACY_WIDOM_99 / (2.0 * n_noise ** (2.0 / 3.0))
     reach = radius + chance + rounding
     return centre - reach, centre + reach
@@ -135,7 +136,7 @@ def suggest_k(
     """
     lam = np.sort(np.asarray(values, dtype=np.float64).ravel())
     if n is None or trace is None or frobenius_sq is None:
-        if n not in (None, lam.size):
+        if n is not None and n != lam.size:
             raise InputError(
                 f"{lam.size} of {n} eigenvalues: pass trace and frobenius_sq as well."
             )

@@ -31,7 +31,7 @@ from neucmds.backend.threads import open_pool, parallel_map, worker_pool
 
 # Cores whose OpenBLAS kernels have the unpacked small product.
 _UNPACKED_CORES = {"SkylakeX", "Cooperlake", "SapphireRapids"}
-# Multiplications below which they do not pack.
+# Multiplications below which these kernels do not pack.
 _SMALL_PRODUCT = 1_000_000
 # Most vectors in a panel: 100 are done as 50 and 50.
 _MAX_VECTORS = 52
@@ -39,12 +39,12 @@ _MAX_VECTORS = 52
 _PANEL_COLUMNS = 1334
 # Rows of a task, a multiple of 6.
 _TASK_ROWS = 504
-# Shares of the entries of a basis, which threads work on.
+# Shares that the columns of a basis are cut into, for threads.
 _SHARES = 4
 
 
 @contextmanager
-def single_products(
+def float32_products(
     matrix: Array, scale: float
 ) -> Iterator[Callable[[Array], Array]]:
     """Yield the function that multiplies float64 columns with a scaled symmetric float32 matrix.
@@ -76,7 +76,7 @@ def inner_products(block: Array, basis: Array) -> Array:
 
 
 def combine_rows(block: Array, coefficients: Array) -> Array:
-    """``coefficients @ block``, written over it."""
+    """``coefficients @ block``, written over the first rows of `block`."""
     combined = block[: coefficients.shape[0], :]
 
     def multiply(share: slice) -> None:
@@ -117,17 +117,17 @@ def symmetric_times(matrix: Array, columns: Array) -> Array:
 @lru_cache(maxsize=1)
 def _unpacked() -> bool:
     """Tell whether every BLAS here is an OpenBLAS with unpacked kernels."""
-    known = [
+    are_unpacked = [
         library["internal_api"] == "openblas"
         and library["architecture"] in _UNPACKED_CORES
         for library in threadpool_info()
         if library["user_api"] == "blas"
     ]
-    return bool(known) and all(known)
+    return bool(are_unpacked) and all(are_unpacked)
 
 
 def _by_shares(work: Callable[[slice], Any], basis: Array) -> list[Any]:
-    """Work on shares of the entries where a pool is open.
+    """Work on shares of the columns where a pool is open, otherwise on all at once.
 
     The shares are the same whatever the number of threads.
     """
@@ -138,8 +138,9 @@ def _by_shares(work: Callable[[slice], Any], basis: Array) -> list[Any]:
 
 
 def _by_panels(matrix: Array, columns: Array, scale: float) -> Array:
-    # Contiguous by columns: to a basis these are rows.
-    product = np.empty(columns.T.shape).T
+    """Return ``scale * (matrix @ columns)`` in double precision."""
+    # Column-major order: transposed, the columns are contiguous rows, as a basis has them.
+    product = np.empty(columns.shape, order="F")
     n_groups = max(1, math.ceil(columns.shape[1] / _MAX_VECTORS))
     groups = np.array_split(columns, n_groups, axis=1)
     targets = np.array_split(product, n_groups, axis=1)
@@ -156,23 +157,27 @@ def _by_panels(matrix: Array, columns: Array, scale: float) -> Array:
 
 
 def _panel_sums(matrix: Array, parts: list[Array]) -> list[Array]:
-    """Return ``matrix @ part`` for every part, panel by panel."""
+    """Return ``matrix @ part`` for every part, a strip of columns at a time.
+
+    A strip is cut into panels of `height` rows, each small enough not to be packed.
+    """
     sums = [
         np.zeros((matrix.shape[0], part.shape[1]), dtype=matrix.dtype)
         for part in parts
     ]
     for start in range(0, matrix.shape[1], _PANEL_COLUMNS):
-        share = slice(start, start + _PANEL_COLUMNS)
+        strip_columns = slice(start, start + _PANEL_COLUMNS)
+        strip = matrix[:, strip_columns]
         for part, total in zip(parts, sums, strict=True):
             width = part.shape[1]
             height = max(1, _SMALL_PRODUCT // (_PANEL_COLUMNS * width))
             # A multiple of 6 rows runs fastest in the kernel.
-            height = height // 6 * 6 or height
-            panel = matrix[:, share]
+            if height > 6:
+                height -= height % 6
             # Whole panels as a stack of small products, then the rows below them.
-            whole = len(panel) // height * height
-            stack = panel[:whole].reshape(-1, height, panel.shape[1])
-            sums_of_stack = total[:whole].reshape(-1, height, width)
-            sums_of_stack += stack @ part[share]
-            total[whole:] += panel[whole:] @ part[share]
+            n_stacked = len(strip) // height * height
+            panels = strip[:n_stacked].reshape(-1, height, strip.shape[1])
+            sums_of_panels = total[:n_stacked].reshape(-1, height, width)
+            sums_of_panels += panels @ part[strip_columns]
+            total[n_stacked:] += strip[n_stacked:] @ part[strip_columns]
     return sums

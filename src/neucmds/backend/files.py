@@ -31,12 +31,12 @@ def atomic_file(
     """
     target = Path(path)
     check_target(target)
-    with _beside(target.parent, target.name) as folder:
-        new = Path(folder, target.name)
-        with _written(new, target) as file:
+    with _hidden_folder(target.parent, target.name) as temporary:
+        new_file = Path(temporary, target.name)
+        with _written(new_file, target) as file:
             yield file
         _refuse_taken([target], overwrite)
-        os.replace(new, target)
+        os.replace(new_file, target)
 
 
 def check_target(path: Path) -> None:
@@ -69,18 +69,20 @@ def atomic_folder(
     target = folder.resolve()
     names = {*files, *owned}
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _beside(
-        target if target.is_dir() else target.parent, target.name
-    ) as temporary:
-        new = Path(temporary, "new")
-        new.mkdir()
+    # A file can be renamed only within its file system, which may begin at the target.
+    parent = target.parent
+    if target.is_dir():
+        parent = target
+    with _hidden_folder(parent, target.name) as temporary:
+        new_folder = Path(temporary, "new")
+        new_folder.mkdir()
         for name, write in files.items():
-            with _written(new / name, folder / name) as file:
+            with _written(new_folder / name, folder / name) as file:
                 write(file)
-        if not _renamed(new, target):
+        if not _renamed(new_folder, target):
             _refuse_taken([target / name for name in sorted(names)], overwrite)
             for name in files:
-                os.replace(new / name, target / name)
+                os.replace(new_folder / name, target / name)
             for name in names.difference(files):
                 (target / name).unlink(missing_ok=True)
     return [folder / name for name in files]
@@ -99,11 +101,14 @@ def _renamed(new: Path, target: Path) -> bool:
     return False
 
 
-def _beside(folder: Path, name: str) -> tempfile.TemporaryDirectory[str]:
-    """Return a hidden temporary folder."""
+def _hidden_folder(
+    parent: Path, name: str
+) -> tempfile.TemporaryDirectory[str]:
+    """Return a hidden temporary folder in a folder, whose name begins with `name`."""
+    # Most file systems allow names of 255 bytes.
     prefix = f".{name[:200]}."
     return tempfile.TemporaryDirectory(
-        prefix=prefix, dir=folder, ignore_cleanup_errors=True
+        prefix=prefix, dir=parent, ignore_cleanup_errors=True
     )
 
 
@@ -116,6 +121,7 @@ def _written(path: Path, target: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
     except OSError as problem:
+        # An error about another file keeps that file's name.
         if problem.errno is not None and problem.filename in (None, str(path)):
             problem.filename = str(target)
         raise
@@ -134,15 +140,17 @@ def _refuse_taken(paths: list[Path], overwrite: bool) -> None:
 
 
 def read_npz(path: Path, what: str) -> dict[str, Array]:
-    """Read all arrays of a npz file, without pickle; messages say that it is not `what`."""
+    """Read all arrays of a npz file, without pickle.
+
+    `what` names the content in messages: "an embedding".
+    """
     if not path.is_file():
         raise InputError(
             f"{path}: {'not a regular' if path.exists() else 'no such'} file."
         )
     with format_errors(str(path), what), path.open("rb") as file:
-        if (
-            file.read(2) != b"PK"
-        ):  # NumPy would take any other bytes for pickled objects
+        # Zip archives begin with PK; NumPy would take any other bytes for pickled objects.
+        if file.read(2) != b"PK":
             raise InputError(f"{path}: not {what}.")
         file.seek(0)
         with np.load(file, allow_pickle=False) as archive:

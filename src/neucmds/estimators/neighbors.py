@@ -75,6 +75,7 @@ class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         -------
         scipy.sparse.csr_matrix of shape (n, n)
         """
+        # None stands for the fitted objects, each without itself.
         others = self.fit(X).transform(None)
         n = others.shape[0]
         before_each_row = others.indptr[:-1]

@@ -38,7 +38,11 @@ from neucmds.problem.names import is_frame, ordered_by_name
 
 @dataclass(eq=False, repr=False)
 class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """A transformer to coordinates with a signature, and the parameters that all of them have."""
+    """A transformer to coordinates with a signature, and the parameters that all of them have.
+
+    Each estimator adds `fit`, which sets `result_`, `transform`, and `_measured`: the squared
+    dissimilarities of new objects to the fitted ones.
+    """
 
     n_components: NComponents = N_COMPONENTS
     _: KW_ONLY
@@ -179,22 +183,23 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         values = np.ones(columns.size)
         if mode == "distance":
             values = to_numpy(distances).ravel()
-        n_rows, n_each = indices.shape
+        n_rows, n_nearest = indices.shape
         # A matrix, not an array: what scikit-learn's estimators take in every release.
         if not symmetric:
-            starts = np.arange(0, columns.size + 1, n_each)
+            starts = np.arange(0, columns.size + 1, n_nearest)
             shape = (n_rows, self.result_._targets.n)
             return csr_matrix((values, columns, starts), shape)
-        rows = np.arange(n_rows).repeat(n_each)
-        # Entry (i, j) is the number i·n + j. Each is listed in both orders, and once if it was in
-        # both before. Where D̂ ≤ 0 it is an explicit zero, which a maximum of matrices would drop.
+        rows = np.arange(n_rows).repeat(n_nearest)
+        # The number i·n + j stands for entry (i, j). Both (i, j) and (j, i) are listed, and
+        # `unique` drops what is listed twice. The maximum of the graph and its transpose would drop
+        # entries that are zero, those with D̂ ≤ 0.
         numbers = np.concatenate(
             [rows * n_rows + columns, columns * n_rows + rows]
         )
         numbers, first = np.unique(numbers, return_index=True)
         values = np.tile(values, 2)[first]
-        places = np.divmod(numbers, n_rows)
-        return csr_matrix((values, places), (n_rows, n_rows))
+        rows, columns = np.divmod(numbers, n_rows)
+        return csr_matrix((values, (rows, columns)), (n_rows, n_rows))
 
     def score(self, X: Any, y: Any = None) -> float:
         """R² of the dissimilarities between new and fitted objects: higher is better.
@@ -238,7 +243,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _fitting(self) -> Iterator[Callback | None]:
         """Yield the callback of each step; a fit that fails leaves the fit before it."""
         earlier_fit = self.__dict__.copy()
-        # These describe the data of the fit before it.
+        # These attributes describe the data of the earlier fit.
         for name in ("n_features_in_", "feature_names_in_", "_columns"):
             self.__dict__.pop(name, None)
         check_parameters(self.get_params(deep=False))
@@ -260,7 +265,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     @contextmanager
     def _calling(self, callback: Callback | None = None) -> Iterator[None]:
         """Let `n_jobs` processes call a user's function as the metric, and report its calls."""
-        # Only to refuse an invalid number.
+        # This call refuses an invalid number; its result is not needed.
         thread_count(self.n_jobs)
         with parallel_config(n_jobs=self.n_jobs), watched(callback):
             yield
@@ -329,7 +334,8 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _with_columns(self, X: Any, reset: bool) -> Any:
         """Order the columns of a table of new objects as those of the fit.
 
-        Where objects have no names, text is left to scikit-learn, which refuses another order.
+        Columns that text names, as features, are left to scikit-learn, which refuses another order;
+        columns that are the fitted objects of D are put in order by the names of these.
         """
         if reset:
             self._columns = X.columns
@@ -405,7 +411,8 @@ def in_one_line(advise_missing: bool = False) -> Iterator[None]:
         text = f"X cannot be used: {reason}"
         if isinstance(problem, ValueError):
             raise InputError(f"{text}.") from problem
-        # `check_estimator` expects a TypeError to stay one.
+        # `check_estimator` expects a TypeError to stay one. An InputError spells the parameter that
+        # COMPARE_OBJECTS marks.
         text = str(InputError(f"{text}; {COMPARE_OBJECTS}."))
         raise TypeError(text) from problem
 

@@ -109,33 +109,35 @@ def fit_landmarks(
             n_near = NEAR_PER_COORDINATE * k
         if n_landmarks is None:
             n_landmarks = default_count(n, k, options)
-    landmarks = _chosen_landmarks(X, options, metric, n_landmarks, k)
+    landmarks = _choose_landmarks(X, options, metric, n_landmarks, k)
     if options.metric == PRECOMPUTED and n == X.shape[1]:
         _refuse_asymmetry(X, landmarks)
     options = replace(options, init=_start_among(options.init, landmarks, n))
+    # Numbers, among the landmarks, of those embedded first: all, or the global ones of two levels.
     sources = np.arange(landmarks.size)
     if n_near:
         sources = draw_global(n, landmarks.size, n_near, k, options)
-    embedded = landmarks[sources]
+    source_ids = landmarks[sources]
     fitted_metric = None
     nodes = None
     if of_graph:
         nodes = _search_paths(
             X, landmarks, sources, n_near, options, n_jobs, like
         )
-        among = nodes.from_sources[:, embedded]
+        source_matrix = nodes.from_sources[:, source_ids]
         if n_near and options.loss in RELATIVE and options.floor is None:
             options = replace(options, floor=_floor_of_edges(X))
     elif metric is None:
-        among = _block_among(X, embedded)
+        source_matrix = _block_among(X, source_ids)
     else:
         fitted_metric = metric_on(metric, X, landmarks, options.squared)
-        among = _features_among(fitted_metric, embedded, sources)
+        source_matrix = _features_among(fitted_metric, sources, source_ids)
     # The landmarks are few: double precision costs nothing and saves digits, and the CPU embeds
-    # them as fast as any device. A path's length depends on the end that it is added up from.
-    sq_among, _ = as_squares(
-        among.astype(np.float64),
+    # them as fast as any device.
+    sq_source_matrix, _ = as_squares(
+        source_matrix.astype(np.float64),
         squared=options.squared,
+        # The length of a path, added up from its other end, is rounded otherwise.
         symmetrize=of_graph or options.symmetrize,
     )
     notify(options.callback, f"embedding {sources.size} landmarks")
@@ -144,7 +146,9 @@ def fit_landmarks(
         # Global landmarks move again with all others: the usual tolerance will do.
         start = _start_among(options.init, sources, landmarks.size)
         first_options = replace(options, tol=TOL, init=start)
-    embedding, recipe = embed_landmarks(sq_among, first_options, placement)
+    embedding, recipe = embed_landmarks(
+        sq_source_matrix, first_options, placement
+    )
     names = _landmark_names(X, columns, landmarks)
     fit = LandmarkFit(
         landmarks=landmarks,
@@ -159,22 +163,22 @@ def fit_landmarks(
     )
     if not n_near:
         return fit
-    return _with_near_landmarks(fit, X, among, options, n_jobs)
+    return _with_near_landmarks(fit, X, source_matrix, options, n_jobs)
 
 
 def _with_near_landmarks(
     fit: LandmarkFit,
     X: Any,
-    among: Array,
+    source_matrix: Array,
     options: Options,
     n_jobs: int | None,
 ) -> LandmarkFit:
-    """Embed all landmarks of two levels, of which the global ones are embedded from `among`."""
+    """Embed all landmarks of two levels, after the global ones, those of `source_matrix`."""
     fit = replace(fit, recipe=None)
     if fit.nodes is not None:
         return fit_nodes(fit, X, options, n_jobs)
     if fit.metric is None:
-        fit = _with_keys(fit, among, fit.landmarks[fit.sources])
+        fit = _with_keys(fit, source_matrix, fit.landmarks[fit.sources])
         return fit_rows(fit, X, fit.landmarks, options)
     rows = take(X, fit.landmarks)
     entries = to_numpy(rows)
@@ -183,7 +187,10 @@ def _with_near_landmarks(
 
 
 def averaged(D: Any, options: Options) -> Any:
-    """Return the mean of a square D in memory and its transpose, if that is asked for."""
+    """Return the mean of D and its transpose if `options.symmetrize` and D is square, in memory.
+
+    Any other input stays as it is.
+    """
     if (
         not options.symmetrize
         or options.metric != PRECOMPUTED
@@ -198,30 +205,35 @@ def _refuse_asymmetry(D: Any, landmarks: Indices) -> None:
     """Refuse a D whose rows of landmarks differ from their columns."""
     n = D.shape[0]
     largest_gap = 0.0
-    size = 0.0
-    entry = ""
+    largest_entry = 0.0
+    place = ""
     width = landmarks.size
     if is_dask(D):
-        # Each block reads the chunks of all landmarks: few are faster.
+        # Every block of rows reads the chunks of all landmarks, so a few large blocks are faster.
         width = 1
     for block in row_blocks(n, width):
         rows = np.arange(n)[block]
         to_landmarks = to_numpy(take(D, rows, landmarks))
         from_landmarks = to_numpy(take(D, landmarks, rows)).T
-        size = max(size, float(np.abs(to_landmarks).max()))
+        largest_in_block = float(np.abs(to_landmarks).max())
+        largest_entry = max(largest_entry, largest_in_block)
         gaps = np.abs(to_landmarks - from_landmarks)
         i, j = np.unravel_index(int(gaps.argmax()), gaps.shape)
         if gaps[i, j] > largest_gap:
             largest_gap = float(gaps[i, j])
-            entry = entry_name(int(rows[i]), int(landmarks[j]), None)
-    if largest_gap > tolerance(size, eps(working_dtype(D), namespace(D))):
-        raise asymmetric(largest_gap, entry)
+            place = entry_name(int(rows[i]), int(landmarks[j]), None)
+    rounding = eps(working_dtype(D), namespace(D))
+    if largest_gap > tolerance(largest_entry, rounding):
+        raise asymmetric(largest_gap, place)
 
 
 def _with_keys(
     fit: LandmarkFit, entries: Array, columns: Indices
 ) -> LandmarkFit:
-    """Draw entries of landmarks to tell rows apart by; `columns` are those of the entries in X."""
+    """Draw the entries of landmarks that `LandmarkFit._keys` compares rows with.
+
+    Column j of `entries` is column ``columns[j]`` of X.
+    """
     rng = np.random.default_rng(0)
     i = rng.integers(entries.shape[0], size=KEY_BITS)
     j = rng.integers(entries.shape[1], size=KEY_BITS)
@@ -230,7 +242,7 @@ def _with_keys(
     return replace(fit, key_columns=columns[j], key_values=values)
 
 
-def _chosen_landmarks(
+def _choose_landmarks(
     X: Any,
     options: Options,
     metric: Metric | None,
@@ -249,15 +261,15 @@ def _chosen_landmarks(
     if isinstance(wanted, str) and wanted in ("random", "maxmin"):
         rng = options.random_state
         count = landmark_count(n_landmarks, n, k)
-        ids = np.arange(n)
         if wanted == "random":
             ids = random_sample(n, count, rng)
-        elif CANDIDATES * count < n:
-            ids = random_sample(n, CANDIDATES * count, rng)
-        if wanted == "maxmin":
-            dissimilarities_to = _comparing(X, options, metric, ids)
-            chosen = maxmin(ids.size, count, dissimilarities_to, rng)
-            ids = np.sort(ids[chosen])
+        else:
+            candidates = np.arange(n)
+            if CANDIDATES * count < n:
+                candidates = random_sample(n, CANDIDATES * count, rng)
+            dissimilarities_to = _comparing(X, options, metric, candidates)
+            chosen = maxmin(candidates.size, count, dissimilarities_to, rng)
+            ids = np.sort(candidates[chosen])
     else:
         ids = checked_rows(wanted, n, k)
     if is_block and width != ids.size:
@@ -280,8 +292,8 @@ def _comparing(
     if options.metric == SHORTEST_PATH:
         return lambda i: shortest_path_rows(X, ids[i : i + 1])[0, ids]
     if is_dask(X):
-        among = take(X, ids, ids)
-        return lambda i: among[:, i]
+        block = take(X, ids, ids)
+        return lambda i: block[:, i]
     return lambda i: to_numpy(X[:, ids[i]])[ids]
 
 
@@ -296,17 +308,17 @@ def _landmark_names(
     return tuple(map(str, columns))
 
 
-def chosen_landmarks(graph: Any, options: Options) -> Indices:
+def graph_landmarks(graph: Any, options: Options) -> Indices:
     """Choose landmarks among the nodes of a directed graph, at random or as they are named."""
     options, count = _counted(options)
     rng = check_random_state(options.random_state)
     options = replace(options, random_state=rng)
     k = _least_components(options.n_components)
-    return _chosen_landmarks(graph, options, None, count, k)
+    return _choose_landmarks(graph, options, None, count, k)
 
 
 def _counted(options: Options) -> tuple[Options, Any]:
-    """Return how many landmarks to draw, if that is given, and options that draw them."""
+    """Return options that draw landmarks, and their number; without a number, options and None."""
     count = options.landmarks
     if isinstance(count, (int, float, np.number)) and not isinstance(
         count, bool
@@ -347,30 +359,33 @@ def metric_on(metric: Metric, X: Any, ids: Indices, squared: bool) -> Metric:
     return metric.fitted_to(X, squared, points=in_double(take(X, ids)))
 
 
-def _features_among(metric: Metric, ids: Indices, sources: Indices) -> Array:
-    """Dissimilarities among the objects `ids`, the landmarks `sources` of the metric."""
+def _features_among(metric: Metric, sources: Indices, ids: Indices) -> Array:
+    """Dissimilarities among `sources`, landmarks that `metric` has the features of.
+
+    Messages name them by `ids`, their numbers among all objects.
+    """
     points = metric.points[index_like(sources, metric.points), :]
-    among = to_numpy(replace(metric, points=points).among())
-    refuse_undefined(among, metric.name, ids, ids)
-    return among
+    matrix = to_numpy(replace(metric, points=points).among())
+    refuse_undefined(matrix, metric.name, ids, ids)
+    return matrix
 
 
 def _block_among(X: Any, ids: Indices) -> Array:
     """Dissimilarities among landmarks, from all dissimilarities (n, n) or those to them (n, L)."""
     if X.shape[0] == X.shape[1]:
-        among = to_numpy(take(X, ids, ids))
-        refuse_undefined(among, "X", ids, ids)
-        return among
-    among = to_numpy(take(X, ids))
-    refuse_undefined(among, "X", ids, ids)
-    diagonal = np.abs(np.diagonal(among))
+        matrix = to_numpy(take(X, ids, ids))
+        refuse_undefined(matrix, "X", ids, ids)
+        return matrix
+    matrix = to_numpy(take(X, ids))
+    refuse_undefined(matrix, "X", ids, ids)
+    diagonal = np.abs(np.diagonal(matrix))
     worst = int(np.argmax(diagonal))
-    if diagonal[worst] > 1e-6 * np.max(np.abs(among)):
+    if diagonal[worst] > 1e-6 * np.max(np.abs(matrix)):
         raise InputError(
-            f"landmark {int(ids[worst])} is at {among[worst, worst]:.4g} from itself, not at 0; "
+            f"landmark {int(ids[worst])} is at {matrix[worst, worst]:.4g} from itself, not at 0; "
             "are the columns in another order than landmarks_?"
         )
-    return among
+    return matrix
 
 
 def _search_paths(
@@ -416,6 +431,7 @@ def _floor_of_edges(graph: Any) -> float | None:
 
 def _least_components(n_components: Any) -> int:
     """Return how many coordinates the landmarks must suffice for; 1 where a goal decides."""
+    # k, or a signature (p, q) of k = p + q; a goal is no integer.
     sizes = np.asarray(n_components)
     if not np.issubdtype(sizes.dtype, np.integer):
         return 1

@@ -22,8 +22,8 @@ from neucmds.backend.arrays import (
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.large.landmarks import (
-    chosen_landmarks,
     fit_landmarks,
+    graph_landmarks,
     metric_on,
 )
 from neucmds.large.listed import (
@@ -189,7 +189,7 @@ def embed_directed_graph(graph: Any, options: Options) -> Embedding:
 
 def embed_directed_landmarks(graph: Any, options: Options) -> Embedding:
     """Embed landmarks in both directions and place all nodes by the paths to and from them."""
-    landmarks = chosen_landmarks(graph, options)
+    landmarks = graph_landmarks(graph, options)
     to_all = shortest_path_rows(graph, landmarks)
     from_all = shortest_path_rows(graph.turned(), landmarks)
     options = replace(options, landmarks=None)

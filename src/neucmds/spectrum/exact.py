@@ -31,10 +31,10 @@ from neucmds.spectrum.selection import (
 )
 from neucmds.spectrum.spectrum import Spectrum
 
-# Candidates of matching pursuit from each end; it holds a square matrix over all: 8 MB.
+# Candidates of matching pursuit from each end of the spectrum. Both ends make 1,000, and the matrix
+# H over these takes 8 MB.
 FAR_REACH = 500
-# Up to this many objects, and n < 20k, the n×n system is solved directly; no n×n matrix exists
-# beyond.
+# Most objects for an n × n matrix, and for a full M on every support.
 MAX_DENSE = 2000
 
 
@@ -56,11 +56,13 @@ def exact_selection(
         sum(stress_terms(spectrum, diagonal, candidate))
         for candidate in published
     ]
-    # The supports of neuc and neuc+, and of the best published weighting should it be another.
-    supports = [published[i].kept for i in (0, 1, int(np.argmin(totals)))]
+    by_neuc, by_neuc_plus = published[:2]
+    best_published = published[int(np.argmin(totals))]
+    supports = [by_neuc.kept, by_neuc_plus.kept, best_published.kept]
     if isinstance(components, int):
         k = components
-        # Placing new objects divides by λ: a tenth of what neuc and neuc+ keep is small enough.
+        # Placing new objects divides by λ. So matching pursuit may keep no |λ| that is less than a
+        # tenth of the smallest on these supports.
         smallest = [
             np.min(np.abs(spectrum.values[kept]), initial=np.inf)
             for kept in supports
@@ -84,8 +86,11 @@ def exact_selection(
 def _promising(
     spectrum: Spectrum, diagonal: Array, supports: list[Indices]
 ) -> list[Indices]:
-    """Keep all supports of few objects; of many, the one on which single weights do best."""
-    # Each once, and none that is empty.
+    """Return all supports, each once; with many objects only the best.
+
+    The best has the least STRESS with one weight for each eigenvector, which is faster to solve
+    for than a full M. Empty supports are left out.
+    """
     distinct = {tuple(kept): kept for kept in supports if kept.size}
     supports = list(distinct.values())
     if diagonal.shape[0] <= MAX_DENSE or not supports:
@@ -104,9 +109,10 @@ def _on_support(
     components: Size,
 ) -> Selection:
     core = _best_core(spectrum, diagonal, kept)
-    mu = np.linalg.eigvalsh(core)
-    signature = (int(np.sum(mu > 0)), int(np.sum(mu < 0)))
-    if isinstance(components, int) or signature == components:
+    eigenvalues = np.linalg.eigvalsh(core)
+    n_positive = int(np.sum(eigenvalues > 0))
+    n_negative = int(np.sum(eigenvalues < 0))
+    if isinstance(components, int) or (n_positive, n_negative) == components:
         return Selection(kept, core)
     signs = np.sign(spectrum.values[kept])
     return exact_weights(spectrum, diagonal, kept, signs)
@@ -116,18 +122,20 @@ def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
     """Solve for M.
 
     With P = U_W U_Wᵀ and T = (n/2)I + ½11ᵀ the optimum is M = Λ_W + U_Wᵀ Diag(y) U_W where
-    (T⁻¹ + P∘P) y = e₀ and e₀ = diag(B) − (U_W ⊙ U_W) λ_W: symmetric and positive definite.
+    (T⁻¹ + P∘P) y = e₀ and e₀ = diag(B) − (U_W∘U_W) λ_W; ∘ multiplies entry by entry. The matrix
+    T⁻¹ + P∘P is symmetric and positive definite, and T⁻¹ = (2/n)I − 11ᵀ/n².
     """
     u = spectrum.take(kept)
     xp = namespace(u)
     n = u.shape[0]
     lam = spectrum.values[kept]
     e0 = diagonal - (u * u) @ asarray_like(lam, u)
+    # With k eigenvectors, a step of conjugate gradients costs n·k², and a direct solve n³.
     if n <= min(20 * kept.size, MAX_DENSE):
         projector = u @ u.T
         identity = xp.eye(n, dtype=u.dtype, device=u.device)
-        dense = projector * projector + (2 / n) * identity - 1 / n**2
-        y = xp.linalg.solve(dense, e0[:, None])[:, 0]
+        system = projector * projector + (2 / n) * identity - 1 / n**2
+        y = xp.linalg.solve(system, e0[:, None])[:, 0]
     else:
         y = _conjugate_gradients(u, e0)
     core = np.diag(lam) + to_numpy(u.T @ (y[:, None] * u))
@@ -135,10 +143,14 @@ def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
 
 
 def _conjugate_gradients(u: Array, e0: Array) -> Array:
-    """Solve (T⁻¹ + P∘P) y = e₀ to 1e-6, Jacobi-preconditioned: 1e-12 in the STRESS."""
+    """Solve (T⁻¹ + P∘P) y = e₀ as in `_best_core`, with its diagonal as the preconditioner.
+
+    An error of 1e-6 in y is one of 1e-12 in the STRESS.
+    """
     xp = namespace(u)
     n = u.shape[0]
     leverage = xp.sum(u * u, axis=1)
+    # diag(P∘P) = leverage², and diag(T⁻¹) = 2/n but for 1/n².
     preconditioner = 2 / n + leverage * leverage
     y = xp.zeros_like(e0)
     residual = e0
@@ -150,7 +162,7 @@ def _conjugate_gradients(u: Array, e0: Array) -> Array:
     for _ in range(n):
         if rho <= target:
             break
-        # (P∘P)y = diag(P Diag(y) P), and T⁻¹y = (2/n)(y − Σy/2n).
+        # With v the direction, (P∘P)v = diag(P Diag(v) P), and T⁻¹v = (2/n)(v − (Σv)/(2n)).
         image = xp.sum((u @ (u.T @ (direction[:, None] * u))) * u, axis=1)
         image += (2 / n) * (direction - xp.sum(direction) / (2 * n))
         step = rho / float(xp.vecdot(direction, image))
@@ -178,16 +190,22 @@ def exact_weights(
         return Selection(
             kept, np.linalg.solve(hessian, linear).astype(np.float64)
         )
+    # With H = LLᵀ and w = s∘z, wᵀHw − 2cᵀw is ‖Lᵀ Diag(s) z − L⁻¹c‖² up to a constant, z ≥ 0.
     factor = np.linalg.cholesky(hessian)
     target = solve_triangular(factor, linear, lower=True)
-    weights = signs * nnls(factor.T * signs[None, :], target)[0]
-    return Selection(kept, weights)
+    magnitudes, _ = nnls(factor.T * signs[None, :], target)
+    return Selection(kept, signs * magnitudes)
 
 
 def _quadratic(
     spectrum: Spectrum, diagonal: Array, kept: Indices
 ) -> tuple[Floats, Floats]:
-    """H and c of STRESS(w) = const − 2cᵀw + wᵀHw for weights w on the kept eigenvectors."""
+    """H and c of STRESS(w) = const − 2cᵀw + wᵀHw for weights w on the kept eigenvectors.
+
+    With V = U_W∘U_W, whose columns add up to 1, they are
+
+        H = 2n VᵀV + 4I + 2·11ᵀ,  c = 2n Vᵀdiag(B) + 4λ_W + 2 tr(B)·1.
+    """
     u = spectrum.take(kept)
     n = u.shape[0]
     v = u * u
@@ -206,21 +224,26 @@ def _matching_pursuit(
     """Add, k times, the eigenvector whose weight lowers the true STRESS most.
 
     The gain of a candidate is r²/d, with r its residual correlation and d its Schur diagonal, both
-    kept up to date by one Cholesky row a step. Candidates are `reach` pairs from each end whose
-    eigenvalue has at least the size `floor`.
+    kept up to date by one Cholesky row a step. Candidates are, among the `reach` eigenvectors from
+    each end of the spectrum, those with |λ| ≥ `floor`.
     """
     m = spectrum.values.size
-    lam = np.abs(spectrum.values)
-    ids = np.arange(m)
-    candidates = ids[((ids < reach) | (ids >= m - reach)) & (lam >= floor)]
+    places = np.arange(m)
+    is_near_end = (places < reach) | (places >= m - reach)
+    is_large = np.abs(spectrum.values) >= floor
+    candidates = places[is_near_end & is_large]
     hessian, residual = _quadratic(spectrum, diagonal, candidates)
     schur = np.diag(hessian).copy()
     rows = np.zeros((min(k, candidates.size), candidates.size))
     chosen: list[int] = []
     for step in range(rows.shape[0]):
-        free = schur > 1e-12 * np.diag(hessian)
+        # A column of H that the chosen ones span leaves only rounding.
+        is_independent = schur > 1e-12 * np.diag(hessian)
         gain = np.divide(
-            residual**2, schur, out=np.zeros_like(schur), where=free
+            residual**2,
+            schur,
+            out=np.zeros_like(schur),
+            where=is_independent,
         )
         gain[chosen] = -1
         best = int(np.argmax(gain))

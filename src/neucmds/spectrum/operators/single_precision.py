@@ -18,7 +18,7 @@ from neucmds.backend.arrays import (
     on_cpu,
     row_blocks,
 )
-from neucmds.backend.blas import single_products
+from neucmds.backend.blas import float32_products
 from neucmds.backend.cuda_kernels import centered_single
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def rounded(gram: Gram) -> Products:
             out[rows, :] = block
 
     gram.on_each(fill)
-    return partial(single_products, matrix, scale)
+    return partial(float32_products, matrix, scale)
 
 
 def stored_product(gram: Gram, block: Array) -> Array:

@@ -22,8 +22,9 @@ from neucmds.tools.cli.outputs import Outputs, named_rows
 from neucmds.tools.plots import plot_scree, plot_shepard, plot_spectrum
 from neucmds.tools.report.words import axis_table
 
-DESCRIBED = "n method loss floor curvature mean_distance requested k signature squared weights"
-FOUND_BY = "eigenvalues converged solver n_starts times_found"
+# Attributes of an embedding, and of its `info`, that quality.json has.
+FIT_FIELDS = "n method loss floor curvature mean_distance requested k signature squared weights"
+INFO_FIELDS = "eigenvalues converged solver n_starts times_found"
 TABLES = ("axes", "centroids", "coordinates", "envfit", "objects", "species")
 COORDINATES = ("coordinates", "coordinates_neg")
 PLOTTED = ("spectrum", "scree", *COORDINATES, "shepard")
@@ -38,12 +39,15 @@ RESULT_FILES = (
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """An embedding, and its quality on the objects that were `measured`, with their D."""
+    """An embedding, and its quality: that of `measured`, all or some of its objects.
+
+    `problem` is the D of the measured objects, `n_held_out` how many objects to fit without.
+    """
 
     embedding: Embedding
     measured: Embedding
     problem: Dense | Directed
-    held_out: int
+    n_held_out: int
 
     @cached_property
     def quality(self) -> Quality:
@@ -54,11 +58,11 @@ class Result:
         return pair_errors(self.measured, self.problem)
 
     @cached_property
-    def of_held_out(self) -> Quality | None:
-        """The quality of a fit without some objects, if there are some to hold out."""
-        if not self.held_out:
+    def held_out_quality(self) -> Quality | None:
+        """The quality on objects that a second fit leaves out and then places; None without any."""
+        if not self.n_held_out:
             return None
-        return measure_held_out(self.embedding, self.problem, self.held_out)
+        return measure_held_out(self.embedding, self.problem, self.n_held_out)
 
     @property
     def names(self) -> Labels:
@@ -73,21 +77,23 @@ class Result:
         embedding = self.embedding
         record: dict[str, Any] = {"command": "embed"}
         record |= {"version": neucmds.__version__, "input": file}
-        for name in DESCRIBED.split():
+        for name in FIT_FIELDS.split():
             record[name] = getattr(embedding, name)
-        for name in FOUND_BY.split():
+        for name in INFO_FIELDS.split():
             record[name] = getattr(embedding.info, name)
         record |= self.quality.as_dict()
         record["pairs_off_by_10_percent"] = self.errors.pairs_off
-        if self.of_held_out is not None:
-            record["held_out"] = self.of_held_out.as_dict()
+        if self.held_out_quality is not None:
+            record["held_out"] = self.held_out_quality.as_dict()
         record["axes"] = embedding.axis_names
+        # `explained` is the R² that a fit loses without each axis.
         record["r2_lost"] = embedding.explained
         for name, share in embedding.shares.items():
             record[f"share_of_{name}"] = share
         record["measured_objects"] = self.measured.n
         if embedding.landmarks is not None:
             record["landmarks"] = len(embedding.landmarks)
+            # Words: weights and R² of the axes are those of the landmarks alone.
             record["axes_of"] = embedding._landmarks_alone
         return record
 
@@ -126,9 +132,8 @@ class Result:
         outputs.add_plot(
             f"spectrum.{kind}", plot_spectrum(spectrum, self.embedding)
         )
-        if (
-            spectrum.trace > 0
-        ):  # squared dissimilarities may be negative on average
+        # Squared dissimilarities may be negative on average, and then the trace is.
+        if spectrum.trace > 0:
             outputs.add_plot(
                 f"scree.{kind}", plot_scree(spectrum, self.embedding)
             )
@@ -138,20 +143,35 @@ def add_envfit(
     outputs: Outputs, embedding: Embedding, fits: list[EnvFit]
 ) -> None:
     """Plan r² and p of variables, and centroids of classes, on each pair of axes."""
+    shared_header = ["x", "y", "variable"]
+    variable_header = [
+        *shared_header,
+        "kind",
+        "cos_x",
+        "cos_y",
+        "r2",
+        "p",
+        "n",
+    ]
+    class_header = [*shared_header, "class", "centroid_x", "centroid_y"]
     variables = []
     classes = []
     for fit in fits:
+        # Users count axes from 1.
         axes = [embedding.axis_names[axis - 1] for axis in fit.axes]
         for variable in fit.fits:
+            # Classes have no direction.
             cosines = variable.direction.tolist() or [None, None]
             tested = (variable.r2, variable.p, variable.n)
-            row = [*axes, variable.name]
-            variables.append([*row, variable.kind, *cosines, *tested])
+            shared = [*axes, variable.name]
+            variables.append([*shared, variable.kind, *cosines, *tested])
             for level, centroid in zip(
                 variable.levels, variable.centroids, strict=True
             ):
-                classes.append([*row, level, *centroid])
-    header = ["x", "y", "variable", "kind", "cos_x", "cos_y", "r2", "p", "n"]
-    outputs.add_csv("envfit.csv", pd.DataFrame(variables, columns=header))
-    header = ["x", "y", "variable", "class", "centroid_x", "centroid_y"]
-    outputs.add_csv("centroids.csv", pd.DataFrame(classes, columns=header))
+                classes.append([*shared, level, *centroid])
+    outputs.add_csv(
+        "envfit.csv", pd.DataFrame(variables, columns=variable_header)
+    )
+    outputs.add_csv(
+        "centroids.csv", pd.DataFrame(classes, columns=class_header)
+    )

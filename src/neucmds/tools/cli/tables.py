@@ -101,8 +101,8 @@ def facts(result: Result) -> list[tuple[str, str]]:
             f"{significant(quality.distortion)} (1 is perfect)",
         ),
     ]
-    if result.of_held_out is not None:
-        new = result.of_held_out
+    if result.held_out_quality is not None:
+        new = result.held_out_quality
         text = (
             f"recall@10 {percent(new.neighbors_kept)}, mean relative error "
             f"{percent(new.relative_error_mean)}, p95 {percent(new.relative_error_p95)}"

@@ -73,6 +73,7 @@ def plot_spectrum(
             **style,
         )
     _signed_log_scale(ax, lam)
+    # On a linear axis the points of more eigenvalues would overlap.
     if lam.size > 60:
         _log_scale(ax)
     ax.set_xlabel("rank among the eigenvalues of the same sign")
@@ -199,8 +200,9 @@ def plot_stress_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
 
 def by_magnitude(eigenvalues: Floats) -> Any:
     """Sort eigenvalues by |λ|, the largest first, without those that are zero up to rounding."""
-    size = np.abs(eigenvalues)
-    nonzero = eigenvalues[size > 1e-12 * size.max(initial=0.0)]
+    magnitudes = np.abs(eigenvalues)
+    rounding = 1e-12 * magnitudes.max(initial=0.0)
+    nonzero = eigenvalues[magnitudes > rounding]
     order = np.argsort(-np.abs(nonzero), kind="stable")
     return nonzero[order]
 
@@ -220,14 +222,14 @@ def kept_words(embedding: Embedding) -> tuple[str, str]:
 
 def mark_kept(values: Floats, embedding: Embedding) -> Marks:
     """Mark one of `values` for each eigenvalue that is kept: the nearest not yet marked."""
-    kept = to_numpy(embedding.info.eigenvalues)
+    kept_eigenvalues = to_numpy(embedding.info.eigenvalues)
     marked = np.zeros(values.size, dtype=bool)
     # The start of "refined" is solved to 1e-3 of ‖B‖.
     tolerance = 1e-3 * float(np.abs(values).max(initial=0.0))
-    for eigenvalue in by_magnitude(kept):
-        gap = np.where(marked, np.inf, np.abs(values - eigenvalue))
-        if gap.min(initial=np.inf) <= tolerance:
-            marked[gap.argmin()] = True
+    for eigenvalue in by_magnitude(kept_eigenvalues):
+        differences = np.where(marked, np.inf, np.abs(values - eigenvalue))
+        if differences.min(initial=np.inf) <= tolerance:
+            marked[differences.argmin()] = True
     return marked
 
 
@@ -249,29 +251,35 @@ class _Part(NamedTuple):
 
 def _parts(values: Floats, embedding: Embedding | None) -> Iterator[_Part]:
     """Split eigenvalues by sign, and into those kept and the others, without empty parts."""
-    kept = np.zeros(values.size, dtype=bool)
+    is_kept = np.zeros(values.size, dtype=bool)
     kept_word = ""
     other_word = "eigenvalues"
     if embedding is not None:
-        kept = mark_kept(values, embedding)
+        is_kept = mark_kept(values, embedding)
         kept_word, other_word = kept_words(embedding)
     positive = values > 0
     parts = (
-        _Part(positive & kept, POSITIVE, f"positive, {kept_word}", True),
-        _Part(positive & ~kept, POSITIVE, f"positive, {other_word}", False),
-        _Part(~positive & kept, NEGATIVE, f"negative, {kept_word}", True),
-        _Part(~positive & ~kept, NEGATIVE, f"negative, {other_word}", False),
+        _Part(positive & is_kept, POSITIVE, f"positive, {kept_word}", True),
+        _Part(positive & ~is_kept, POSITIVE, f"positive, {other_word}", False),
+        _Part(~positive & is_kept, NEGATIVE, f"negative, {kept_word}", True),
+        _Part(
+            ~positive & ~is_kept, NEGATIVE, f"negative, {other_word}", False
+        ),
     )
     return (part for part in parts if part.members.any())
 
 
 def _signed_log_scale(ax: Axes, values: Floats) -> None:
-    """Scale y logarithmically over at most four decades, and linearly around zero."""
+    """Scale y logarithmically over at most four decades, and linearly around zero.
+
+    Values within two decades stay on a linear scale.
+    """
     ax.axhline(0.0, color=GUIDE, linewidth=0.8)
-    size = np.abs(values)
-    largest = size.max(initial=0.0)
-    if largest > 100 * size.min(initial=np.inf):
-        threshold = max(size.min(), 1e-4 * largest)
+    magnitudes = np.abs(values)
+    largest = magnitudes.max(initial=0.0)
+    smallest = magnitudes.min(initial=np.inf)
+    if largest > 100 * smallest:
+        threshold = max(smallest, 1e-4 * largest)
         ax.set_yscale("symlog", linthresh=threshold, linscale=0.4)
 
 
