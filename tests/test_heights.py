@@ -8,6 +8,7 @@ from neucmds import (
     Embedding,
     InputError,
     NeucMDS,
+    bootstrap,
     evaluate,
     neuc_mds,
     procrustes,
@@ -192,3 +193,13 @@ def test_procrustes_lays_the_other_coordinates_over_each_other(fitted):
     _, emb = fitted
     assert procrustes(emb, emb).disparity < 1e-12
     assert procrustes(emb, emb[::-1].unnamed).disparity > 0.1
+
+
+def test_leaving_one_object_out_finds_the_same_heights():
+    D, _ = planted(n=20)
+    whole = neuc_mds(D, (2, 1), loss="distance", heights=True)
+    found = bootstrap(D, embedding=whole, resample="jackknife")
+    spread = np.abs(found.clouds - whole.coordinates).max()
+    assert spread < 1e-2 * np.ptp(whole.coordinates)
+    with pytest.raises(InputError, match="resample='jackknife'"):
+        bootstrap(D, embedding=whole, n_boot=2)

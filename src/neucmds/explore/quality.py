@@ -273,8 +273,7 @@ def measure_held_out(
         weights=weights_of_fit,
         missing="ignore",
     )
-    has_heights = embedding.heights is not None
-    model = fit(among_kept, options_of(embedding, heights=has_heights))
+    model = fit(among_kept, options_of(embedding))
     pairs = np.ix_(new, kept)
     rows = np.where(weights[pairs] > 0, sq_d[pairs], np.nan)
     return measure(
@@ -297,6 +296,7 @@ def options_of(embedding: Embedding, **others: Any) -> Options:
         ties=embedding.info.ties,
         floor=floor,
         curvature=embedding.curvature,
+        heights=embedding.heights is not None,
         **others,
     )
 

@@ -138,6 +138,11 @@ def bootstrap(
         )
     elif resample == "bootstrap":
         check_count(n_boot=n_boot)
+        if whole.heights is not None:
+            raise InputError(
+                "an object that is drawn twice is at distance 0 from itself, which heights do "
+                f"not allow; pass {option('resample', 'jackknife')}."
+            )
         total = n_boot
         replicates = _drawn(sq_d, n_boot, whole.k, fit_options.random_state)
     elif resample == "jackknife":
@@ -226,8 +231,15 @@ def _aligned(
         coordinates[others] = to_numpy(placed)
     moved = replace(replicate, coordinates=coordinates)
     alignment = procrustes(replace(whole, labels=None), moved, scaling=False)
-    aligned = alignment.coordinates[:, : whole.k]
-    return np.asarray(aligned + x.mean(axis=0))
+    moving = sum(whole.signature)
+    aligned = np.empty_like(x)
+    aligned[:, :moving] = alignment.coordinates[:, :moving] + x[
+        :, :moving
+    ].mean(axis=0)
+    # Heights are lengths, not positions.
+    if whole.heights is not None:
+        aligned[:, -1] = coordinates[:, -1]
+    return aligned
 
 
 def stress_test(
