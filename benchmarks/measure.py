@@ -168,3 +168,19 @@ def _status(name: str) -> int:
     except OSError:
         pass
     return 0
+
+
+def keep_row(
+    path: Path, row: dict[str, Any], packages: tuple[str, ...]
+) -> None:
+    """Write a row to a record as soon as it is there, in the place of the old one."""
+
+    def key(row: dict[str, Any]) -> tuple[Any, ...]:
+        return row["data"], row["method"], row["setting"]
+
+    rows = []
+    if path.exists():
+        rows = json.loads(path.read_text())["rows"]
+    rows = [old for old in rows if key(old) != key(row)]
+    made = {"machine": machine(), "versions": versions(*packages)}
+    write_record(path, made | {"rows": [*rows, row]})

@@ -41,6 +41,12 @@ STRESS_CELLS = (
     ("1138_bus", 2, "1/d²"),
     ("harvard500", 10, "1"),
 )
+CALLS_COLOURS = {
+    "MetricIndex": "#009e73",
+    "anydist, m = 5": "#d55e00",
+    "LAESA, 100 pivots": "#0072b2",
+    "VP-tree": "#e69f00",
+}
 REFINED_AT = (2, 3, 5, 10, 20, 50, 100)
 
 
@@ -225,6 +231,30 @@ def draw_curvature() -> Figure:
     return figure
 
 
+def draw_calls() -> Figure:
+    """Draw recall@10 against calls per query, of `MetricIndex` and of others."""
+    path = Path(__file__).parents[1] / "benchmarks/records/metric_index.json"
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    sets = list(dict.fromkeys(row["data"] for row in rows))
+    figure = Figure(figsize=(7.2, 3.4), layout="constrained")
+    axes = figure.subplots(1, len(sets), squeeze=False, sharey=True)
+    for ax, data in zip(axes[0], sets, strict=True):
+        for method, colour in CALLS_COLOURS.items():
+            points = sorted(
+                (row["distances_per_query"], row["recall_10"])
+                for row in rows
+                if (row["data"], row["method"]) == (data, method)
+            )
+            if points:
+                x, y = zip(*points, strict=True)
+                ax.plot(x, y, "o-", color=colour, markersize=3, label=method)
+        ax.set(title=data, xlabel="calls per query", ylim=(0.9, 1.001))
+        _tidy(ax)
+    axes[0, 0].set_ylabel("recall@10")
+    axes[0, 0].legend(frameon=False, fontsize=8)
+    return figure
+
+
 def _spaces(n: int = 80) -> dict[str, tuple[Any, tuple[int, int], int]]:
     """Distances in a tree, a hyperbolic disc and a sphere, a signature, and κ where it is ±1/d²."""
     rng, hollow = np.random.default_rng(0), 1 - np.eye(n)
@@ -272,6 +302,7 @@ if __name__ == "__main__":
             "paradox": draw_paradox,
             "curvature": draw_curvature,
             "stress": draw_stress,
+            "calls": draw_calls,
         }
         if "NEUCMDS_DATA" in os.environ:
             pictures["streets"] = draw_streets

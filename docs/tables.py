@@ -26,6 +26,7 @@ NAMES = (
     "losses.md",
     "missing.md",
     "nmds.md",
+    "objects.md",
     "scale.md",
     "statistics.md",
 )
@@ -1549,7 +1550,38 @@ def nmds_large() -> str:
     return table(head, rows)
 
 
+def metric_index() -> str:
+    """Return the fewest calls of every method for a recall, and the most recall if none has it."""
+    rows = record("metric_index")["rows"]
+    lines = []
+    for data in dict.fromkeys(row["data"] for row in rows):
+        for method in sorted({row["method"] for row in rows}):
+            tried = [
+                row
+                for row in rows
+                if row["data"] == data and row["method"] == method
+            ]
+            if not tried:
+                continue
+            cells = []
+            for target in (0.99, 0.997):
+                reached = [r for r in tried if r["recall_10"] >= target]
+                if reached:
+                    fewest = min(r["distances_per_query"] for r in reached)
+                    cells.append(f"{fewest:.0f}")
+                    continue
+                best = max(tried, key=lambda row: row["recall_10"])
+                calls = best["distances_per_query"]
+                cells.append(f"{best['recall_10']:.3f} at {calls:.0f}")
+            built = f"{tried[0]['distances_per_object']:.0f}"
+            lines.append([data, method, built, *cells])
+    head = ["objects", "method", "calls per object to build"]
+    head += ["calls per query for recall@10 of .99", "of .997"]
+    return table(head, lines)
+
+
 TABLES = {
+    "metric-index": metric_index,
     "growing": growing,
     "large": large,
     "graph-ways": graph_ways,

@@ -4,16 +4,16 @@
         [--cache FOLDER] [--fasta FILE] [--without anydist vp-tree]
 
 The strings, the split and the edit distance are those of strings.py. Calls are counted by the
-distance itself. `anydist` is HNSW on the distance, m = 5, at several ef; the VP-tree visits the
-nearer side first and stops after a number of calls, as does LAESA, which visits objects by their
-lower bounds from pivots. Needs rapidfuzz, faiss and anydist.
+distance itself, and by LAESA as it reads them from a matrix. `anydist` is HNSW on the distance,
+m = 5, at several ef; the VP-tree visits the nearer side first and stops after a number of calls, as
+does LAESA, which visits objects by their lower bounds from pivots. Needs rapidfuzz, faiss and
+anydist.
 """
 
 from __future__ import annotations
 
 import argparse
 import heapq
-import json
 import time
 import warnings
 from collections.abc import Iterator
@@ -28,6 +28,7 @@ from neucmds import MetricIndex
 
 RECORD = measure.RECORDS / "metric_index.json"
 Row = dict[str, Any]
+PACKAGES = ("numpy", "rapidfuzz", "anydist")
 
 
 def recall(data: strings.Data, nearest: np.ndarray) -> float:
@@ -198,22 +199,7 @@ def main() -> None:
                 continue
             for row in METHODS[method](data):
                 print(facts | row, flush=True)
-                keep(given.record, facts | row)
-
-
-def keep(path: Path, row: Row) -> None:
-    """Write a row to the record as soon as it is there, in the place of the old one."""
-
-    def key(row: Row) -> tuple[Any, ...]:
-        return row["data"], row["method"], row["setting"]
-
-    rows = []
-    if path.exists():
-        rows = json.loads(path.read_text())["rows"]
-    rows = [old for old in rows if key(old) != key(row)]
-    versions = measure.versions("numpy", "rapidfuzz", "anydist")
-    made = {"machine": measure.machine(), "versions": versions}
-    measure.write_record(path, made | {"rows": [*rows, row]})
+                measure.keep_row(given.record, facts | row, PACKAGES)
 
 
 if __name__ == "__main__":
