@@ -97,6 +97,11 @@ def test_calls_are_limited(fitted):
         index.query(points(1), k=21, max_calls=20)
     with pytest.raises(InputError, match="recall='best'"):
         index.query(points(1), recall="best")
+    with pytest.raises(InputError, match=r"one object.*pass \['word'\]"):
+        index.query("word")
+    for call in (index.query, index.add):
+        with pytest.raises(InputError, match="no objects"):
+            call([])
 
 
 def test_a_query_does_not_depend_on_the_others(fitted):

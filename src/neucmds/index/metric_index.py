@@ -133,7 +133,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        objects = list(objects)
+        objects = _listed(objects)
         n = len(objects)
         check_count(n_components=self.n_components)
         if n < self.n_components + 2:
@@ -339,7 +339,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             Calls per query.
         """
         _, partners, distances = self._search(
-            list(objects), k, max_calls, recall
+            _listed(objects), k, max_calls, recall
         )
         positions, nearest = least(partners, distances, k)
         calls = np.array([row.size for row in partners], dtype=np.int64)
@@ -442,7 +442,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         self
         """
         check_is_fitted(self, "_placed")
-        objects = list(objects)
+        objects = _listed(objects)
         new_ids = _checked_ids(ids, self.ids_, len(objects))
         n = len(self.objects_)
         x, partners, distances = self._search(
@@ -695,6 +695,19 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 "these objects in their order."
             )
         return index
+
+
+def _listed(objects: Any) -> list[Any]:
+    """Return objects as a list; one string is no list of them."""
+    if isinstance(objects, str | bytes):
+        raise InputError(
+            f"{objects[:20]!r} is one object, and a list of them is expected; pass "
+            f"[{objects[:20]!r}]."
+        )
+    listed = list(objects)
+    if not listed:
+        raise InputError("there are no objects; pass at least one.")
+    return listed
 
 
 def _checked_ids(

@@ -263,7 +263,7 @@ class PlacedObjects:
         for share in (16, 4):
             pool = self.order[: len(self.order) // share]
             count = min(ROUND // 2, most - asked.shape[1])
-            if pool.size < asked.shape[1] + count:
+            if not count or pool.size < asked.shape[1] + count:
                 continue
             new = self.nearest(x, asked, count, pool)
             lengths = compare(rows, new)
