@@ -209,3 +209,26 @@ def test_edges_of_new_nodes_are_checked_and_the_shortest_counts(est):
             InputError, match="1 edges have lengths that are negative or not"
         ):
             est.transform(sparse.coo_array(([bad], ([0], [1])), shape=(1, 6)))
+
+
+def test_edges_of_nodes_to_themselves_are_ignored():
+    nx = pytest.importorskip("networkx")
+    path = nx.path_graph(5)
+    nx.set_edge_attributes(path, 1.0, "weight")
+    loops = nx.Graph(path)
+    loops.add_edge(0, 0, weight=3.0)
+    loops.add_edge(4, 4, weight=-2.0)
+    fits = [
+        neuc_mds(graph, 1, metric="shortest_path") for graph in (path, loops)
+    ]
+    np.testing.assert_array_equal(*(fit.coordinates for fit in fits))
+    loops.add_edge(1, 2, weight=-2.0)
+    with pytest.raises(InputError, match=r"^1 edges .* -2 at \(1, 2\)"):
+        neuc_mds(loops, 1, metric="shortest_path")
+
+
+def test_a_graph_without_nodes_is_refused():
+    nx = pytest.importorskip("networkx")
+    for empty in (nx.Graph(), sparse.csr_array((0, 0))):
+        with pytest.raises(InputError, match="the graph has no nodes"):
+            neuc_mds(empty, 2, metric="shortest_path")

@@ -66,6 +66,7 @@ JOINED: dict[Any, Callable[[Floats, Floats], Floats]] = {
 DIRECTIONS = (*JOINED, "out", "both")
 # The column of a table of edges that tells which lead one way, and what it says of these.
 ONE_WAY = "oneway"
+NO_NODES = "the graph has no nodes; pass one with edges."
 YES = ("true", "yes", "1", "1.0")
 
 
@@ -215,7 +216,11 @@ def as_graph(
         raise InputError(
             f"the graph is not square: {' × '.join(map(str, data.shape))}."
         )
-    i, j, length = _shortest_edges(data, labels)
+    if n == 0:
+        raise InputError(NO_NODES)
+    i, j, length = _shortest_edges(
+        _without_loops(data), labels, both_orders=direction is None
+    )
     if direction is None:
         i, j, length = _both_orders(n, i, j, length, labels, directed)
     # SciPy 1.13 searches graphs with indices of 32 bits alone.
@@ -250,16 +255,33 @@ def _largest_part(graph: Graph, labels: Any, connection: Connection) -> Graph:
     return largest
 
 
-def _shortest_edges(stored: Any, labels: Any = None) -> Edges:
-    """Return both ends and the lengths of edges, the shortest of parallel ones."""
+def _without_loops(data: Any) -> Any:
+    """Drop the edges of nodes to themselves, which are on no shortest path."""
+    stored = data.tocoo()
+    i, j = stored.coords
+    between = i != j
+    ends = i[between], j[between]
+    return sparse.coo_array((stored.data[between], ends), shape=data.shape)
+
+
+def _shortest_edges(
+    stored: Any, labels: Any = None, both_orders: bool = False
+) -> Edges:
+    """Return both ends and the lengths of edges, the shortest of parallel ones.
+
+    With `both_orders` an edge may be stored in either order or both, and a message counts it once.
+    """
     stored = stored.tocoo()
     i, j = (np.asarray(index, dtype=np.int64) for index in stored.coords)
     length = np.asarray(stored.data, dtype=np.float64)
     bad = ~(np.isfinite(length) & (length >= 0))
     if bad.any():
         first = int(np.argmax(bad))
+        n_bad = int(bad.sum())
+        if both_orders:
+            n_bad = len(set(pair_keys(stored.shape[0], i[bad], j[bad])))
         raise InputError(
-            f"{int(bad.sum())} edges have lengths that are negative or not finite, the first "
+            f"{n_bad} edges have lengths that are negative or not finite, the first "
             f"{length[first]:.4g} at {entry_name(i[first], j[first], labels)}; drop or repair them."
         )
     width = stored.shape[1]
@@ -320,6 +342,8 @@ def _networkx_lengths(graph: Any, weight: str | None) -> Any:
         to_scipy_sparse_array,
     )
 
+    if not len(graph):
+        raise InputError(NO_NODES)
     edges = [attributes for *_, attributes in graph.edges(data=True)]
     names = set().union(*edges)
     advice = (
