@@ -203,3 +203,40 @@ def test_leaving_one_object_out_finds_the_same_heights():
     assert spread < 1e-2 * np.ptp(whole.coordinates)
     with pytest.raises(InputError, match="resample='jackknife'"):
         bootstrap(D, embedding=whole, n_boot=2)
+
+
+@pytest.mark.parametrize("loss", ["distance", "relative", "absolute"])
+def test_an_object_passed_again_lands_where_it_was(loss):
+    x = np.random.default_rng(0).normal(size=(12, 3))
+    D = np.abs(x[:, None] - x).sum(axis=2)
+    emb = neuc_mds(D, 3, loss=loss, heights=True)
+    off = ~np.eye(12, dtype=bool)
+
+    def mean_error(coordinates):
+        d_hat = emb.between(coordinates, emb.coordinates)
+        return np.abs(d_hat[off] / D[off] - 1).mean()
+
+    fitted = mean_error(emb.coordinates)
+    assert mean_error(emb.transform(D)) < 1.05 * fitted
+    nearly = np.where(off, D, 1e-9)
+    np.testing.assert_allclose(emb.transform(nearly), emb.transform(D))
+
+
+def test_true_of_numpy_and_one_are_true(fitted):
+    D, emb = fitted
+    for value in (np.True_, 1):
+        again = neuc_mds(D, (2, 1), loss="relative", heights=value, n_init=2)
+        np.testing.assert_array_equal(again.heights, emb.heights)
+
+
+def test_a_share_is_sought_from_two_coordinates_on(fitted):
+    D, _ = fitted
+    emb = neuc_mds(D, 0.9, loss="relative", heights=True)
+    assert emb.heights is not None
+    assert emb.k >= 2
+    assert emb.r2 >= 0.9
+
+
+def test_complex_coordinates_have_no_place_for_them(fitted):
+    with pytest.raises(InputError, match="heights are added to D̂"):
+        _ = fitted[1].complex_coordinates

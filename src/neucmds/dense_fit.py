@@ -441,13 +441,18 @@ def _fit_goal(problem: Dense, options: Options) -> Embedding:
     )
     embeddings: dict[int, Embedding] = {}
 
+    most = min(gram.n - 1, MOST_FOR_SHARE)
+
     def reaches(size: int) -> bool:
+        # Heights count as one coordinate, and need another.
+        if options.heights is True and size == 1 < most:
+            return False
         size_options = replace(options, n_components=size)
         embeddings[size] = fit(problem, size_options)
         return embeddings[size].r2 >= share
 
     # From one coordinate on: R² of classical MDS falls again in the end.
-    k = fewest(reaches, min(gram.n - 1, MOST_FOR_SHARE))
+    k = fewest(reaches, most)
     if k is not None:
         return embeddings[k]
     best = max(embedding.r2 for embedding in embeddings.values())

@@ -124,7 +124,8 @@ def neuc_mds(
         of trees, hosts behind a slow line, and nodes of low degree beside hubs. It is the last of
         the k coordinates, of sign 0 (`Embedding.heights`); beside a signature (p, q) it is one
         more. "auto": kept if it lowers the loss of up to 500 objects by more than 2 %, with the
-        same k.
+        same k. Two objects at distance 0 of each other get heights near 0, at the cost of their
+        other distances: keep one of them, or give the pair weight 0.
     metric : str or callable, default="precomputed"
         "precomputed": `data` holds dissimilarities. "shortest_path": `data` is a graph: a sparse
         array of edge lengths, a networkx graph, or a DataFrame of edges with two nodes and a length

@@ -377,6 +377,8 @@ class Options:
             )
         for name in ("squared", "symmetrize", "directed"):
             object.__setattr__(self, name, bool(getattr(self, name)))
+        if self.heights != AUTO:
+            object.__setattr__(self, "heights", bool(self.heights))
         object.__setattr__(self, "random_state", as_seed(self.random_state))
         if self.init is not None:
             start = as_start(self.init)

@@ -316,6 +316,11 @@ class Embedding:
 
         Paper: eq:embeddingX.
         """
+        if self.heights is not None:
+            raise InputError(
+                "heights are added to D̂ and are no part of complex coordinates; fit without "
+                "heights, or use coordinates and signs."
+            )
         return to_numpy(self.coordinates) * np.sqrt(to_numpy(self.signs) + 0j)
 
     @property

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from neucmds.backend.arrays import (
+    EPS,
     TINY,
     Array,
     Floats,
@@ -168,6 +169,11 @@ class LossPlacement:
             if weights is not None:
                 counts = asarray_like(weights[rows], sq_d)
             missing = xp.isnan(sq_d)
+            if form.has_heights:
+                # No two heights add up to the 0 of an object that is passed again.
+                known_sq = xp.where(missing, 0.0, sq_d)
+                rounding = EPS * xp.max(known_sq, axis=1, keepdims=True)
+                missing = missing | (known_sq <= rounding)
             if bool(xp.any(missing)):
                 known = xp.astype(~missing, xp.float64)
                 counts = known if counts is None else counts * known
