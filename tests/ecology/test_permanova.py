@@ -276,3 +276,8 @@ class TestMantel:
             mantel(dune, dune, method="kendall")
         with pytest.raises(InputError, match="below 0, and has no root"):
             mantel(dune, np.eye(20) - 1, squared=True)
+
+
+def test_a_formula_that_is_no_text_is_refused(dune, dune_env):
+    with pytest.raises(InputError, match="formula=None must be a text"):
+        permanova(dune, None, dune_env)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
 import pytest
 
-from neucmds import compare, evaluate, neuc_mds
+from neucmds import compare, evaluate, neuc_mds, stress_curve
 from neucmds.ecology import lingoes
 from neucmds.errors import InputError
 from neucmds.explore import COMPARED
@@ -64,3 +65,40 @@ def test_compare_leaves_out_what_takes_too_long(no_metric):
     assert "at most 1,000" in table.left_out["smacof"]
     with pytest.raises(InputError, match="magic"):
         compare(no_metric(), 3, methods=["magic"])
+
+
+def test_weights_count_in_the_stress_of_every_method(no_metric):
+    D = no_metric(12)
+    weights = 1.0 + np.add.outer(np.arange(12), np.arange(12)) % 3
+    methods = ["classical", "neuc+", "exact", "refined", "refined/distance"]
+    for row in compare(D, 3, methods, weights=weights).methods:
+        embedding = row.embedding
+        assert embedding.stress == pytest.approx(row.quality.stress)
+        assert embedding.normalized_stress == pytest.approx(
+            row.quality.normalized_stress
+        )
+
+
+def test_methods_may_be_a_generator_and_one_name_or_number_is_no_list(
+    no_metric,
+):
+    D = no_metric(12)
+    names = ["classical", "exact"]
+    table = compare(D, 2, (name for name in names))
+    assert [row.method for row in table.methods] == names
+    assert [*stress_curve(D, [2], (name for name in names)).stress] == names
+    for call, words in (
+        (lambda: compare(D, 2, "exact"), r"as in methods=\['exact'\]"),
+        (lambda: stress_curve(D, [2], "exact"), r"as in methods=\['exact'\]"),
+        (lambda: stress_curve(D, 3), r"ks=3 must be a list, as in ks=\[3\]"),
+    ):
+        with pytest.raises(InputError, match=words):
+            call()
+
+
+@pytest.mark.parametrize("curvature", [-1.0, "auto"])
+def test_curvature_without_a_method_that_takes_it_is_refused(
+    no_metric, curvature
+):
+    with pytest.raises(InputError, match="is for refined/distance and"):
+        compare(no_metric(12), 2, ["classical"], curvature=curvature)

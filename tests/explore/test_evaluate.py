@@ -128,3 +128,11 @@ def test_of_many_objects_some_are_measured():
     quality = evaluate(embedding, x, metric="euclidean")
     assert quality.neighbors_kept > 0.99
     assert quality.relative_error_mean < 1e-6
+
+
+def test_what_is_no_embedding_and_a_negative_number_are_refused(no_metric):
+    D = no_metric(12)
+    with pytest.raises(InputError, match="the embedding is ndarray; pass"):
+        evaluate(D, D)
+    with pytest.raises(InputError, match=r"held_out=-1 .* 0 for no second"):
+        evaluate(neuc_mds(D, 2), D, held_out=-1)

@@ -122,6 +122,10 @@ def permanova(
         raise InputError(
             f"{option('by', by)} must be 'terms', 'margin' or None."
         )
+    if not isinstance(formula, str):
+        raise InputError(
+            f"{option('formula', formula)} must be a text, as in '~ A1 + Management'."
+        )
     sq_d, labels = sq_values(D, squared)
     table = match_rows(as_metadata(metadata), labels, len(sq_d))
     if isinstance(strata, str):

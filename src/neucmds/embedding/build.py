@@ -68,8 +68,6 @@ def from_selection(
     kept = selection.kept
     x, weights, directions = selected_coordinates(spectrum, selection)
     form = Form(np.sign(weights))
-    terms = stress_terms(spectrum, gram.diagonal(), selection)
-    rounding = gram_rounding(spectrum, selection)
     eigenvalues = spectrum.values[kept]
     # In the order of the coordinates, that of |μ| if the core is diagonal, Diag(μ). "exact" mixes
     # eigenvectors: then in the order of |λ|.
@@ -80,6 +78,13 @@ def from_selection(
     lambdas = asarray_like(eigenvalues, x)
     # xᵀBx of each coordinate: with x = U·directions, it is directionsᵀ Λ directions.
     quadratic = lambdas @ directions**2
+    if problem.weights is not None:
+        terms, error, rises = _stress_of_pairs(problem, x, form)
+    else:
+        terms = stress_terms(spectrum, gram.diagonal(), selection)
+        rounding = gram_rounding(spectrum, selection)
+        error = stress_rounding(gram, x, terms, rounding)
+        rises = stress_rises(gram, x, form.signs, quadratic)
     positive_trace = math.nan
     if spectrum.complete:
         positive_trace = float(spectrum.values[spectrum.values > 0].sum())
@@ -90,8 +95,8 @@ def from_selection(
         positive_trace=positive_trace,
         converged=spectrum.converged,
         solver=spectrum.solver,
-        stress_error=stress_rounding(gram, x, terms, rounding),
-        stress_rises=stress_rises(gram, x, form.signs, quadratic),
+        stress_error=error,
+        stress_rises=rises,
     )
     projector = spectrum.take(kept) @ (directions / lambdas[:, None])
     placement = LinearPlacement(
@@ -123,10 +128,7 @@ def from_descent(
     solver: str = "init",
     mean_distance: float = math.nan,
 ) -> Embedding:
-    """Embed by free coordinates; `spectrum` has the eigenpairs of their start.
-
-    A weighted STRESS, or one of a form that is not bilinear, has no decomposition: C2 = C3 = 0.
-    """
+    """Embed by free coordinates; `spectrum` has the eigenpairs of their start."""
     gram = problem.gram
     x = end.coordinates
     form = end.form
@@ -136,15 +138,7 @@ def from_descent(
         x, form = canonical(x, form)
         quadratic = gram.quadratic(x)
     if problem.weights is not None or not form.is_bilinear:
-        stress, error, rises = stress_of_rows(
-            gram.walk(),
-            x,
-            x,
-            form,
-            problem.weights,
-            eps(gram.dtype, gram.xp),
-        )
-        terms = (stress, 0.0, 0.0)
+        terms, error, rises = _stress_of_pairs(problem, x, form)
     else:
         rises = stress_rises(gram, x, form.signs, quadratic)
         terms, rounding = exact_terms(gram, x, form, quadratic)
@@ -188,6 +182,21 @@ def from_descent(
         method=method,
         requested=requested,
     )
+
+
+def _stress_of_pairs(
+    problem: Dense, x: Array, form: Form
+) -> tuple[tuple[float, float, float], float, Any]:
+    """Return the STRESS, pair by pair, its rounding error, and its rises without a coordinate.
+
+    A weighted STRESS, or one of a form that is not bilinear, has no decomposition: C2 = C3 = 0.
+    """
+    gram = problem.gram
+    precision = eps(gram.dtype, gram.xp)
+    stress, error, rises = stress_of_rows(
+        gram.walk(), x, x, form, problem.weights, precision
+    )
+    return (stress, 0.0, 0.0), error, rises
 
 
 def _sums(problem: Dense) -> dict[str, Any]:

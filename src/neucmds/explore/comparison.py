@@ -29,6 +29,7 @@ from neucmds.problem.components import (
     total_of,
 )
 from neucmds.problem.dense import Dense
+from neucmds.problem.validation import as_list
 from neucmds.refine.descent import Configuration
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.solve import solve_for
@@ -168,6 +169,7 @@ def compare(
     >>> table.best.method, table["neuc+"].embedding.signature
     ('refined', (3, 2))
     """
+    methods = as_list("methods", methods)
     unknown = [name for name in methods if name not in COMPARED]
     if unknown or not methods:
         raise InputError(
@@ -184,6 +186,11 @@ def compare(
     )
     size = _common_size(problem, n_components, seed)
     options = Options(size, curvature=curvature, random_state=seed)
+    if not (curvature == 0 or set(methods) & set(REFINED_LOSSES)):
+        raise InputError(
+            f"{option('curvature', curvature)} is for {' and '.join(REFINED_LOSSES)}; add one to "
+            f"{option('methods')}, or leave it out."
+        )
     left_out = _left_out(problem, methods)
     methods = [name for name in methods if name not in left_out]
     start = time.perf_counter()

@@ -22,6 +22,7 @@ from neucmds.problem.components import (
     spaced_ks,
     total_of,
 )
+from neucmds.problem.validation import as_list
 from neucmds.spectrum.geometry import stress_from_errors
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.solve import solve_for
@@ -158,7 +159,8 @@ def stress_curve(
     refuse_weights(problem, "stress_curve")
     if ks is None:
         ks = spaced_ks(min(MOST_CHOSEN, problem.n - 1))
-    grid = tuple(ks)
+    grid = as_list("ks", ks)
+    methods = as_list("methods", methods)
     sizes = [checked_size(k, problem.n) for k in grid]
     if not sizes or any(isinstance(k, GOALS) for k in grid):
         raise InputError(

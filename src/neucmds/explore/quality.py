@@ -29,7 +29,7 @@ from neucmds.problem.dense import Dense
 from neucmds.problem.directed import Directed, as_directed
 from neucmds.problem.metrics import refuse_params
 from neucmds.problem.names import Labels, ordered_by_name
-from neucmds.problem.validation import as_labels, check_count
+from neucmds.problem.validation import as_labels, is_count
 from neucmds.refine.losses import RELATIVE
 from neucmds.refine.ordinal import RankedPairs
 from neucmds.spectrum.operators.dense import DenseGram
@@ -203,6 +203,7 @@ def evaluate(
     >>> round(quality.r2, 6), quality.neighbors_kept
     (1.0, 1.0)
     """
+    _refuse_no_embedding(embedding)
     measured = embedding
     if metric != PRECOMPUTED:
         if weights is not None or embedding.arrivals is not None:
@@ -239,7 +240,10 @@ def measure_held_out(
     embedding: Embedding, problem: Dense | Directed, held_out: int
 ) -> Quality:
     """Fit again without some objects, place these, and measure them among the others."""
-    check_count(held_out=held_out)
+    if not is_count(held_out):
+        raise InputError(
+            f"{option('held_out', held_out)} must be a whole number, 0 for no second fit."
+        )
     if isinstance(problem, Directed) or embedding.loss == "ordinal":
         raise InputError(
             f"{option('held_out', held_out)} needs a symmetric D and a loss with a unit; leave it "
@@ -442,6 +446,7 @@ def problem_of(
     **reading: Any,
 ) -> Dense | Directed:
     """Read D, whose objects must be those of the embedding."""
+    _refuse_no_embedding(embedding)
     if squared is None:
         squared = embedding.squared
     if embedding.arrivals is not None:
@@ -453,6 +458,13 @@ def problem_of(
     problem = prepare(D, 1, squared=squared, weights=weights, **reading)
     _refuse_others(embedding, problem.n, problem.labels)
     return problem
+
+
+def _refuse_no_embedding(embedding: Any) -> None:
+    if not isinstance(embedding, Embedding):
+        raise InputError(
+            f"the embedding is {type(embedding).__name__}; pass what neuc_mds returns, then D."
+        )
 
 
 def _refuse_others(embedding: Embedding, n: int, labels: Labels) -> None:

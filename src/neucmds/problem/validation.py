@@ -248,6 +248,15 @@ def is_count(value: Any) -> bool:
     return whole and 1 <= value <= sys.maxsize
 
 
+def as_list(name: str, values: Any) -> tuple[Any, ...]:
+    """Return the values of a parameter that takes several, or refuse a single one."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InputError(
+            f"{option(name, values)} must be a list, as in {option(name, [values])}."
+        )
+    return tuple(values)
+
+
 def check_count(**counts: Any) -> None:
     """Raise unless every count is a whole number of at least 1."""
     for name, count in counts.items():
