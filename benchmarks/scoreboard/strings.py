@@ -41,7 +41,8 @@ from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
+# Last: examples share names with scripts here.
+sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
 import losses
 import measure
 import vector_index

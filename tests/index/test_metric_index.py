@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -379,3 +380,95 @@ def test_progress_is_told_and_processes_give_the_same_answer():
     assert steps[-1][2] == "calls of the metric"
     together = MetricIndex(Counted(), 4, n_jobs=2).fit(objects)
     np.testing.assert_array_equal(alone.coordinates_, together.coordinates_)
+
+
+def six_letters():
+    letters_of = np.random.default_rng(0).choice(list("abcd"), size=(60, 6))
+    return sorted({"".join(row) for row in letters_of})
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [["x"], [1.5], [True], [None]],
+    ids=["text", "float", "bool", "none"],
+)
+def test_ids_of_another_kind_are_refused(ids):
+    index = MetricIndex(letters, 4).fit(six_letters())
+    with pytest.raises(InputError, match=r"text for all objects .*, or whole"):
+        index.add(["dddddd"], ids=ids)
+    with pytest.raises(InputError, match="id 3 is there twice"):
+        index.add(["dddddd"], ids=[3])
+    with pytest.raises(InputError, match="no object 0 to remove"):
+        index.remove(["0"])
+    index.remove([0])
+    assert 0 not in index.ids_
+    index.add(["dddddd"])
+    assert index.ids_[-1] == len(six_letters())
+
+
+def test_text_beside_numbers_is_refused_by_fit():
+    names = [*range(len(six_letters()) - 1), "last"]
+    with pytest.raises(InputError, match=r"text for all objects .*, or whole"):
+        MetricIndex(letters, 4).fit(six_letters(), ids=names)
+
+
+def test_objects_that_are_all_equal_are_refused():
+    with pytest.raises(InputError, match=r"all distances among .* are 0"):
+        MetricIndex(letters, 4).fit(["a"] * 60)
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e-100, 1e100, 1e200])
+def test_distances_out_of_range_are_refused_with_the_factor(factor):
+    divisor = 1.0
+
+    def scaled(a, b):
+        return factor * letters(a, b) / divisor
+
+    index = MetricIndex(scaled, 4)
+    with pytest.raises(InputError, match=r"divide by 6e[+-]\d+\.") as refusal:
+        index.fit(six_letters())
+    divisor = float(str(refusal.value).split()[-1].rstrip("."))
+    assert index.fit(six_letters()).query(["abcdab"])[1][0, 0] <= 1
+
+
+def test_an_asymmetric_metric_is_refused_with_both_values():
+    calls = []
+
+    def one_way(a, b):
+        calls.append((a, b))
+        return letters(a, b) + 0.5 * (a < b)
+
+    with pytest.raises(InputError, match="not symmetric: it gives") as refusal:
+        MetricIndex(one_way, 4).fit(six_letters())
+    values = re.findall(r"(?:gives|order) ([\d.]+)", str(refusal.value))
+    first, second = (float(value) for value in values)
+    assert abs(first - second) == 0.5
+    assert len(set(calls)) == len(calls)
+
+
+@pytest.mark.parametrize("n", [4, 6, 11])
+def test_few_objects_are_an_index_too(n):
+    index = MetricIndex(letters, 1).fit(six_letters()[:n])
+    ids, _, _ = index.query(six_letters()[1:2], k=1)
+    assert ids == [[1]]
+    with pytest.raises(InputError, match=f"pass at least {n + 1}, fewer n_"):
+        MetricIndex(letters, n - 1).fit(six_letters()[:n])
+
+
+def test_a_number_of_neighbours_is_no_list_of_objects(fitted):
+    index, _ = fitted
+    with pytest.raises(InputError, match="pass n_neighbors=5"):
+        index.kneighbors_graph(5)
+    with pytest.raises(InputError, match=r"one object.*pass \[5\]"):
+        index.query(5)
+
+
+def test_a_table_has_the_name_of_a_table(fitted):
+    index, _ = fitted
+    for table in ("na;me", "a b", "a.b.c", "", "1a", 'a"'):
+        with pytest.raises(InputError, match="no name of a table"):
+            next(index.pgvector(table))
+    assert (
+        "CREATE TABLE public.names_2 ("
+        in list(index.pgvector("public.names_2"))[1]
+    )

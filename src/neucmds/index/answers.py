@@ -14,9 +14,11 @@ import joblib
 import numpy as np
 import numpy.typing as npt
 
+from neucmds.backend.arrays import eps
 from neucmds.errors import InputError, option
 from neucmds.problem.calls import call_pairs
 from neucmds.problem.files import one_line
+from neucmds.problem.validation import tolerance
 
 Indices = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -37,11 +39,14 @@ def checked_call(function: Callable[..., Any], a: Any, b: Any) -> float:
     return value
 
 
-def _refusal(problem: str, a: Any, b: Any) -> InputError:
+def _refusal(
+    problem: str,
+    a: Any,
+    b: Any,
+    advice: str = "it must return a finite number of at least 0",
+) -> InputError:
     names = " and ".join(" ".join(reprlib.repr(x).split()) for x in (a, b))
-    return InputError(
-        f"the metric {problem}, for {names}; it must return a finite number of at least 0."
-    )
+    return InputError(f"the metric {problem}, for {names}; {advice}.")
 
 
 def compare(
@@ -138,17 +143,42 @@ class Answers:
         unknown = ~np.isin(keys, self._keys(self.pairs))
         _, first = np.unique(keys[unknown], return_index=True)
         new = wanted[unknown][first]
+        self._answer(new)
+        pairs = np.concatenate([self.pairs, new])
+        self.pairs = pairs[np.argsort(self._keys(pairs), kind="stable")]
+        at = np.searchsorted(self._keys(self.pairs), keys)
+        distances: Floats = self.pairs["d"][at]
+        return distances
+
+    def refuse_asymmetry(self) -> None:
+        """Call the function for eight known pairs in the other order, and refuse another value."""
+        known = self.pairs[:: 1 + self.pairs.size // 8]
+        back = np.zeros(known.size, PAIR)
+        back["i"] = known["j"]
+        back["j"] = known["i"]
+        back.sort(order=["i", "j"])
+        self._answer(back)
+        there = self.ask(back["i"], back["j"])
+        gaps = abs(there - back["d"])
+        at = gaps.argmax()
+        # A function may compute in float32.
+        if gaps[at] > tolerance(there.max(), eps(np.float32)):
+            j, i, d = back[at].item()
+            raise _refusal(
+                f"is not symmetric: it gives {there[at]:.4g} and in the other order {d:.4g}",
+                self.objects[i],
+                self.objects[j],
+                "pass the mean of both orders",
+            )
+
+    def _answer(self, new: npt.NDArray[Any]) -> None:
+        """Fill in the distances of sorted pairs: those of the file, the others by calls."""
         in_file = np.isin(self._keys(new), self._keys(self.stored))
         wanted_again = np.isin(self._keys(self.stored), self._keys(new))
         new["d"][in_file] = self.stored["d"][wanted_again]
         called = new[~in_file]
         self._call(called)
         new[~in_file] = called
-        pairs = np.concatenate([self.pairs, new])
-        self.pairs = pairs[np.argsort(self._keys(pairs), kind="stable")]
-        at = np.searchsorted(self._keys(self.pairs), keys)
-        distances: Floats = self.pairs["d"][at]
-        return distances
 
     def _call(self, pairs: npt.NDArray[Any]) -> None:
         """Call the function for pairs, and write them to the file every few seconds."""

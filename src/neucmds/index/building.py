@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from neucmds.backend.arrays import row_blocks, to_numpy
 from neucmds.embedding import Embedding
+from neucmds.errors import InputError
 from neucmds.index.answers import Answers, known_nearest
 from neucmds.index.search import ROUND, PlacedObjects
 from neucmds.large.landmark_fit import embed_landmarks
@@ -19,6 +20,7 @@ from neucmds.large.two_levels import BRIEF_ITERATIONS
 from neucmds.options import Options
 from neucmds.place.rules import LossPlacement
 from neucmds.problem.pairs import Pairs
+from neucmds.problem.validation import refuse_range
 from neucmds.refine.descent import Configuration
 
 Indices = npt.NDArray[np.int64]
@@ -125,6 +127,12 @@ def _embedded_core(
     """Embed some objects from all their pairs."""
     i, j = np.triu_indices(core.size, 1)
     d = answers.ask(core[i], core[j])
+    answers.refuse_asymmetry()
+    refuse_range(float(d.max()), False, "distances are")
+    if not d.any():
+        raise InputError(
+            f"all distances among {core.size} objects are 0; pass objects that differ."
+        )
     sq = np.zeros((core.size, core.size))
     sq[i, j] = d * d
     sq[j, i] = d * d

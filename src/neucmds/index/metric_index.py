@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -127,7 +128,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             Anything that the function takes.
         y : ignored
         ids : sequence, optional
-            Ids of the objects, all different.
+            Ids of the objects, all different: text, or whole numbers.
 
         Returns
         -------
@@ -136,10 +137,11 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         objects = _listed(objects)
         n = len(objects)
         check_count(n_components=self.n_components)
-        if n < self.n_components + 2:
+        fewest = max(4, self.n_components + 2)
+        if n < fewest:
             raise InputError(
-                f"{n} objects are too few for {self.n_components} coordinates; pass "
-                f"{option('n_components')} of at most {n - 2}, or compare all with all."
+                f"{n} objects are too few for {self.n_components} coordinates; pass at least "
+                f"{fewest}, fewer {option('n_components')}, or compare all with all."
             )
         self.ids_ = _checked_ids(ids, np.arange(0), n)
         self.objects_ = objects
@@ -148,7 +150,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         with self._calling():
             answers = Answers(self.metric, objects, self.calls_file)
             order = rng.permutation(n)
-            held_out = order[: min(HELD_OUT, n // 10)]
+            held_out = order[: min(HELD_OUT, -(-n // 10))]
             members = np.sort(order[held_out.size :])
             placed = learn(answers, members, options)
             x = self._measure(answers, held_out, members, placed)
@@ -202,7 +204,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         x = to_numpy(embedding.coordinates).astype(np.float64)
         form = embedding.form.in_numpy()
         order = check_random_state(index.random_state).permutation(n)
-        drawn = order[: min(HELD_OUT, n // 10)]
+        drawn = order[: min(HELD_OUT, -(-n // 10))]
         others = order[drawn.size :]
         among = form.sq(x[order[:1000]], x[order[:1000]])
         loss = PairLoss("relative").floored(floor_of(form, among), form)
@@ -408,9 +410,13 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "_placed")
         n = len(self.objects_)
+        if isinstance(X, int):
+            raise InputError(
+                f"X={X} is no list of objects; pass {option('n_neighbors', X)}."
+            )
         if X is not None:
             _, partners, distances = self._search(
-                list(X), n_neighbors, None, "normal"
+                _listed(X), n_neighbors, None, "normal"
             )
             columns, d = least(partners, distances, n_neighbors)
         else:
@@ -452,11 +458,11 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         sizes = [row.size for row in partners]
         pairs = np.zeros(sum(sizes), self._pairs.dtype)
         pairs["i"] = np.concatenate(partners)
-        pairs["j"] = np.arange(n, n + len(objects)).repeat(sizes)
+        new = np.arange(n, n + len(objects))
+        pairs["j"] = new.repeat(sizes)
         pairs["d"] = np.concatenate(distances)
         placed = self._placed
         linked, lengths = least(partners, distances, placed.linked.shape[1])
-        new = np.arange(n, n + len(objects))
         self._placed = replace(
             placed,
             coordinates=np.concatenate([placed.coordinates, x]),
@@ -489,10 +495,12 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         self
         """
         check_is_fitted(self, "_placed")
-        unknown = np.setdiff1d(np.asarray(ids), self.ids_)
-        if unknown.size:
-            raise InputError(f"there is no object {unknown[0]!r} to remove.")
-        kept = np.nonzero(~np.isin(self.ids_, np.asarray(ids)))[0]
+        removed = set(ids)
+        names = self.ids_.tolist()
+        unknown = removed.difference(names)
+        if unknown:
+            raise InputError(f"there is no object {unknown.pop()} to remove.")
+        kept = np.nonzero([name not in removed for name in names])[0]
         if kept.size < self.signs_.size + 2:
             raise InputError(
                 f"{kept.size} objects would be left, too few for {self.signs_.size} coordinates."
@@ -579,6 +587,12 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         ------
         str
         """
+        parts = table.split(".")
+        if len(parts) > 2 or not all(part.isidentifier() for part in parts):
+            raise InputError(
+                f"{option('table', table)} is no name of a table; pass letters, digits and "
+                "underscores, with a dot after the schema if there is one."
+            )
         vectors = self.vectors().astype(np.float32)
         yield "CREATE EXTENSION IF NOT EXISTS vector;"
         yield (
@@ -699,10 +713,10 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
 
 def _listed(objects: Any) -> list[Any]:
     """Return objects as a list; one string is no list of them."""
-    if isinstance(objects, str | bytes):
+    if isinstance(objects, str | bytes) or not hasattr(objects, "__iter__"):
+        name = reprlib.repr(objects)
         raise InputError(
-            f"{objects[:20]!r} is one object, and a list of them is expected; pass "
-            f"[{objects[:20]!r}]."
+            f"{name} is one object, and a list of them is expected; pass [{name}]."
         )
     listed = list(objects)
     if not listed:
@@ -714,27 +728,36 @@ def _checked_ids(
     ids: Any, known: npt.NDArray[Any], count: int
 ) -> npt.NDArray[Any]:
     """Return ids of so many new objects, different from each other and from those known."""
+    if ids is None and known.dtype.kind == "U":
+        raise InputError(
+            f"the objects of this index have ids that are text; pass {option('ids')} of the new "
+            "ones."
+        )
     if ids is None:
-        start = 0
-        if known.size and known.dtype.kind in "iu":
-            start = int(known.max()) + 1
-        elif known.size:
-            raise InputError(
-                f"the objects of this index have ids that are no whole numbers; pass "
-                f"{option('ids')} of the new ones."
-            )
+        start = known.max(initial=-1) + 1
         return np.arange(start, start + count)
+    ids = list(ids)
     new = np.asarray(ids)
     if new.shape != (count,):
         raise InputError(
             f"{option('ids')} has shape {new.shape} for {count} objects; pass one per object."
         )
-    values, counts = np.unique(
-        np.concatenate([np.unique(known), new]), return_counts=True
-    )
-    if (counts > 1).any():
+    if not known.size:
+        known = new[:0]
+    every = np.concatenate([known, new])
+    is_whole = new.dtype.kind in "iu" and every.dtype.kind in "iu"
+    is_text = known.dtype.kind == new.dtype.kind == "U"
+    # NumPy makes text of numbers beside text.
+    if not (is_whole or is_text) or new.tolist() != ids:
         raise InputError(
-            f"id {values[counts > 1][0]!r} is there twice; every object needs its own."
+            f"{option('ids')} are {reprlib.repr(ids)} beside {reprlib.repr(known.tolist())}; pass "
+            "text for all objects of an index, or whole numbers for all."
+        )
+    values, counts = np.unique(every, return_counts=True)
+    twice = values[counts > 1].tolist()
+    if twice:
+        raise InputError(
+            f"id {twice[0]!r} is there twice; every object needs its own."
         )
     return new
 

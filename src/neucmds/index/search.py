@@ -291,7 +291,7 @@ class PlacedObjects:
         """
         n, n_coordinates = self.coordinates.shape
         most = min(n, max_calls)
-        count = min(3 * n_coordinates // 4, most)
+        count = min(-(-3 * n_coordinates // 4), most)
         ids = np.tile(self.order[:count], (m, 1))
         rows = np.arange(m)
         d = compare(rows, ids)
