@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -472,3 +473,21 @@ def test_a_table_has_the_name_of_a_table(fitted):
         "CREATE TABLE public.names_2 ("
         in list(index.pgvector("public.names_2"))[1]
     )
+
+
+def test_an_added_object_far_from_all_is_found_by_the_most_effort():
+    index = MetricIndex(letters, 4).fit(six_letters())
+    index.add(["zzzzzz"])
+    ids, distances, _ = index.query(["zzzzzz"], k=1, recall=1.0)
+    assert ids == [[index.ids_[-1]]]
+    assert distances == [[0]]
+
+
+def test_it_is_said_when_a_recall_was_not_reached():
+    index = MetricIndex(letters, 4).fit(six_letters())
+    index.tradeoff_[:, 1] = 0.9
+    with pytest.warns(NeucmdsWarning, match=r"recall=0\.95 was not reached"):
+        index.query(["abcdab"], recall=0.95)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        index.query(["abcdab"], recall=0.9)

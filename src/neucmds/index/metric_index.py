@@ -328,8 +328,9 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         max_calls : int, optional
             The most calls per query.
         recall : {"normal", "high"} or float, default="normal"
-            Recall@10 to aim at, .99, .997 or a number below 1: the least effort that reached it
-            for the objects that `fit` held out, and the most if none did.
+            Recall@10 to aim at, .99, .997 or a number: the least effort that reached it for the
+            objects that `fit` held out, the most for 1.0. If none did, it is the most, with a
+            warning unless it is "normal", of which `summary_` tells.
 
         Returns
         -------
@@ -343,6 +344,14 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         _, partners, distances = self._search(
             _listed(objects), k, max_calls, recall
         )
+        most_calls, reached = self.tradeoff_[-1]
+        target = RECALLS.get(str(recall), recall)
+        if recall != "normal" and not _reaches(reached, target):
+            _warn(
+                f"{option('recall', recall)} was not reached for held-out objects: it was "
+                f"{reached:.3f} at {most_calls:.0f} calls; pass more as "
+                f"{option('n_components')}, or scan."
+            )
         positions, nearest = least(partners, distances, k)
         calls = np.array([row.size for row in partners], dtype=np.int64)
         return self.ids_[positions], nearest, calls
@@ -356,8 +365,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 f"{option('recall', recall)} must be 'normal', 'high' or a number up to 1."
             )
-        # As far as the neighbours of so few objects can tell.
-        reached = self.tradeoff_[:, 1] > target - 0.1 / HELD_OUT
+        # Held-out objects cannot promise that every neighbour is found.
+        reached = _reaches(self.tradeoff_[:, 1], target) & (target < 1)
         reached[-1] = True
         return int(reached.argmax())
 
@@ -760,6 +769,11 @@ def _checked_ids(
             f"id {twice[0]!r} is there twice; every object needs its own."
         )
     return new
+
+
+def _reaches(recalls: Any, target: Any) -> Any:
+    """Tell which recalls reach a target, as far as neighbours of so few objects can tell."""
+    return recalls > target - 0.1 / HELD_OUT
 
 
 def _error_of(
