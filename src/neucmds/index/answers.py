@@ -12,16 +12,12 @@ from typing import Any
 
 import joblib
 import numpy as np
-import numpy.typing as npt
 
-from neucmds.backend.arrays import eps
+from neucmds.backend.arrays import Floats, Indices, Numbers, eps
 from neucmds.errors import InputError, option
 from neucmds.problem.calls import call_pairs
 from neucmds.problem.files import one_line
 from neucmds.problem.validation import tolerance
-
-Indices = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 # What is known of a pair of objects, in memory and in the file of calls.
 PAIR = np.dtype([("i", "<i8"), ("j", "<i8"), ("d", "<f8")])
@@ -63,7 +59,7 @@ def compare(
 
 
 def known_nearest(
-    pairs: npt.NDArray[Any], n: int, count: int
+    pairs: Numbers, n: int, count: int
 ) -> tuple[Indices, Floats]:
     """Return the nearest (n, count) of n objects among the known pairs; itself where fewer are."""
     i = np.concatenate([pairs["i"], pairs["j"]])
@@ -130,7 +126,7 @@ class Answers:
             file.truncate(whole)
         self.stored = np.sort(entries[1:], order=["i", "j"])
 
-    def _keys(self, pairs: npt.NDArray[Any]) -> Indices:
+    def _keys(self, pairs: Numbers) -> Indices:
         keys: Indices = pairs["i"] * len(self.objects) + pairs["j"]
         return keys
 
@@ -171,7 +167,7 @@ class Answers:
                 "pass the mean of both orders",
             )
 
-    def _answer(self, new: npt.NDArray[Any]) -> None:
+    def _answer(self, new: Numbers) -> None:
         """Fill in the distances of sorted pairs: those of the file, the others by calls."""
         in_file = np.isin(self._keys(new), self._keys(self.stored))
         wanted_again = np.isin(self._keys(self.stored), self._keys(new))
@@ -180,7 +176,7 @@ class Answers:
         self._call(called)
         new[~in_file] = called
 
-    def _call(self, pairs: npt.NDArray[Any]) -> None:
+    def _call(self, pairs: Numbers) -> None:
         """Call the function for pairs, and write them to the file every few seconds."""
         done = 0
         size = 1024

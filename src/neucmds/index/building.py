@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import isqrt
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from neucmds.backend.arrays import row_blocks, to_numpy
+from neucmds.backend.arrays import Indices, Numbers, row_blocks, to_numpy
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.index.answers import Answers, known_nearest
@@ -22,9 +20,6 @@ from neucmds.place.rules import LossPlacement
 from neucmds.problem.pairs import Pairs
 from neucmds.problem.validation import refuse_range
 from neucmds.refine.descent import Configuration
-
-Indices = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 # Calls per object for the core, whose objects are compared all with all.
 CORE_CALLS = 20
@@ -91,7 +86,7 @@ def learn(
     return _linked(placed, _known_among(answers, members))
 
 
-def _linked(placed: PlacedObjects, known: npt.NDArray[Any]) -> PlacedObjects:
+def _linked(placed: PlacedObjects, known: Numbers) -> PlacedObjects:
     """Link objects to their nearest among the known pairs."""
     n = len(placed.coordinates)
     linked, lengths = known_nearest(known, n, min(n - 1, ROUND))
@@ -102,7 +97,7 @@ def _ask_last(
     answers: Answers,
     members: Indices,
     placed: PlacedObjects,
-    known: npt.NDArray[Any],
+    known: Numbers,
 ) -> None:
     """Ask for the next of every object, as of a query that was compared with those known."""
     x = placed.coordinates
@@ -156,7 +151,7 @@ def _ask_all(answers: Answers, members: Indices, partners: Indices) -> None:
     answers.ask(members.repeat(count), members[partners].ravel())
 
 
-def _known_among(answers: Answers, members: Indices) -> npt.NDArray[Any]:
+def _known_among(answers: Answers, members: Indices) -> Numbers:
     """Return the known pairs, all of which are among members; these ascend."""
     position = np.zeros(len(answers.objects), dtype=np.int64)
     position[members] = np.arange(members.size)

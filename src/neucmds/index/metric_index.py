@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from joblib import parallel_config  # type: ignore[import-untyped]
 from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from neucmds.backend.arrays import to_numpy
+from neucmds.backend.arrays import Floats, Indices, Numbers, to_numpy
 from neucmds.backend.files import atomic_file, format_errors, read_npz
 from neucmds.backend.progress import ProgressBar
 from neucmds.embedding import Embedding
@@ -35,15 +34,22 @@ from neucmds.problem.calls import watched
 from neucmds.problem.validation import check_count
 from neucmds.refine.losses import PairLoss, floor_of
 
-Indices = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-
 # Objects that `fit` holds out and compares with all others, to measure recall.
 HELD_OUT = 40
 # The most rounds without a nearer object after which a search ends.
 EFFORTS = 12
 # Recall@10 that words stand for.
 RECALLS = {"normal": 0.99, "high": 0.997}
+# Attributes that are saved as they are.
+SAVED = (
+    "ids_",
+    "tradeoff_",
+    "summary_",
+    "n_calls_",
+    "_pairs",
+    "_error",
+    "_n_fitted",
+)
 WHAT = "an index saved by this version of neucmds"
 
 
@@ -317,7 +323,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         *,
         max_calls: int | None = None,
         recall: str | float = "normal",
-    ) -> tuple[npt.NDArray[Any], Floats, Indices]:
+    ) -> tuple[Numbers, Floats, Indices]:
         """Find the k nearest objects of every query.
 
         Parameters
@@ -627,24 +633,15 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         arrays: dict[str, Any] = {
             "coordinates": placed.coordinates,
             "signs": self.signs_,
+            "curvature": placed.form.curvature,
+            "sq_floor": placed.loss.sq_floor,
             "order": placed.order,
             "linked": placed.linked,
             "lengths": placed.lengths,
-            "ids": self.ids_,
-            "pairs": self._pairs,
-            "tradeoff": self.tradeoff_,
-            "summary": np.array(self.summary_),
-            "numbers": np.array(
-                [
-                    placed.form.curvature,
-                    placed.loss.sq_floor,
-                    placed.noise,
-                    self._error,
-                    self._n_fitted,
-                    self.n_calls_,
-                ]
-            ),
+            "noise": placed.noise,
         }
+        for name in SAVED:
+            arrays[name] = getattr(self, name)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
@@ -683,25 +680,18 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         with format_errors(str(path), WHAT):
             x = arrays["coordinates"]
             index = cls(metric, x.shape[1], **params)
-            curvature, sq_floor, noise, error, n_fitted, n_calls = arrays[
-                "numbers"
-            ].tolist()
             index._placed = PlacedObjects(
                 x,
-                Form(arrays["signs"], curvature),
-                PairLoss("relative", sq_floor=sq_floor),
+                Form(arrays["signs"], float(arrays["curvature"])),
+                PairLoss("relative", sq_floor=float(arrays["sq_floor"])),
                 arrays["order"],
                 arrays["linked"],
                 arrays["lengths"],
-                noise,
+                float(arrays["noise"]),
             )
-            index._error = error
-            index._n_fitted = int(n_fitted)
-            index.n_calls_ = int(n_calls)
-            index.ids_ = arrays["ids"]
-            index._pairs = arrays["pairs"]
-            index.tradeoff_ = arrays["tradeoff"]
-            index.summary_ = str(arrays["summary"])
+            for name in SAVED:
+                # Numbers and text are arrays without axes.
+                setattr(index, name, arrays[name][()])
         if objects is None and "objects" not in arrays:
             raise InputError(
                 f"{path} holds no objects, because they were neither text nor numbers; pass "
@@ -733,9 +723,7 @@ def _listed(objects: Any) -> list[Any]:
     return listed
 
 
-def _checked_ids(
-    ids: Any, known: npt.NDArray[Any], count: int
-) -> npt.NDArray[Any]:
+def _checked_ids(ids: Any, known: Numbers, count: int) -> Numbers:
     """Return ids of so many new objects, different from each other and from those known."""
     if ids is None and known.dtype.kind == "U":
         raise InputError(

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from neucmds.backend.arrays import (
     CACHED_ELEMENTS,
     TINY,
+    Floats,
+    Indices,
+    Numbers,
     row_blocks,
     smallest_of_groups,
     solve_definite,
@@ -22,8 +24,6 @@ from neucmds.backend.arrays import (
 from neucmds.form import Form
 from neucmds.refine.losses import PairLoss
 
-Indices = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 # Distances (m, c) of queries, by their numbers (m,), to objects (m, c).
 Compare = Callable[[Indices, Indices], Floats]
 
@@ -90,7 +90,7 @@ class PlacedObjects:
         return matrix
 
     @cached_property
-    def _singles(self) -> npt.NDArray[np.float32]:
+    def _singles(self) -> Numbers:
         """`_rows` in single precision, by columns: half the time, and only equals are swapped."""
         return self._rows.T.astype(np.float32)
 
@@ -329,7 +329,7 @@ class PlacedObjects:
         return x, partners, distances, stops
 
 
-def _are_in(some: Indices, known: Indices) -> npt.NDArray[np.bool_]:
+def _are_in(some: Indices, known: Indices) -> Numbers:
     """Tell which entries of each row are in the same row of `known`."""
     return np.asarray((some[:, :, None] == known[:, None, :]).any(axis=2))
 
