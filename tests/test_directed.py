@@ -9,7 +9,15 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from typer.testing import CliRunner
 
-from neucmds import Embedding, InputError, NeucMDS, evaluate, neuc_mds
+from neucmds import (
+    Embedding,
+    InputError,
+    NeucMDS,
+    evaluate,
+    neuc_mds,
+    procrustes,
+)
+from neucmds.ecology import protest
 from neucmds.errors import NeucmdsWarning
 from neucmds.explore import pair_errors
 from neucmds.tools.cli.app import app
@@ -596,3 +604,11 @@ def test_a_command_embeds_the_largest_part_of_one_way_edges(tmp_path):
     table = pd.read_csv(out / "coordinates.csv", index_col=0)
     assert list(table.index) == list(names[:8])
     assert table.shape[1] == 6
+
+
+def test_two_sets_of_points_are_not_laid_over_others(streets):
+    _, emb = streets
+    for call in (procrustes, protest):
+        with pytest.raises(InputError, match="departures and arrivals"):
+            call(emb, emb)
+    assert protest(emb.coordinates, emb.arrivals, permutations=0).statistic > 0

@@ -4,6 +4,7 @@ import json
 import os
 import re
 from dataclasses import fields, replace
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -420,3 +421,23 @@ def test_a_file_with_values_that_no_fit_has_is_refused(
     np.savez(path, **arrays)
     with pytest.raises(InputError, match=said):
         Embedding.load(path)
+
+
+def test_an_open_file_is_saved_to_and_loaded_from(D):
+    emb = neuc_mds(D, 2)
+    file = BytesIO()
+    emb.save(file)
+    again = Embedding.load(file)
+    np.testing.assert_array_equal(again.coordinates, emb.coordinates)
+    with pytest.raises(InputError, match="not an embedding"):
+        Embedding.load(BytesIO(b"text"))
+
+
+@pytest.mark.parametrize("unit", [False, True])
+def test_objects_without_coordinates_have_an_inner_product(unit):
+    with pytest.warns(FewerComponentsWarning):
+        emb = neuc_mds(1 - np.eye(10), (0, 2))
+    index = emb.to_inner_product(unit=unit)
+    scores = index.queries(emb.coordinates) @ index.vectors.T
+    sq = index.sq_dissimilarities(scores, emb.coordinates)
+    np.testing.assert_array_equal(sq, np.zeros((10, 10)))

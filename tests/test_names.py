@@ -220,6 +220,7 @@ INDEXES = {
     "counted from 1": pd.RangeIndex(1, 16),
     "float": pd.Index(ORDER / 4),
     "tuple": pd.MultiIndex.from_tuples([(i % 3, i) for i in range(15)]),
+    "bytes": pd.Index([bytes([97 + i]) for i in range(15)]),
     "date": pd.date_range("2020-01-01", periods=15),
 }
 OTHER_ORDER = np.random.default_rng(3).permutation(15)

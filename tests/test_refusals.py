@@ -83,6 +83,14 @@ def test_objects_are_chosen_by_name_number_mask_or_slice(named):
 
 
 REFUSED = [
+    (lambda emb: emb.transform(D[:1], to=D[5:6]), "both are given"),
+    (lambda emb: emb.transform(from_=D[:1]), "this embedding is symmetric"),
+    (lambda emb: emb.save(3), "a path is expected, not of type int"),
+    (lambda _: Embedding.load(None), "expected, not of type NoneType"),
+    (lambda emb: emb.neighbors(2, among=[]), "among 0 other objects"),
+    (lambda emb: emb.distance(D[0] > 1, 2), "pass masks to dissimilarities"),
+    (lambda emb: emb.distance([[0, 1], [2]], 0), "pass one flat list"),
+    (lambda emb: emb.to_distance("a"), "values of D̂"),
     (lambda emb: emb.dissimilarities(["a"], [0]), "no object is called 'a'"),
     (
         lambda emb: emb.dissimilarities([N], [0]),

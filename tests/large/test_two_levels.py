@@ -150,6 +150,8 @@ def test_a_loaded_embedding_says_which_landmarks_to_ask(
     one_level = LandmarkNeucMDS(2, 50, metric="cityblock").fit(points)
     with pytest.raises(InputError, match="no two levels"):
         one_level.result_.landmarks_to_ask(3)
+    with pytest.raises(InputError, match="-1 new objects"):
+        loaded.landmarks_to_ask(-1)
 
 
 def test_chunks_of_dask_are_placed_where_they_lie(points, fitted):

@@ -6,7 +6,7 @@ import errno
 import os
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import BinaryIO
@@ -22,14 +22,14 @@ Writer = Callable[[BinaryIO], object]
 
 @contextmanager
 def atomic_file(
-    path: AnyPath, *, overwrite: bool = True
+    path: AnyPath | BinaryIO, *, overwrite: bool = True
 ) -> Iterator[BinaryIO]:
     """Open a binary file that is renamed to its path once it is complete and on disk.
 
     Its folder must exist. A symbolic link is replaced, not followed. Raises `InputError` if there
     can be no such file, `FileExistsError` without `overwrite`; an `OSError` names the file.
     """
-    target = Path(path)
+    target = _as_path(path)
     check_target(target)
     with _hidden_folder(target.parent, target.name) as temporary:
         new_file = Path(temporary, target.name)
@@ -37,6 +37,14 @@ def atomic_file(
             yield file
         _refuse_taken([target], overwrite)
         os.replace(new_file, target)
+
+
+def _as_path(path: object) -> Path:
+    if not isinstance(path, (str, PathLike)):
+        raise InputError(
+            f"a path is expected, not of type {type(path).__name__}; pass the name of a file."
+        )
+    return Path(path)
 
 
 def check_target(path: Path) -> None:
@@ -139,16 +147,25 @@ def _refuse_taken(paths: list[Path], overwrite: bool) -> None:
         )
 
 
-def read_npz(path: Path, what: str) -> dict[str, Array]:
-    """Read all arrays of a npz file, without pickle.
-
-    `what` names the content in messages: "an embedding".
-    """
+def _opened(source: AnyPath | BinaryIO) -> AbstractContextManager[BinaryIO]:
+    """Open a path to read; an open file is left open."""
+    if not isinstance(source, (str, PathLike)) and hasattr(source, "read"):
+        return nullcontext(source)
+    path = _as_path(source)
     if not path.is_file():
         raise InputError(
             f"{path}: {'not a regular' if path.exists() else 'no such'} file."
         )
-    with format_errors(str(path), what), path.open("rb") as file:
+    return path.open("rb")
+
+
+def read_npz(path: AnyPath | BinaryIO, what: str) -> dict[str, Array]:
+    """Read all arrays of a npz file, without pickle.
+
+    `what` names the content in messages: "an embedding".
+    """
+    with format_errors(str(path), what), _opened(path) as file:
+        file.seek(0)
         # Zip archives begin with PK; NumPy would take any other bytes for pickled objects.
         if file.read(2) != b"PK":
             raise InputError(f"{path}: not {what}.")

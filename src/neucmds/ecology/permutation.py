@@ -23,6 +23,7 @@ from neucmds.backend.arrays import Floats, Indices, to_floats
 from neucmds.ecology.corrections import sq_values
 from neucmds.ecology.metadata import group_names, known_rows
 from neucmds.embedding import Embedding
+from neucmds.embedding.result import refuse_directed
 from neucmds.errors import InputError, option
 from neucmds.problem.containers import as_real
 from neucmds.problem.names import Labels, common_objects, row_names
@@ -84,6 +85,9 @@ def protest(
     >>> protest(x, 3 * x[:, ::-1] + 1, permutations=99, random_state=0).p
     0.01
     """
+    for embedding in (a, b):
+        if isinstance(embedding, Embedding):
+            refuse_directed(embedding)
     x, x_signs, x_names = coordinates_of(a)
     y, y_signs, y_names = coordinates_of(b)
     x_rows, y_rows = common_objects(x_names, len(x), y_names, len(y))

@@ -109,6 +109,7 @@ def envfit(
     Parameters
     ----------
     embedding : Embedding or array of shape (n, k)
+        Of a directed embedding the departures; pass its `arrivals` for these.
     metadata : DataFrame or mapping of str to sequence
         Variables in the columns. The index of a DataFrame is matched with the labels of the
         embedding; without names on either side, rows are in the order of the objects. A table
@@ -170,6 +171,7 @@ def species_scores(
     Parameters
     ----------
     embedding : Embedding or array of shape (n, k)
+        Of a directed embedding the departures; pass its `arrivals` for these.
     abundances : DataFrame or mapping of str to sequence
         A column per species, without negative numbers; rows are matched with the objects as in
         `envfit`.

@@ -115,7 +115,7 @@ class InnerProduct:
 
     def _plain_queries(self, coordinates: Array) -> Array:
         q = asarray_like(coordinates, self.coordinates)
-        last = namespace(q).zeros_like(q[:, 0]) - 1 / self._scale
+        last = namespace(q).zeros_like(self._norms(q)) - 1 / self._scale
         return _with_last(2 * q * self.signs, last)
 
 

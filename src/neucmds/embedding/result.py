@@ -106,9 +106,10 @@ class Embedding:
     loss : {"squared", "distance", "relative", "absolute", "ordinal"}
         What was minimised.
     loss_value : float
-        The value of the loss, over all pairs, of a directed D over both directions; for "squared"
-        it is half the STRESS, which the paper takes over all n² entries, for "distance" the raw
-        stress, for "ordinal" Σ(d̂ − δ)².
+        The value of the loss, over all pairs, of an asymmetric D over both directions (a symmetric
+        one has each pair once, with ``directed=True``, too); for "squared" it is half the STRESS,
+        which the paper takes over all n² entries, for "distance" the raw stress, for "ordinal"
+        Σ(d̂ − δ)².
     missing : {"error", "ignore"}
         Whether `transform` accepts NaN for unknown dissimilarities.
     mean_distance : float
@@ -560,7 +561,7 @@ class Embedding:
         if queries is not None:
             points = self._as_points(queries, "queries")
         elif self.arrival_labels is None:
-            n_others -= 1
+            n_others = max(0, n_others - 1)
             itself = np.full(starting.n, -1)
             itself[allowed] = np.arange(allowed.size)
         check_count(k=k)
@@ -604,6 +605,10 @@ class Embedding:
                 "dissimilarities to all of them."
             )
         if isinstance(coarse, (int, np.integer)):
+            if coarse < 0:
+                raise InputError(
+                    f"{coarse} new objects are asked for; pass their number."
+                )
             first = np.arange(coarse)[:, None]
             turns = first + np.arange(self.n_global)
             turns %= self.global_landmarks.size
@@ -783,7 +788,8 @@ class Embedding:
 
         They are the roots of D̂, in a curved embedding g⁻¹(D̂); of D̂ below zero they are zero.
         """
-        return self.form.to_distance(asarray_like(sq, self.coordinates))
+        values = as_real(sq, "values of D̂")
+        return self.form.to_distance(asarray_like(values, self.coordinates))
 
     def to_frame(self) -> Any:
         """Coordinates as a pandas DataFrame, with names of objects and axes (``axis2_neg``)."""
@@ -902,6 +908,15 @@ class Embedding:
             Of a directed embedding departures, or arrivals, or both as a tuple if `to` and `from_`
             are given.
         """
+        if new is not None and to is not None:
+            raise InputError(
+                "new and to= are the same dissimilarities, and both are given; leave one out."
+            )
+        if from_ is not None and self.arrivals is None:
+            raise InputError(
+                "this embedding is symmetric, and from_= is for directed ones; pass "
+                "dissimilarities as the first argument."
+            )
         if new is None:
             new = to
         by_side = [(self._targets, new), (self._sources, from_)]
@@ -971,19 +986,20 @@ class Embedding:
         ...     Embedding.load(f"{folder}/line.npz").signature
         (1, 0)
         """
-        if not isinstance(path, (str, PathLike)):
+        if not isinstance(path, (str, PathLike)) and hasattr(path, "write"):
             saved.write(self, path)
             return
         with atomic_file(path) as file:
             saved.write(self, file)
 
     @classmethod
-    def load(cls, path: AnyPath) -> Embedding:
+    def load(cls, path: AnyPath | BinaryIO) -> Embedding:
         """Read what `save` wrote.
 
         Parameters
         ----------
-        path : path
+        path : path or binary file
+            A file is read from its beginning.
 
         Returns
         -------
@@ -995,7 +1011,7 @@ class Embedding:
         InputError
             If the file is not such an embedding, is damaged, or was written by a newer version.
         """
-        return saved.read(cls, Path(path))
+        return saved.read(cls, path)
 
     @property
     def unnamed(self) -> Embedding:
@@ -1015,7 +1031,7 @@ class Embedding:
         """Tell whether one object is asked for; a tuple may be its name."""
         if type(which) is tuple:
             return text_of(which) in self._rows_by_name
-        return isinstance(which, str) or not hasattr(which, "__len__")
+        return isinstance(which, (str, bytes)) or not hasattr(which, "__len__")
 
     def _row(self, which: Any) -> int:
         """Return the row of an object, by its name or row number."""
@@ -1038,6 +1054,10 @@ class Embedding:
         if self._is_single(which):
             return np.array(self._row(which))
         ids = ids_in(which, self._rows_by_name)
+        if ids.dtype == bool and ids.shape == (self.n,):
+            raise InputError(
+                "distance takes names or numbers, not a mask; pass masks to dissimilarities."
+            )
         if ids.dtype == bool:
             raise InputError(
                 f"a mask has shape {ids.shape}; pass {self.n} values, or names."
@@ -1084,6 +1104,15 @@ class Embedding:
         return rows
 
 
+def refuse_directed(embedding: Embedding) -> None:
+    """Refuse to lay one of two sets of points over another."""
+    if embedding.arrivals is not None:
+        raise InputError(
+            "a directed embedding has departures and arrivals; compare one of them: "
+            "neucmds.ecology.protest(a.coordinates, b.coordinates), or arrivals."
+        )
+
+
 def procrustes(
     a: Embedding, b: Embedding, *, scaling: bool = True
 ) -> Alignment:
@@ -1123,6 +1152,7 @@ def procrustes(
                 f"an embedding is expected, not of type {kind}; neucmds.ecology.protest compares "
                 "coordinates without signs."
             )
+        refuse_directed(embedding)
     if not any(map(min, a.signature, b.signature)):
         raise InputError(
             f"the signatures {a.signature} and {b.signature} share no sign, so no isometry maps "

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from neucmds.backend.arrays import is_array, to_numpy
-from neucmds.backend.files import format_errors, read_npz
+from neucmds.backend.files import AnyPath, format_errors, read_npz
 from neucmds.embedding.info import Info
 from neucmds.form import Form
 from neucmds.place.rules import (
@@ -71,7 +70,7 @@ def write(embedding: Embedding, file: BinaryIO) -> None:
     np.savez(file, header=np.frombuffer(text, np.uint8), **arrays)
 
 
-def read(kind: type[Embedding], path: Path) -> Embedding:
+def read(kind: type[Embedding], path: AnyPath | BinaryIO) -> Embedding:
     """Read an embedding; a foreign or damaged file is refused in one line."""
     arrays = read_npz(path, WHAT)
     with format_errors(str(path), WHAT):

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -676,7 +675,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         -------
         MetricIndex
         """
-        arrays = read_npz(Path(path), WHAT)
+        arrays = read_npz(path, WHAT)
         with format_errors(str(path), WHAT):
             x = arrays["coordinates"]
             index = cls(metric, x.shape[1], **params)

@@ -193,7 +193,12 @@ def ids_in(which: Any, names: Container[str] = ()) -> Numbers:
         ids = to_numpy(which)
     else:
         objects = list(which)
-        ids = np.asarray(objects)
+        try:
+            ids = np.asarray(objects)
+        except ValueError as problem:
+            raise InputError(
+                "objects are in lists of different lengths; pass one flat list of them."
+            ) from problem
         # A pandas index has tuples and dates, which NumPy would take apart or rewrite.
         is_index = hasattr(which, "to_numpy")
         if is_index or any(text_of(first) in names for first in objects[:1]):
