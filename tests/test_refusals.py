@@ -17,13 +17,16 @@ from neucmds import (
     InputError,
     LandmarkNeucMDS,
     NeucMDS,
+    bootstrap,
     compare,
     diagnose,
+    ecology,
     evaluate,
     neuc_mds,
     stress_curve,
 )
 from neucmds.datasets import euclidean_ball, random_simplex
+from neucmds.explore import stress_test
 
 N = 12
 X = np.random.default_rng(0).normal(size=(N, 3))
@@ -447,3 +450,55 @@ def test_pairs_obey_gaps():
     row = np.where(np.arange(N) == 5, np.nan, D[0])[None]
     assert np.isfinite(found.transform(row)).all()
     refused(lambda: expected.transform(row), "contain NaN")
+
+
+# Advice that can be followed wherever it is given
+
+
+@pytest.mark.parametrize(
+    "call", [diagnose, compare, stress_curve, ecology.cailliez]
+)
+def test_gaps_and_two_directions_are_answered_with_what_every_call_takes(call):
+    gaps = D.copy()
+    gaps[0, 1] = gaps[1, 0] = np.nan
+    refused(lambda: call(gaps), "fill them in, or embed with missing='ignore'")
+    uneven = D + np.triu(D)
+    refused(lambda: call(uneven), r"pass \(D \+ D.T\) / 2, or embed a D")
+    call((uneven + uneven.T) / 2)
+
+
+@pytest.mark.parametrize("call", [bootstrap, stress_test])
+def test_options_of_resampling_are_checked_before_d(call):
+    uneven = D + np.triu(D)
+    refused(
+        lambda: call(uneven, 2, 2, directed=True),
+        "directed cannot be given here: D must be symmetric",
+    )
+    refused(lambda: call(D, 2, 2, zzz=3), "zzz is unknown; choose from method")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"method": "classical", "max_iter": 3}, "max_iter=3 needs method"),
+        ({"curvature": -1.0}, "needs loss='relative', 'absolute' or"),
+    ],
+)
+def test_options_that_a_fit_would_ignore_are_refused(options, said):
+    refused(lambda: neuc_mds(D, 2, **options), said)
+    refused(lambda: NeucMDS(2, **options).fit(D), said)
+
+
+@pytest.mark.parametrize("metric", ["minkowski", "jaccard", "correlation"])
+def test_arguments_that_a_metric_does_not_take_are_named(metric):
+    wrong = {"zz": 3}
+    refused(
+        lambda: neuc_mds(X, 2, metric=metric, metric_params=wrong),
+        r"does not take metric_params=\{'zz': 3\}\.$",
+    )
+
+
+def test_a_table_that_is_an_array_is_refused(plain):
+    refused(
+        lambda: ecology.species_scores(plain, X), "^the table is ndarray; pass"
+    )

@@ -60,6 +60,7 @@ from neucmds.refine.descent import (
 from neucmds.refine.gaps import complete_and_refine
 from neucmds.refine.loss_starts import refine_for_loss
 from neucmds.refine.ordinal import (
+    TOL,
     OrdinalFit,
     RankedPairs,
     classical_start,
@@ -481,7 +482,9 @@ def warn_of_surprises(embedding: Embedding) -> None:
                 f"{option('max_iter')}."
             )
         warnings.warn(text, ConvergenceWarning, stacklevel=3)
-    if info.n_starts > 1 and info.times_found <= 1:
+    # What is below TOL counts as zero, and nothing is lower.
+    may_be_lower = info.times_found <= 1 and embedding.stress1**2 > TOL
+    if info.n_starts > 1 and may_be_lower:
         text = (
             f"the least stress-1, {embedding.stress1:.4f}, was found once in {info.n_starts} "
             f"starts, and there may be a lower one; raise {option('n_init')}."

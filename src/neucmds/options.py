@@ -174,8 +174,8 @@ _ALL_PATHS = (
 _NOT_SAMPLED = f"does not work with {option('n_pairs')}, a sample of pairs; leave one out."
 _NO_START = f"needs {_REFINED}: a closed form has no start."
 _NO_LOSS = (
-    f"needs {option('loss', 'relative')} or {option('loss', 'distance')}, which count errors of d; "
-    "the STRESS of all others is defined on d²."
+    f"needs {option('loss', 'relative')}, 'absolute' or 'distance', which count errors of d; the "
+    "STRESS of closed forms and of 'squared' is defined on d²."
 )
 _NO_UNIT = f"is for losses with a unit, and {option('loss', 'ordinal')} fits the order of d alone; "
 _NO_OTHER_LOSS = f"needs {_REFINED}: closed forms minimise the squared loss, or a bound of it."
@@ -322,6 +322,11 @@ def check_support(options: Options, kind: str) -> None:
         kinds.append("directed")
     kinds.append(kind)
     asked = options.asked()
+    if options.max_iter is not None and options.method != "refined":
+        raise InputError(
+            f"{option('max_iter', options.max_iter)} needs {_REFINED}: a closed form has no "
+            "descent; leave it out."
+        )
     if kind == "landmarks" and options.metric == SHORTEST_PATH:
         kinds.append("graph")
         # Searches along edges and against them are those from landmarks and to them.

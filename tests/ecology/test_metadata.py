@@ -301,7 +301,7 @@ class TestPython:
         )
         np.testing.assert_array_equal(column_values(some, "one"), [5, np.nan])
         assert column_values(some, "none") == (None, None)
-        with pytest.raises(InputError, match="metadata is a list"):
+        with pytest.raises(InputError, match="the table is list"):
             as_metadata([1, 2])
         with pytest.raises(ValueError, match="same length"):
             as_metadata({"a": [1], "b": [1, 2]})

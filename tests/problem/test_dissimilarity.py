@@ -195,7 +195,7 @@ REFUSED = {
     "asymmetric beside a gap": (
         spoiled(distances(6), (5, 2, np.nan), (2, 5, np.nan), (0, 4, 9.0)),
         {"missing": "ignore"},
-        "at (0, 4); pass symmetrize=True",
+        "at (0, 4); pass (D + D.T) / 2",
     ),
     "triangle": (np.tril(distances(7)), {"symmetrize": True}, "D is a triangle"),
 }  # fmt: skip

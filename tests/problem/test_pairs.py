@@ -10,6 +10,7 @@ import pytest
 from scipy import sparse
 from sklearn.neighbors import kneighbors_graph
 
+from neucmds import neuc_mds
 from neucmds.errors import InputError, NeucmdsWarning, OverfitWarning
 from neucmds.problem.files import read_edge_table
 from neucmds.problem.pairs import (
@@ -266,3 +267,13 @@ def test_gaps_are_left_out_and_edges_are_roots():
     np.testing.assert_array_equal(
         found.graph().toarray()[[0, 1, 0], [1, 2, 2]], [0.5, 2, 0]
     )
+
+
+def test_a_warning_of_few_pairs_names_no_objects_where_all_have_enough():
+    i, j = np.triu_indices(20, 1)
+    near = j - i <= 4
+    x = np.random.default_rng(0).normal(size=(20, 3))
+    d = np.linalg.norm(x[i] - x[j], axis=1)
+    known = sparse.coo_array((d[near], (i[near], j[near])), shape=(20, 20))
+    with pytest.warns(OverfitWarning, match="3 coordinates poorly; about 10k"):
+        neuc_mds(known, 3)

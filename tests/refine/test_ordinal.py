@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 from sklearn.isotonic import IsotonicRegression
 
 from neucmds import Embedding, NeucMDS, neuc_mds, procrustes
-from neucmds.errors import InputError, NeucmdsWarning
+from neucmds.errors import FewerComponentsWarning, InputError, NeucmdsWarning
 from neucmds.refine.ordinal import RankedPairs
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -300,3 +300,13 @@ def test_negative_squares_are_refused(dune):
     squares[0, 1] = squares[1, 0] = -0.1
     with pytest.raises(InputError, match="needs D ≥ 0, and 1 pairs"):
         neuc_mds(squares, 2, loss="ordinal", squared=True)
+
+
+@pytest.mark.parametrize("d", [0.0, 1.0])
+def test_where_all_pairs_are_alike_stress_is_zero_and_nothing_is_lower(d):
+    alike = d * (1 - np.eye(8))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", FewerComponentsWarning)
+        emb = neuc_mds(alike, 2, loss="ordinal")
+    assert emb.stress1 == pytest.approx(0, abs=1e-6)

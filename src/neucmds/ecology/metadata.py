@@ -245,7 +245,7 @@ def as_metadata(table: Any) -> Any:
         return frame
     if not isinstance(table, Mapping):
         raise InputError(
-            f"metadata is a {type(table).__name__}; pass a DataFrame, a mapping of columns, or "
+            f"the table is {type(table).__name__}; pass a DataFrame, a mapping of columns, or "
             "what read_metadata returns."
         )
     columns = {str(name): list(column) for name, column in table.items()}

@@ -124,6 +124,7 @@ def bootstrap(
     >>> replicates.clouds.shape, bool(replicates.spread.max() < D.max())
     ((10, 20, 3), True)
     """
+    _check_options(options, embedding)
     problem, sq_d = _dense(D, "bootstrap", squared, symmetrize)
     fit_options, whole, sq_d = _fitted(
         problem, sq_d, embedding, n_components, random_state, options
@@ -279,6 +280,7 @@ def stress_test(
     0.05
     """
     check_permutations(permutations)
+    _check_options(options, embedding)
     problem, sq_d = _dense(D, "stress_test", squared, symmetrize)
     fit_options, whole, sq_d = _fitted(
         problem, sq_d, embedding, n_components, random_state, options
@@ -306,6 +308,26 @@ def _fitted_stress(embedding: Embedding) -> float:
     return embedding.stress1
 
 
+def _check_options(
+    options: dict[str, Any], embedding: Embedding | None
+) -> None:
+    """Refuse options that fits of replicates cannot have."""
+    allowed = FIT_OPTIONS
+    reason = "D must be symmetric and in memory, with every pair known"
+    if embedding is not None:
+        allowed = ("tol", "max_iter")
+        reason = f"{option('embedding')} brings its own"
+    for name in options:
+        if not hasattr(Options, name):
+            raise InputError(
+                f"{option(name)} is unknown; choose from {', '.join(allowed)}."
+            )
+        if name not in allowed:
+            raise InputError(
+                f"{option(name)} cannot be given here: {reason}; leave it out."
+            )
+
+
 def _fitted(
     problem: Dense,
     sq_d: Floats,
@@ -315,16 +337,6 @@ def _fitted(
     options: dict[str, Any],
 ) -> tuple[Options, Embedding, Floats]:
     """Return the options of a fit, its embedding, and D in the order of that."""
-    allowed = FIT_OPTIONS
-    reason = "D needs every pair known, in memory"
-    if embedding is not None:
-        allowed = ("tol", "max_iter")
-        reason = f"{option('embedding')} brings its own"
-    for name in options:
-        if name not in allowed:
-            raise InputError(
-                f"{option(name)} cannot be given here: {reason}; leave it out."
-            )
     if embedding is None:
         fit_options = Options(k, random_state=seed, **options)
         return fit_options, embed(problem, fit_options), sq_d

@@ -592,6 +592,11 @@ def _pairwise(
             y = y != 0
         return pairwise_distances(x, y, metric=metric, **params)
     except (ValueError, TypeError) as problem:
+        # SciPy answers with the signature of its function in C++.
+        if params and isinstance(problem, TypeError):
+            raise InputError(
+                f"{option('metric', metric)} does not take {option('metric_params', params)}."
+            ) from problem
         raise InputError(
             f"{option('metric', metric)} cannot be used here: {one_line(problem)}."
         ) from problem

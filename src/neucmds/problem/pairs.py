@@ -231,10 +231,15 @@ def check_pairs(pairs: Pairs, k: int) -> None:
         )
     few = np.flatnonzero(degrees < k)
     if few.size or mean_degree < min(4 * k, pairs.n - 1):
+        sparse_objects = ""
+        if few.size:
+            names = _named(few, pairs.labels)
+            sparse_objects = (
+                f", {few.size} objects are in fewer than k ({names})"
+            )
         warnings.warn(
-            f"{mean_degree:.3g} pairs per object on average determine k = {k} coordinates poorly, "
-            f"{few.size} objects are in fewer than k ({_named(few, pairs.labels)}); about 10k are "
-            "good: add pairs, or lower k.",
+            f"{mean_degree:.3g} pairs per object on average determine k = {k} coordinates "
+            f"poorly{sparse_objects}; about 10k are good: add pairs, or lower k.",
             OverfitWarning,
             stacklevel=2,
         )

@@ -158,7 +158,7 @@ def validate(
     if count:
         raise InputError(
             f"D holds {count} infinite entries, the first at {entry}; replace them by finite "
-            f"values, or by NaN with {option('missing', 'ignore')}."
+            f"values, or by NaN and embed with {option('missing', 'ignore')}."
         )
     _, size, _ = worst(lambda rows, columns: np.abs(rows))
     rounding = tolerance(np.fmax.reduce(np.abs(diagonal), initial=size), eps)
@@ -177,9 +177,8 @@ def validate(
     )
     if count and not gaps:
         raise InputError(
-            f"D holds {count} missing (NaN) entries, the first at {entry}; pass "
-            f"{option('missing', 'ignore')} to leave such pairs out of a D in memory, or fill "
-            "them in."
+            f"D holds {count} missing (NaN) entries, the first at {entry}; fill them in, or embed "
+            f"with {option('missing', 'ignore')} to leave such pairs out of a D in memory."
         )
     _, minus_lowest, entry = worst(lambda rows, columns: -rows)
     # Similarities, whose diagonal is positive, may be negative: they are refused below.
@@ -236,8 +235,8 @@ def asymmetric(gap: float, entry: str, share: float = 0.0) -> InputError:
     if gap == math.inf:
         difference = "one of two mirrored entries is missing (NaN)"
     return InputError(
-        f"D is not symmetric: {difference} at {entry}; pass {option('symmetrize', True)} to "
-        f"average a D in memory, or (D + D.T) / 2; a fit with {option('directed', True)} keeps "
+        f"D is not symmetric: {difference} at {entry}; pass (D + D.T) / 2, or embed a D in memory "
+        f"with {option('symmetrize', True)} to average, or with {option('directed', True)} to keep "
         "both directions."
     )
 
