@@ -373,13 +373,14 @@ def scouted(
         candidates = [raised]
     elif heights_are_sought:
         candidates = [form, raised]
-    tried = []
-    for candidate in candidates:
-        size = components
+    sizes = {False: components, True: components}
+    if isinstance(components, int):
         # A height counts as one of k coordinates.
-        if isinstance(components, int) and candidate.has_heights:
-            size = components - 1
-        tried.append((size, candidate, 1.0))
+        sizes[True] = components - 1
+    tried = [
+        (sizes[candidate.has_heights], candidate, 1.0)
+        for candidate in candidates
+    ]
     is_sought = (
         signature_is_sought or curvature_is_sought or heights_are_sought
     )
@@ -410,6 +411,9 @@ def scouted(
     signature, form, error = tried[0]
     if tried[-1][2] < (1 - LEAST_GAIN) * error:
         signature, form, _ = tried[-1]
+    if not (signature_is_sought or curvature_is_sought):
+        # Heights alone were sought: the fit compares signatures with more starts.
+        return sizes[form.has_heights], form
     return signature, form
 
 
