@@ -83,7 +83,10 @@ def test_named_metrics_that_cannot_be_computed_are_refused_in_one_line():
         InputError, match=r"metric='haversine' cannot be used here"
     ):
         NeucMDS(2, metric="haversine").fit(X)
-    with pytest.raises(InputError, match=r"metric='minkowski' does not take"):
+    with pytest.raises(
+        InputError,
+        match=r"metric='minkowski' cannot be used here: it does not take",
+    ):
         LandmarkNeucMDS(
             2, metric="minkowski", metric_params={"q": 3}, n_landmarks=30
         ).fit(X)

@@ -594,8 +594,11 @@ def _pairwise(
     except (ValueError, TypeError) as problem:
         # SciPy answers with the signature of its function in C++.
         if params and isinstance(problem, TypeError):
+            values = ", ".join(
+                f"{name}={value!r}" for name, value in params.items()
+            )
             raise InputError(
-                f"{option('metric', metric)} does not take {option('metric_params', params)}."
+                f"{option('metric', metric)} cannot be used here: it does not take {values}."
             ) from problem
         raise InputError(
             f"{option('metric', metric)} cannot be used here: {one_line(problem)}."

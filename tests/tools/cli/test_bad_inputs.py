@@ -21,7 +21,11 @@ def _changed(i, j, value, *, symmetric=True):
 # tests/problem refuses the same and more in Python: here a few of each kind meet a command.
 BAD_MATRICES = [
     ("embed", np.ones((4, 5)), "not square: 4 × 5"),
-    ("diagnose", _changed(2, 3, 9.0, symmetric=False), "pass --symmetrize"),
+    (
+        "diagnose",
+        _changed(2, 3, 9.0, symmetric=False),
+        "with --symmetrize to average",
+    ),
     ("compare", _changed(2, 3, np.nan), "--missing ignore of neucmds embed"),
     ("stress-curve", _changed(2, 3, -1.0), "--squared"),
     ("embed", np.array([[0, "a"], [None, 0]], dtype=object), "Python objects"),
