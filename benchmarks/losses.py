@@ -592,7 +592,7 @@ BESIDE = ("classical", "smacof")
 NAMES = {
     "classical": "classical MDS",
     "smacof": "SMACOF",
-    "rank k of D": "rank k of D",
+    "rank k of D": "rank k of d",
 }
 # What a page says of a measure, its name in the record, how it is written, and which end is good.
 MEASURES = (

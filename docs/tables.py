@@ -317,7 +317,7 @@ def of_groups() -> dict[str, dict[str, Any]]:
 
 
 def permanova() -> str:
-    """Return pseudo-F and R² of groups on D and on √D̂."""
+    """Return pseudo-F and R² of groups on d and on √D̂."""
     on = ("D", "√D̂, k = 2", "√D̂, k = 6", "√D̂, k = 12")
     rows = (
         [
@@ -331,12 +331,12 @@ def permanova() -> str:
     head = [
         "data",
         "groups",
-        "pseudo-F on D",
+        "pseudo-F on d",
         "on √D̂, k = 2",
         "k = 6",
         "k = 12",
     ]
-    return table([*head, "R² of groups on D", "on √D̂, k = 6"], rows)
+    return table([*head, "R² of groups on d", "on √D̂, k = 6"], rows)
 
 
 def permdisp() -> str:
@@ -361,15 +361,15 @@ def permdisp() -> str:
 
 # What the guide calls the kinds of input, of fits and the options of `neucmds.options.TABLE`.
 INPUT_WORDS = {
-    "matrix": "D in memory",
-    "dask": "D as a dask array, or in a file or store that does not fit",
-    "operator": "D computed in blocks",
-    "pairs": "sparse D: known pairs",
+    "matrix": "d in memory",
+    "dask": "d as a dask array, or in a file or store that does not fit",
+    "operator": "d computed in blocks",
+    "pairs": "sparse d: known pairs",
     "features": "features and a metric",
     "sampled": "features with `n_pairs`",
     "graph": "graph of up to 10,000 nodes, or of any size by a closed form",
     "large graph": "larger graph, or with `n_pairs`, by `refined`",
-    "landmarks": "D, features or a graph, with `landmarks`",
+    "landmarks": "d, features or a graph, with `landmarks`",
 }
 FIT_WORDS = {
     "closed form": "any closed form",
@@ -401,7 +401,7 @@ def goes_with() -> str:
     """Return which option goes with which kind of input, and the notes below."""
     from neucmds.options import INPUTS, OPTIONS, TABLE
 
-    fits = "yes", "if their D fits in memory"
+    fits = "yes", "if their d fits in memory"
     remarks = {
         ("features", "loss"): fits,
         ("features", "ordinal"): fits,
@@ -1132,9 +1132,9 @@ def limits() -> str:
     closed, relative = found["closed"], found["relative"]
     seconds = closed["cpu_seconds"]
     lines = [
-        ["products with D", str(closed["passes"])],
+        ["products with d", str(closed["passes"])],
         ["columns in them", str(closed["columns"])],
-        ["bytes of D read", f"{closed['bytes'] / 1e9:.1f} GB"],
+        ["bytes of d read", f"{closed['bytes'] / 1e9:.1f} GB"],
         ["floor: these products alone", f"{seconds['floor']:.2f} s"],
         ["`neuc_mds`", f"{seconds['neucmds']:.2f} s"],
         ["`eigsh` on B", f"{seconds['eigsh']:.2f} s"],
@@ -1255,7 +1255,7 @@ def speed() -> str:
             row["system"] + " †" * row["clipped"],
             f"{row['seconds']:.3g}",
             f"{row.get('times_neucmds', float('nan')):.2g}",
-            f"{row['peak_over_D']:.2f} D",
+            f"{row['peak_over_D']:.2f}",
             "–" if error is None else f"{error:.1e}",
             " / ".join(map(str, row["split"])),
             " / ".join(map(str, row["split_of_full_solve"])),
@@ -1266,12 +1266,12 @@ def speed() -> str:
         "system",
         "seconds",
         "× neucmds",
-        "memory beyond D",
+        "memory beyond d (1 = its size)",
         "largest error",
     )
     shown = table((*head, "+ / − kept", "+ / − due"), map(line, found["rows"]))
     facts = f"n = {s['n']}, k = {s['k']}, tolerance {s['tol']:g}, medians of {s['repeats']} runs"
-    note = "† This system accepts only distances: it was timed on D with negative entries as 0.\n"
+    note = "† This system accepts only distances: it was timed on d with negative entries as 0.\n"
     return f"{facts}; {where(found)}\n\n{shown}" + f"\n{note}" * clipped
 
 
@@ -1303,7 +1303,7 @@ def from_disk() -> str:
     facts += f"{apart['eigenvalues']:.1e} and STRESS by {apart['stress']:.1e} (both relative); "
     facts += where(found)
     return f"{facts}\n\n" + table(
-        ["D", "seconds", "passes over D", "peak of the process"], rows
+        ["where d is", "seconds", "passes over d", "peak of the process"], rows
     )
 
 
@@ -1359,11 +1359,12 @@ GPU = {
 
 GPU_HEADS = {
     "what": "task",
-    "peak_over_D": "peak memory / size of D",
+    "d": "features",
+    "peak_over_D": "peak memory / size of d",
     "ratio": "eigh time / ours",
     "peak_gb": "peak GB",
     "rows_against_float64": "max. error of rows vs float64",
-    "subsample_against_stored": "max. rel. error vs stored D (subsample)",
+    "subsample_against_stored": "max. rel. error vs stored d (subsample)",
     "largest_gap_to_cpu": "largest coordinate difference from CPU",
 }
 GPU_TASKS = {

@@ -37,9 +37,9 @@ connected = np.flatnonzero(part == np.bincount(part).argmax())
 graph = graph[connected][:, connected]
 degree = np.bincount(np.concatenate(graph.nonzero()), minlength=len(connected))
 crossings = np.flatnonzero(degree >= 3)
-D = csgraph.dijkstra(graph, directed=False, indices=crossings)[:, crossings]
+d = csgraph.dijkstra(graph, directed=False, indices=crossings)[:, crossings]
 print(
-    f"{len(D)} crossings, {len(D) * (len(D) - 1) // 2:,} pairs, up to {D.max() / 1000:.1f} km"
+    f"{len(d)} crossings, {len(d) * (len(d) - 1) // 2:,} pairs, up to {d.max() / 1000:.1f} km"
 )
 
 # %%
@@ -50,10 +50,10 @@ print(
 # The landmarks are spread out: each is the crossing farthest from the earlier ones.
 
 k = 16
-landmarks = [int(np.argmax(D[0]))]
+landmarks = [int(np.argmax(d[0]))]
 while len(landmarks) < k:
-    landmarks.append(int(np.argmax(D[landmarks].min(axis=0))))
-stored = D[:, landmarks]
+    landmarks.append(int(np.argmax(d[landmarks].min(axis=0))))
+stored = d[:, landmarks]
 estimates = {
     "ALT": np.stack([np.abs(row - stored).max(axis=1) for row in stored])
 }
@@ -63,9 +63,9 @@ estimates = {
 # loss for distances and neighbours.
 
 fits = {
-    "classical MDS": neuc_mds(D, k, "classical"),
-    "refined, squared loss": neuc_mds(D, k),
-    "refined, relative loss": neuc_mds(D, k, loss="relative"),
+    "classical MDS": neuc_mds(d, k, "classical"),
+    "refined, squared loss": neuc_mds(d, k),
+    "refined, relative loss": neuc_mds(d, k, loss="relative"),
 }
 for name, emb in fits.items():
     print(f"{name:23} signs {emb.signature}")
@@ -77,14 +77,14 @@ for name, emb in fits.items():
 # Relative errors over all pairs, and over near pairs: each crossing and its ten nearest. The recall
 # is the share of the ten nearest that are among the ten nearest by the estimate.
 
-far = np.where(np.eye(len(D), dtype=bool), np.inf, D)
+far = np.where(np.eye(len(d), dtype=bool), np.inf, d)
 nearest = np.argsort(far, axis=1)[:, :10]
 tenth = np.take_along_axis(far, nearest[:, 9:], axis=1)
-i, j = np.triu_indices(len(D), 1)
+i, j = np.triu_indices(len(d), 1)
 print(f"{'':23}{'all pairs':>17} {'near pairs':>17}")
 print(f"{'':23}" + 2 * "  median      p99 " + " recall@10")
 for name, d_hat in estimates.items():
-    error = np.abs(d_hat[i, j] / D[i, j] - 1)
+    error = np.abs(d_hat[i, j] / d[i, j] - 1)
     near = np.abs(np.take_along_axis(d_hat / far, nearest, axis=1) - 1)
     ranked = np.where(np.isinf(far), np.inf, d_hat)
     found = np.argpartition(ranked, 10, axis=1)[:, :10]
@@ -108,9 +108,9 @@ for name, d_hat in estimates.items():
 # Any pair, or many pairs at once.
 
 emb = fits["refined, relative loss"]
-a, b = 0, np.argmax(D[0])
+a, b = 0, np.argmax(d[0])
 print(
-    f"from crossing {a} to {b}: {emb.distance(a, b):.0f} m, along the streets {D[a, b]:.0f} m"
+    f"from crossing {a} to {b}: {emb.distance(a, b):.0f} m, along the streets {d[a, b]:.0f} m"
 )
 print(f"{emb.coordinates.size:,} numbers instead of {len(i):,}")
 

@@ -30,8 +30,8 @@ print(
 # Is Bray–Curtis Euclidean here?
 # ------------------------------
 
-D = squareform(pdist(plants, "braycurtis"))
-found = diagnose(D)
+d = squareform(pdist(plants, "braycurtis"))
+found = diagnose(d)
 print(
     f"{found.negative_eigenvalues} of {found.n - 1} eigenvalues are negative;"
 )
@@ -44,7 +44,7 @@ print(
 # -------------
 # S-STRESS with k = 4, as a share of ‖D‖², the sum of the squares of all squared dissimilarities.
 
-for row in compare(D, 4).methods:
+for row in compare(d, 4).methods:
     print(f"{row.method:18} {row.quality.normalized_stress:6.2%}")
 
 # %%
@@ -55,7 +55,7 @@ for row in compare(D, 4).methods:
 # vegan's ``envfit``, points to thicker soil.
 
 names = [str(name) for name in plants.index]
-emb = neuc_mds(pd.DataFrame(D, names, names), (2, 0), loss="distance")
+emb = neuc_mds(pd.DataFrame(d, names, names), (2, 0), loss="distance")
 fitted = envfit(emb, sites[["A1", "Management"]], random_state=0)
 fig, ax = plt.subplots(figsize=(7, 5.5), layout="constrained")
 ax.grid(color="#e6e6e6")
@@ -69,8 +69,8 @@ emb.plot(
 # The Shepard plot: pairs off the line are shown too near or too far in the embedding.
 
 fig, ax = plt.subplots(figsize=(6, 4.5), layout="constrained")
-emb.plot_shepard(D, ax=ax)
+emb.plot_shepard(d, ax=ax)
 print(f"R² of the two axes {emb.r2:.3f}")
 
 # %%
-# Run tests such as PERMANOVA on D itself: :doc:`/guide/statistics`.
+# Run tests such as PERMANOVA on d itself: :doc:`/guide/statistics`.

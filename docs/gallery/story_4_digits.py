@@ -17,14 +17,14 @@ from neucmds import neuc_mds, stress_curve
 from neucmds.datasets import hop_distances
 
 images, digits = load_digits(return_X_y=True)
-D = hop_distances(images, n_neighbors=5, connect=True)
+d = hop_distances(images, n_neighbors=5, connect=True)
 
 # %%
 # The paradox
 # -----------
 # STRESS against the number of coordinates; one spectrum serves the closed forms at every k.
 
-curves = stress_curve(D)
+curves = stress_curve(d)
 fig, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 styles = {
     "classical": ("#d55e00", "-"),
@@ -85,16 +85,16 @@ _ = ax.set_title("Spectrum of B", loc="left")
 # The squared loss has the lowest STRESS, the relative loss the best recall.
 
 print("method, loss       signs      STRESS     R²   recall@10")
-tie = np.partition(D + np.diag(np.full(len(D), np.inf)), 9, axis=1)[:, 9:10]
+tie = np.partition(d + np.diag(np.full(len(d), np.inf)), 9, axis=1)[:, 9:10]
 for label, emb in {
-    "classical": neuc_mds(D, 20, "classical"),
-    "neuc+": neuc_mds(D, 20, "neuc+"),
-    "exact": neuc_mds(D, 20, "exact"),
-    "refined, squared": neuc_mds(D, 20),
-    "refined, relative": neuc_mds(D, 20, loss="relative"),
+    "classical": neuc_mds(d, 20, "classical"),
+    "neuc+": neuc_mds(d, 20, "neuc+"),
+    "exact": neuc_mds(d, 20, "exact"),
+    "refined, squared": neuc_mds(d, 20),
+    "refined, relative": neuc_mds(d, 20, loss="relative"),
 }.items():
     nearest, _ = emb.neighbors(10)
-    kept = np.mean(np.take_along_axis(D, nearest, axis=1) <= tie)
+    kept = np.mean(np.take_along_axis(d, nearest, axis=1) <= tie)
     share = emb.normalized_stress
     print(
         f"{label:17}  {emb.signature!s:8}  {share:7.2%}  {emb.r2:.3f}   {kept:.0%}"
@@ -106,7 +106,7 @@ for label, emb in {
 # A difference in the first coordinate makes two digits further apart; a difference in the negative
 # coordinate makes them closer. Colours show the digit.
 
-emb = neuc_mds(D, 20, "neuc+")
+emb = neuc_mds(d, 20, "neuc+")
 first_negative = int(np.argmax(emb.signs < 0))
 fig, axes = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
 for ax, column in zip(axes, (1, first_negative), strict=True):

@@ -43,12 +43,12 @@ true, late = true[:300, :300], true[300, :300]
 
 i, j = np.triu_indices(300, 1)
 driven = rng.random(i.size) < 0.1
-D = np.full((300, 300), np.nan)
-D[i[driven], j[driven]] = true[i, j][driven] * rng.lognormal(
+d = np.full((300, 300), np.nan)
+d[i[driven], j[driven]] = true[i, j][driven] * rng.lognormal(
     0, 0.05, driven.sum()
 )
-D = np.fmin(D, D.T)
-np.fill_diagonal(D, 0)
+d = np.fmin(d, d.T)
+np.fill_diagonal(d, 0)
 print(f"{driven.sum():,} of {i.size:,} pairs measured")
 
 # %%
@@ -58,11 +58,11 @@ print(f"{driven.sum():,} of {i.size:,} pairs measured")
 # The alternatives are the mean, the mean followed by classical MDS, and the shortest path over
 # driven routes.
 
-emb = neuc_mds(D, 3, loss="distance", missing="ignore")
-filled = np.where(np.isnan(D), np.nanmean(D[D > 0]), D)
-detour = csgraph.shortest_path(np.nan_to_num(D), directed=False)
+emb = neuc_mds(d, 3, loss="distance", missing="ignore")
+filled = np.where(np.isnan(d), np.nanmean(d[d > 0]), d)
+detour = csgraph.shortest_path(np.nan_to_num(d), directed=False)
 guesses = {
-    "the mean": np.full(i.size, np.nanmean(D[D > 0])),
+    "the mean": np.full(i.size, np.nanmean(d[d > 0])),
     "mean filled in, then classical MDS": neuc_mds(
         filled, 3, "classical"
     ).distance(i, j),

@@ -53,7 +53,7 @@ streets = csgraph.dijkstra(graph, directed=False, indices=chosen)[:, chosen]
 off = ~np.eye(200, dtype=bool)
 fits = {}
 print("               κ     signs    mean error   p99 error")
-for name, D in {"tree": tree, "streets": streets}.items():
+for name, d in {"tree": tree, "streets": streets}.items():
     for curvature in (0, "auto"):
         how = {
             "loss": "relative",
@@ -61,8 +61,8 @@ for name, D in {"tree": tree, "streets": streets}.items():
             "n_init": 1,
             "max_iter": 3000,
         }
-        emb = neuc_mds(D, 10, **how)
-        error = np.abs(emb.dissimilarities()[off] / D[off] - 1)
+        emb = neuc_mds(d, 10, **how)
+        error = np.abs(emb.dissimilarities()[off] / d[off] - 1)
         fits[name, curvature] = error
         mean, p99 = error.mean(), np.quantile(error, 0.99)
         print(
@@ -77,10 +77,10 @@ for name, D in {"tree": tree, "streets": streets}.items():
 fig, axes = plt.subplots(
     1, 2, figsize=(9, 3.6), layout="constrained", sharey=True
 )
-for ax, (name, D) in zip(
+for ax, (name, d) in zip(
     axes, {"tree": tree, "streets": streets}.items(), strict=True
 ):
-    tenths = np.array_split(np.argsort(D[off], kind="stable"), 10)
+    tenths = np.array_split(np.argsort(d[off], kind="stable"), 10)
     for curvature, colour, label in (
         (0, "#d55e00", "flat"),
         ("auto", "#0072b2", "curved"),

@@ -41,11 +41,11 @@ graph = sparse.coo_array((lengths, ends), shape=(len(nodes),) * 2).tocsr()
 _, part = csgraph.connected_components(graph, connection="strong")
 kept = np.flatnonzero(part == np.bincount(part).argmax())
 graph = graph[kept][:, kept]
-D = csgraph.dijkstra(graph)
-off = ~np.eye(len(D), dtype=bool)
-differ = np.abs(D - D.T)[off] / ((D + D.T) / 2)[off]
+d = csgraph.dijkstra(graph)
+off = ~np.eye(len(d), dtype=bool)
+differ = np.abs(d - d.T)[off] / ((d + d.T) / 2)[off]
 print(
-    f"{len(D)} nodes; directions differ by {differ.mean():.0%} of their mean"
+    f"{len(d)} nodes; directions differ by {differ.mean():.0%} of their mean"
 )
 
 # %%
@@ -55,13 +55,13 @@ print(
 # at. Errors are \|d̂/d − 1\| over all ordered pairs.
 
 fits = {
-    "symmetric": neuc_mds((D + D.T) / 2, 16, loss="relative"),
-    "directed": neuc_mds(D, 8, loss="relative", directed=True),
-    "directed, Euclidean": neuc_mds(D, (8, 0), loss="relative", directed=True),
+    "symmetric": neuc_mds((d + d.T) / 2, 16, loss="relative"),
+    "directed": neuc_mds(d, 8, loss="relative", directed=True),
+    "directed, Euclidean": neuc_mds(d, (8, 0), loss="relative", directed=True),
 }
 errors = {}
 for name, emb in fits.items():
-    error = np.abs(emb.dissimilarities() / np.where(off, D, 1) - 1)
+    error = np.abs(emb.dissimilarities() / np.where(off, d, 1) - 1)
     errors[name] = error
     mean, p95 = error[off].mean(), np.quantile(error[off], 0.95)
     print(
