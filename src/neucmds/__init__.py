@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from neucmds.index import MetricIndex
     from neucmds.versions import show_versions
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 __all__ = [
     "NeucMDS",
