@@ -486,7 +486,7 @@ def warn_of_surprises(embedding: Embedding) -> None:
                 f"{option('max_iter')}."
             )
         warnings.warn(text, ConvergenceWarning, stacklevel=3)
-    # What is below TOL counts as zero, and nothing is lower.
+    # Values below TOL count as zero, and nothing is lower.
     may_be_lower = info.times_found <= 1 and embedding.stress1**2 > TOL
     if info.n_starts > 1 and may_be_lower:
         text = (

@@ -241,7 +241,7 @@ class Form:
         return half
 
     def away_from_antipodes(self, sq: Array) -> Array:
-        """Return D̂ of at most what is short of an antipode, where d̂ has a finite slope."""
+        """Return D̂, cut off short of the antipode, where d̂ has a finite slope."""
         if self.curvature <= 0:
             return sq
         return namespace(sq).clip(

@@ -149,7 +149,7 @@ OPTIONS = (
     "directed",
     "n_pairs",
 )
-# What is said of D when it is read; an operator over D has it already.
+# Said of D when it is read; an operator over D has it already.
 OF_D = ("weights", "missing", "squared", "symmetrize", "directed")
 
 _REFINED = option("method", "refined")
@@ -207,7 +207,7 @@ TABLE: dict[str, dict[str, str]] = {
     "operator": _BLOCKS | dict.fromkeys(OF_D, _NO_GRAM),
     "pairs": {
         "method": f"needs every pair, and a sparse D is a list of pairs, which needs {_REFINED}; "
-        "pass D.toarray() if what is not stored is zero.",
+        "pass D.toarray() if pairs that are not stored are zero.",
         "n_components": _EVERY_PAIR,
         "weights": "cannot be given for a list of pairs; leave it out.",
         "n_init": _ONE_START,

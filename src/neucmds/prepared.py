@@ -52,7 +52,7 @@ def prepare(
     n_components : as for `neuc_mds`
         Number of coordinates that the memory must suffice for.
     labels : sequence of str, optional
-        Names of the objects, for input that has none of its own.
+        Names of the objects, for input without names.
     **parameters
         metric, squared, symmetrize, weights, missing, callback: as for `neuc_mds`; all shortest
         paths of a graph are computed.

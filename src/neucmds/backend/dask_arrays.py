@@ -59,7 +59,7 @@ def from_store(store: Any) -> Array:
     """Return a square matrix in a file as a dask array whose chunks are whole rows.
 
     `store` is a memory map, a zarr array or an HDF5 dataset. A map is read, not mapped, so that
-    none of its pages stay in memory. D is symmetric: in Fortran order its columns are read as rows.
+    its pages do not stay in memory. D is symmetric: in Fortran order its columns are read as rows.
     """
     da = require_dask().array
     n = store.shape[0]

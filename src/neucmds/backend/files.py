@@ -68,7 +68,7 @@ def atomic_folder(
     overwrite: bool,
     owned: Collection[str] = (),
 ) -> list[Path]:
-    """Write several files into a folder; none of them appears before all are complete.
+    """Write several files into a folder; they appear when all are complete.
 
     `files` maps names to functions that write to a binary file. With `overwrite`, files of these
     names and of those `owned` are replaced or removed, and all others stay; without it

@@ -184,8 +184,8 @@ def anosim(
     -------
     PermutationTest
         The statistic R is the mean rank between groups minus that within them, in units of half
-        the number of pairs: 1 if all pairs between groups are farther than all within, 0 if none of
-        both are; high values are extreme.
+        the number of pairs: 1 if all pairs between groups are farther than all within, 0 if
+        the two do not differ; high values are extreme.
 
     Examples
     --------

@@ -260,7 +260,7 @@ def p_value(statistics: Any) -> float:
 
 
 def table_text(heading: str, table: Any) -> str:
-    """Return a table below its heading, with five digits and blanks for what is not defined."""
+    """Return a table below its heading, with five digits and blanks for undefined values."""
     text = table.to_string(na_rep="", float_format="{:.5g}".format)
     return f"{heading}\n{text}"
 

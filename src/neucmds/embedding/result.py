@@ -104,7 +104,7 @@ class Embedding:
     placement : Placement or None
         The rule behind `transform`.
     loss : {"squared", "distance", "relative", "absolute", "ordinal"}
-        What was minimised.
+        The loss that was minimised.
     loss_value : float
         The value of the loss, over all pairs, of an asymmetric D over both directions (a symmetric
         one has each pair once, with ``directed=True``, too); for "squared" it is half the STRESS,
@@ -838,7 +838,7 @@ class Embedding:
         Parameters
         ----------
         D : as for `neuc_mds`
-            What was embedded.
+            The embedded dissimilarities.
         **options
             ``squared``, ``symmetrize``, ``max_pairs``, ``random_state``, ``size``, ``ax``.
 
@@ -1031,7 +1031,7 @@ class Embedding:
         return any(is_number(name) for name in self.labels or ())
 
     def _is_single(self, which: Any) -> bool:
-        """Tell whether one object is asked for; a tuple may be its name."""
+        """Tell whether `which` is one object; a tuple may be its name."""
         if type(which) is tuple:
             return text_of(which) in self._rows_by_name
         return isinstance(which, (str, bytes)) or not hasattr(which, "__len__")

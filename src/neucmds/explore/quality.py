@@ -697,7 +697,7 @@ def _sums(
 ) -> Floats:
     """Return weighted sums over pairs, of which `_agreement` knows the order.
 
-    A variance keeps its digits if the center is near the mean of what is given, and the error of
+    A variance keeps its digits if the center is near the mean of the values, and the error of
     a good fit if it is summed as a gap.
     """
     ones = np.ones(given.size)

@@ -19,7 +19,7 @@ from neucmds.problem.calls import call_pairs
 from neucmds.problem.files import one_line
 from neucmds.problem.validation import tolerance
 
-# What is known of a pair of objects, in memory and in the file of calls.
+# A known pair of objects, in memory and in the file of calls.
 PAIR = np.dtype([("i", "<i8"), ("j", "<i8"), ("d", "<f8")])
 
 

@@ -87,7 +87,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
     tradeoff_ : ndarray of shape (levels, 2)
         Calls per query and recall@10 of held-out objects, at rising levels of effort.
     summary_ : str
-        What was measured, in words.
+        The measurements, in words.
 
     Examples
     --------

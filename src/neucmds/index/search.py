@@ -170,7 +170,7 @@ class PlacedObjects:
     def _drawn(self, x: Floats, matrices: Floats, n_asked: int) -> Floats:
         """Draw a place around each query, three standard errors wide in every direction.
 
-        What is near it corrects a query that is in the wrong region. The draw depends on the
+        Its neighbours correct a query that is in the wrong region. The draw depends on the
         round alone, so that a query does not depend on others.
         """
         _, hessian = self._turn_and_hessian(x, matrices)

@@ -38,7 +38,7 @@ def embed_landmarks(
         embedding of all landmarks alone.
     placement : {"auto", "least_squares", "linear"}
         "auto" chooses on landmarks held out: the ridge, whether offsets are subtracted, and for
-        "neuc" and "refined" the signature. With the relative loss, which has none of these, it
+        "neuc" and "refined" the signature. With the relative loss, which has no such choice, it
         shrinks negative coordinates by the noise of each object. "least_squares" has no ridge, no
         offsets and no shrinkage; "linear" is plain triangulation.
     """

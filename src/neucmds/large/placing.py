@@ -94,7 +94,7 @@ class LandmarkFit:
     embedding : Embedding
         Embedding of the landmarks; its `placement` is the rule for other objects.
     recipe : Recipe or None
-        What was chosen on landmarks held out.
+        The choices made on held-out landmarks.
     n : int
         Number of objects.
     sources : ndarray of shape (G,)

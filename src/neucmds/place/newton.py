@@ -130,7 +130,7 @@ def _newton_step(
 def descend(new: NewObjects, loss: PairLoss, x: Array) -> Array:
     """Take damped Newton steps with all objects at once, until the steps promise no gain.
 
-    What is gained is no measure: next to the minimum rounding hides it.
+    The gain of a step is no measure: next to the minimum rounding hides it.
     """
     xp = namespace(x)
     value = loss_values(new, loss, x)

@@ -30,7 +30,7 @@ def unwrap(data: Any) -> tuple[Array, Sequence[object] | None]:
     if arrays.is_numpy(data):
         return _plain(data), None
     if isinstance(data, (str, os.PathLike)):
-        # Not a memory map: what is read can be squared in place, so D takes memory once.
+        # Not a memory map: an array can be squared in place, so D takes memory once.
         return read_table(data)
     if hasattr(data, "ids") and hasattr(
         data, "data"
@@ -96,7 +96,7 @@ def as_real(data: Any, what: str, advice: str = "convert them") -> Array:
 
 
 def refuse_tensor(data: Array, what: str) -> None:
-    """Refuse a tensor of PyTorch that is sparse or waits for gradients, which a fit has none of."""
+    """Refuse a tensor of PyTorch that is sparse or waits for gradients, which a fit does not have."""
     if getattr(data, "requires_grad", False):
         raise InputError(
             f"{what}: a tensor that requires gradients, but none pass through a fit; pass its "

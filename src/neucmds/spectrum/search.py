@@ -41,7 +41,7 @@ class KeptPairs(NamedTuple):
     reach: Floats = np.empty(0)
     # How many of these are largest values, and how many smallest; None before the first check.
     split: tuple[int, int] | None = None
-    # The largest of their residuals, in units of what is allowed, times the tolerance.
+    # The largest of their residuals, in units of the allowed one, times the tolerance.
     worst: float = 1.0
 
 

@@ -79,7 +79,7 @@ def lazy_if_large(D: Any) -> Any:
         if Path(D).suffix.lower() != ".npy" or not Path(D).is_file():
             return D
         store, _ = read_table(D, mmap=True)
-    # What is not square is refused, or spread out, where matrices in memory are checked.
+    # A store that is not square is refused, or spread out, where matrices in memory are checked.
     if (
         not is_store(store)
         or len(store.shape) != 2

@@ -260,7 +260,7 @@ def embed(
 
 
 def _embedded(measure: Any, correction: str) -> str:
-    """Say what was embedded, at the start of a sentence."""
+    """Name the embedded dissimilarities, at the start of a sentence."""
     words = "Dissimilarities"
     if isinstance(measure, Metric):
         words = f"Dissimilarities ({measure.metric})"

@@ -59,7 +59,7 @@ def write_names(
 
     Names overlap neither each other, nor other texts, nor the `marks` of points, nor `lines`, each
     from a point to another. A name farther away has a thin line to its anchor, its leader, which
-    overlaps none of these either, but may cross marks.
+    does not overlap these either, but may cross marks.
     """
     settle(ax)
     pixels = ax.figure.dpi / 72

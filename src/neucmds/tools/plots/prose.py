@@ -24,7 +24,7 @@ REFERENCES = {
     "multidimensional scaling: an alternating least squares method with optimal scaling features. "
     "Psychometrika 42:7–67.",
 }
-# Loss → what was done, and whom to cite for it.
+# Loss → the words for it, and whom to cite.
 LOSSES = {
     "squared": (
         "multidimensional scaling that minimises S-STRESS, Σ(d̂² − d²)²",
@@ -55,13 +55,13 @@ def methods_text(
     *,
     permutations: int = 0,
 ) -> str:
-    """Write a paragraph of methods, from what was done, and the works that it cites.
+    """Write a paragraph of methods, and the works that it cites.
 
     Parameters
     ----------
     embedding : Embedding
     dissimilarity : str, default="Dissimilarities"
-        What was embedded, at the start of a sentence: "Bray–Curtis dissimilarities".
+        The start of the first sentence: "Bray–Curtis dissimilarities".
     permutations : int, default=0
         Of `envfit`, if variables were fitted to the axes.
 

@@ -149,7 +149,7 @@ def _fit_name(embedding: Embedding) -> str:
 
 
 def _payload(findings: Findings, metadata: Any, color_by: str | None) -> Data:
-    """Gather what the scripts of the page draw; what is not known is left out."""
+    """Gather the data that the scripts of the page draw, without those that are unknown."""
     embedding = findings.embedding
     data: Data = {
         "n": embedding.n,

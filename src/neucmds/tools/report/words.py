@@ -202,7 +202,7 @@ def _eigenvalues(diagnosis: Diagnosis) -> str:
 
 
 def negative_share(diagnosis: Diagnosis) -> str:
-    """Write the negative share of the spectrum, or what is known about it."""
+    """Write the negative share of the spectrum, "about" if it is estimated."""
     share = percent(diagnosis.negative_share)
     if diagnosis.complete:
         return share
