@@ -57,7 +57,7 @@ class NeucMDS(SignedTransformer):
         As for `neuc_mds`. `loss` is also what places new objects.
     metric : str or callable, default="precomputed"
         As for `neuc_mds`: "precomputed", "shortest_path", a metric of features or a function.
-        Objects of a list are kept, not copied: changing them later changes where new ones are placed.
+        Objects of a list are kept, not copied: change them, and new ones are placed elsewhere.
         `transform` takes dissimilarities (m, n) of new objects to the fitted ones; lengths of
         paths (m, n), or of edges to fitted nodes as a sparse array (m, n); or features or objects.
     metric_params : dict, optional

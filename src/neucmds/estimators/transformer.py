@@ -191,7 +191,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return csr_matrix((values, columns, starts), shape)
         rows = np.arange(n_rows).repeat(n_nearest)
         # The number i·n + j stands for entry (i, j). Both (i, j) and (j, i) are listed, and
-        # `unique` drops entries that are listed twice. The maximum of the graph and its transpose would drop
+        # `unique` drops the second. The maximum of the graph and its transpose would drop
         # entries that are zero, those with D̂ ≤ 0.
         numbers = np.concatenate(
             [rows * n_rows + columns, columns * n_rows + rows]

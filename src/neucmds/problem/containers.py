@@ -96,7 +96,7 @@ def as_real(data: Any, what: str, advice: str = "convert them") -> Array:
 
 
 def refuse_tensor(data: Array, what: str) -> None:
-    """Refuse a tensor of PyTorch that is sparse or waits for gradients, which a fit does not have."""
+    """Refuse a tensor of PyTorch that is sparse, or waits for gradients, which no fit has."""
     if getattr(data, "requires_grad", False):
         raise InputError(
             f"{what}: a tensor that requires gradients, but none pass through a fit; pass its "
