@@ -1,7 +1,8 @@
-"""Checks a tag before its release, and takes its notes from the changelog.
+"""Checks a tag before its release, takes its notes from the changelog, and readies README for PyPI.
 
 python .github/release.py check v0.4.0 owner/repository
 python .github/release.py notes v0.4.0
+python .github/release.py readme v0.4.0 owner/repository
 """
 
 from __future__ import annotations
@@ -28,6 +29,16 @@ def notes(version: str) -> str:
     return match[1].strip()
 
 
+def readme(version: str, repository: str) -> str:
+    """Return README with addresses for its relative links, as PyPI needs them."""
+    tree = f"https://github.com/{repository}/blob/v{version}/"
+    raw = f"https://raw.githubusercontent.com/{repository}/v{version}/"
+    picture = r"(!\[[^]]*\]\()(?!https?:)"
+    link = r"(\]\()(?!https?:)"
+    text = re.sub(picture, rf"\1{raw}", read("README.md"))
+    return re.sub(link, rf"\1{tree}", text)
+
+
 def problems(version: str, repository: str) -> list[str]:
     """Return one line per file that does not fit this release."""
     lines = []
@@ -37,6 +48,8 @@ def problems(version: str, repository: str) -> list[str]:
         lines.append(f"CITATION.cff: the version is not {version}")
     if f"## [{version}] - 2" not in read("CHANGELOG.md"):
         lines.append(f"CHANGELOG.md: [{version}] has no date")
+    if "Once released" in read("README.md"):
+        lines.append("README.md: it says 'Once released'")
     urls = tomllib.loads(read("pyproject.toml"))["project"]["urls"]
     address = f"https://github.com/{repository}"
     if urls.get("Repository") != address:
@@ -45,10 +58,15 @@ def problems(version: str, repository: str) -> list[str]:
 
 
 def main(command: str, tag: str, *repository: str) -> None:
-    """Run one of the two commands."""
+    """Run one of the commands."""
     version = tag.removeprefix("v")
     if command == "notes":
         print(notes(version))
+        return
+    if command == "readme":
+        (ROOT / "README.md").write_text(
+            readme(version, *repository), encoding="utf-8"
+        )
         return
     lines = problems(version, *repository)
     if lines:

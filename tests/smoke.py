@@ -51,6 +51,7 @@ def main(dist: Path, scratch: Path) -> None:
         programs = environment(scratch.resolve(), package.resolve())
         with tempfile.TemporaryDirectory() as empty:
             for command in (
+                [programs / "python", "-m", "pip", "check"],
                 [programs / "python", "-c", CODE],
                 [programs / "neucmds", "demo"],
             ):

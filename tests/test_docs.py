@@ -207,11 +207,33 @@ def test_lowest_versions_are_those_that_the_project_declares():
         assert pinned[name].startswith(floor), name
 
 
+def test_the_sdist_holds_what_its_readme_and_tests_need():
+    hatch = tomllib.loads(read("pyproject.toml"))["tool"]["hatch"]
+    included = set(hatch["build"]["targets"]["sdist"]["include"])
+    linked = {
+        target.split("/")[0] for target, _ in LINK.findall(read("README.md"))
+    }
+    assert linked - {""} <= included
+    assert "requirements-lowest.txt" in included
+
+
+def test_a_release_shows_readme_with_links_that_work_elsewhere():
+    if not (ROOT / ".github").exists():
+        pytest.skip("the workflows are not part of this installation")
+    shown = load(".github/release.py").readme("0.4.0", "owner/neucmds")
+    assert not LINK.findall(shown)
+    raw = "https://raw.githubusercontent.com/owner/neucmds/v0.4.0/"
+    assert f"]({raw}docs/_static/streets.svg)" in shown
+    page = "https://github.com/owner/neucmds/blob/v0.4.0/docs/scoreboard.md"
+    assert f"]({page}#road-distances)" in shown
+
+
 def test_one_version_everywhere():
     version = neucmds.__version__
     assert f"\nversion: {version}\n" in read("CITATION.cff")
     released = re.search(r"date-released: (\S+)", read("CITATION.cff"))[1]
     assert f"## [{version}] - {released}\n" in read("CHANGELOG.md")
+    assert f"version = {{{version}}}" in read("docs/related.md")
 
 
 def test_workflows_run_targets_that_make_has():
