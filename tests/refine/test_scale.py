@@ -6,9 +6,11 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.neighbors import NearestNeighbors
 
 from neucmds import (
     InputError,
+    LandmarkNeucMDS,
     NeucMDS,
     compare,
     diagnose,
@@ -86,6 +88,32 @@ def test_a_power_of_two_changes_nothing_but_the_scale(way, exponent):
             one.scaled_additive_error * factor
         )
         assert other.distortion == pytest.approx(one.distortion)
+
+
+# Squares of these lengths are beyond float32.
+@pytest.mark.parametrize("exponent", [-100, 100])
+@pytest.mark.parametrize(
+    "way",
+    [
+        {"metric": "shortest_path", "loss": "relative", "n_init": 1},
+        {"metric": "cityblock", "loss": "relative", "n_near": 20},
+    ],
+)
+def test_landmarks_know_the_scale(way, exponent):
+    X = np.random.default_rng(0).normal(size=(600, 4))
+    data = X
+    if way["metric"] == "shortest_path":
+        near = NearestNeighbors(n_neighbors=8).fit(X)
+        edges = near.kneighbors_graph(mode="distance")
+        data = edges.maximum(edges.T)
+    plain, far = (
+        LandmarkNeucMDS(2, 200, **way).fit(scale * data)
+        for scale in (1.0, 2.0**exponent)
+    )
+    np.testing.assert_array_equal(
+        far.embedding_ / 2.0**exponent, plain.embedding_
+    )
+    assert far.result_.loss_value == plain.result_.loss_value
 
 
 @pytest.mark.parametrize("exponent", FAR)

@@ -237,9 +237,7 @@ def _with_keys(
     rng = np.random.default_rng(0)
     i = rng.integers(entries.shape[0], size=KEY_BITS)
     j = rng.integers(entries.shape[1], size=KEY_BITS)
-    with np.errstate(over="ignore"):
-        values = entries[i, j].astype(np.float32)
-    return replace(fit, key_columns=columns[j], key_values=values)
+    return replace(fit, key_columns=columns[j], key_values=entries[i, j])
 
 
 def _choose_landmarks(

@@ -48,6 +48,7 @@ from neucmds.place.recipe import Recipe
 from neucmds.place.rules import Placement
 from neucmds.problem.metrics import Metric, refuse_undefined
 from neucmds.problem.names import Labels
+from neucmds.refine.losses import power_of_four
 
 # Share of its near landmarks that an object is compared with in the first of two rounds; and share
 # of an object's global landmarks that suffice for a landmark.
@@ -145,9 +146,8 @@ class LandmarkFit:
             Number of the first object, for messages.
         """
         if self.nodes is not None:
-            lengths = np.full(
-                (rows.size, self.width), np.nan, dtype=np.float32
-            )
+            # In float64, which holds the squares of what is stored in float32.
+            lengths = np.full((rows.size, self.width), np.nan)
             np.put_along_axis(
                 lengths,
                 self.nodes.near[rows],
@@ -346,13 +346,12 @@ class LandmarkFit:
         form = self.embedding.form
         if self._n_compared == self.width or not is_numpy(places):
             return roughly_nearest(
-                form, places, self._coordinates, known, count
+                form, places, self.embedding.coordinates, known, count
             )
         nearest = np.empty((len(places), count), dtype=np.intp)
         for rows in row_blocks(len(places), self._n_compared):
-            nearest[rows] = self._near_in_cells(
-                places[rows].astype(np.float32), known[rows], count
-            )
+            scaled = (places[rows] / self._unit).astype(np.float32)
+            nearest[rows] = self._near_in_cells(scaled, known[rows], count)
         return nearest
 
     def _near_in_cells(
@@ -386,8 +385,14 @@ class LandmarkFit:
         return self.width
 
     @cached_property
+    def _unit(self) -> float:
+        """The power of two that coordinates are divided by, so that float32 holds their squares."""
+        return power_of_four(self.embedding.coordinates)
+
+    @cached_property
     def _coordinates(self) -> Array:
-        return to_numpy(self.embedding.coordinates).astype(np.float32)
+        coordinates = to_numpy(self.embedding.coordinates)
+        return (coordinates / self._unit).astype(np.float32)
 
     @cached_property
     def _signs(self) -> Array:
@@ -418,8 +423,8 @@ class LandmarkFit:
             texts = [joblib.hash(items[int(i)]).encode() for i in rows[:, 0]]
             return np.array(list(map(crc32, texts)))
         entries = to_numpy(take(rows, slice(None), self.key_columns))
-        with np.errstate(over="ignore"):
-            bits = entries.astype(np.float32) > self.key_values
+        unit = power_of_four(self.key_values)
+        bits = (entries / unit).astype(np.float32) > self.key_values / unit
         return np.array(list(map(crc32, np.packbits(bits, axis=1))))
 
     # All objects

@@ -23,6 +23,7 @@ from neucmds.backend.arrays import (
 )
 from neucmds.backend.threads import parallel_map
 from neucmds.form import Form
+from neucmds.refine.losses import power_of_four
 
 Result = TypeVar("Result")
 
@@ -101,10 +102,12 @@ def roughly_nearest(
     """Find points (m, count) of least D̂ from every query, without the points `known` to each.
 
     In single precision: half the time, and rounding can only swap points that are equally near.
+    All is divided by a power of two, so that their squares stay in its range.
     """
     xp = namespace(queries)
-    queries = xp.astype(queries, xp.float32, copy=False)
-    points = asarray_like(points, queries)
+    unit = power_of_four(points)
+    queries = xp.astype(queries / unit, xp.float32)
+    points = asarray_like(points / unit, queries)
     signs = asarray_like(to_numpy(form.signs), queries)
     nearest_ids = np.empty((queries.shape[0], count), dtype=np.int64)
     for rows in row_blocks(len(nearest_ids), points.shape[0]):
