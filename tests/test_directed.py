@@ -18,7 +18,7 @@ from neucmds import (
     procrustes,
 )
 from neucmds.ecology import protest
-from neucmds.errors import NeucmdsWarning
+from neucmds.errors import FewerComponentsWarning, NeucmdsWarning
 from neucmds.explore import pair_errors
 from neucmds.tools.cli.app import app
 
@@ -188,6 +188,10 @@ def test_an_inner_product_ranks_arrivals_by_departures(streets):
     sq = index.sq_dissimilarities(scores, emb.coordinates)
     expected = emb.form.sq(emb.coordinates, emb.arrivals)
     np.testing.assert_allclose(sq, expected, atol=1e-9)
+    sources = emb.to_inner_product(direction="from")
+    scores = sources.queries(emb.arrivals) @ sources.vectors.T
+    sq = sources.sq_dissimilarities(scores, emb.arrivals)
+    np.testing.assert_allclose(sq, expected.T, atol=1e-9)
 
 
 def test_a_symmetric_d_has_arrivals_at_its_departures():
@@ -223,6 +227,29 @@ def test_a_start_may_be_an_earlier_fit(streets):
     again = neuc_mds(D, loss="distance", directed=True, init=emb)
     assert again.signature == emb.signature
     assert again.loss_value <= emb.loss_value * (1 + 1e-9)
+
+
+def test_a_start_of_other_objects_is_refused(streets):
+    _, emb = streets
+    options = {"loss": "distance", "directed": True, "init": emb}
+    message = "48 departures and arrivals, but D has 40"
+    with pytest.raises(InputError, match=message):
+        neuc_mds(one_way(20), **options)
+    options["init"] = (emb.coordinates, emb.signs)
+    with pytest.raises(InputError, match="24 departures and arrivals"):
+        neuc_mds(one_way(24), **options)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_two_sets_in_one_place_have_no_coordinates():
+    with pytest.warns(FewerComponentsWarning, match="0 of 2 coordinates"):
+        emb = neuc_mds(np.zeros((4, 5)), 2, loss="relative", directed=True)
+    np.testing.assert_array_equal(emb.dissimilarities(), np.zeros((4, 5)))
+
+
+def test_a_condensed_triangle_is_refused():
+    with pytest.raises(InputError, match="condensed triangle has one"):
+        neuc_mds(one_way(6)[np.triu_indices(6, 1)], 2, directed=True)
 
 
 REFUSED = [
@@ -420,6 +447,34 @@ def test_one_way_edges_of_every_kind_of_graph_are_the_same():
         np.testing.assert_allclose(emb.dissimilarities(), fitted)
 
 
+def test_edges_lead_as_their_column_says():
+    table = pd.DataFrame(
+        {
+            "from": ["a", "b", "d", "d", "a"],
+            "to": ["b", "c", "c", "a", "c"],
+            "length": [1.0, 2.0, 1.0, 1.0, 5.0],
+            "oneway": ["yes", True, "-1", 1, "no"],
+        }
+    )
+    options = GRAPH | {"n_init": 1, "directed": True}
+    emb = neuc_mds(table, (3, 0), **options)
+    graph = nx.DiGraph()
+    graph.add_weighted_edges_from(
+        [
+            *(("a", "b", 1.0), ("b", "c", 2.0), ("c", "d", 1.0)),
+            *(("d", "a", 1.0), ("a", "c", 5.0), ("c", "a", 5.0)),
+        ]
+    )
+    expected = neuc_mds(graph, (3, 0), **options)
+    assert emb.distance("b", "c") == pytest.approx(
+        expected.distance("b", "c")
+    )
+    np.testing.assert_allclose(emb.loss_value, expected.loss_value)
+    table["oneway"] = ["yes", "maybe", "-1", "yes", "no"]
+    with pytest.raises(InputError, match="1 entries that are neither.*maybe"):
+        neuc_mds(table, 2, **options)
+
+
 def test_the_largest_part_is_kept_and_named():
     edges = [*ring(10), (4, 10, 1.0), (11, 2, 1.0)]
     graph = as_sparse(edges, 12)
@@ -573,6 +628,31 @@ def test_a_command_embeds_a_table_from_rows_to_columns(tmp_path):
     np.testing.assert_allclose(saved.dissimilarities(), D, rtol=1e-2)
     coordinates = pd.read_csv(tmp_path / "out" / "coordinates.csv")
     assert list(coordinates["object"]) == [*people, *"abcdefg"]
+
+
+@pytest.mark.parametrize("side", ["to", "from"])
+def test_a_command_places_departures_or_arrivals(tmp_path, side):
+    D = two_sided(16, 12, (1, 1, -1))
+    people = [f"p{i}" for i in range(16)]
+    table = pd.DataFrame(D, people, list("abcdefghijkl"))
+    emb = neuc_mds(
+        table.iloc[:13, :10], (2, 1), loss="relative", directed=True, n_init=2
+    )
+    emb.save(tmp_path / "emb.npz")
+    new = table.iloc[13:, :10] if side == "to" else table.iloc[:13, 10:].T
+    new.to_csv(tmp_path / "new.csv")
+    out = tmp_path / "placed.csv"
+    command = ["project", str(tmp_path / "emb.npz"), str(tmp_path / "new.csv")]
+    command += ["-o", str(out), "--plot", str(tmp_path / "new.png")]
+    if side == "from":
+        command.append("--arrivals")
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    placed = pd.read_csv(out, index_col=0)
+    key = {"to": "to", "from": "from_"}[side]
+    expected = emb.transform(**{key: new})
+    np.testing.assert_allclose(placed.iloc[:, :3], expected, atol=1e-6)
+    assert placed["r2"].min() > 0.99
 
 
 def test_a_file_is_a_table_from_rows_to_columns(tmp_path):

@@ -147,11 +147,7 @@ def _descend(
     weights = problem.weights
     k = total_of(components)
     if start is not None:
-        n_started = start.coordinates.shape[0]
-        if n_started != problem.n:
-            raise InputError(
-                f"{option('init')} has coordinates of {n_started} objects, but D has {problem.n}."
-            )
+        check_start(start, problem.n)
     elif weights is not None:
         refuse_parts_of(weights, problem.labels)
     if options.loss == "ordinal":
@@ -180,6 +176,17 @@ def _descend(
             random_state=options.random_state,
         )
     return from_descent(problem, end, k, solver="weighted")
+
+
+def check_start(
+    start: Configuration | None, n: int, what: str = "objects"
+) -> None:
+    """Refuse a start of another number of points than D has."""
+    if start is not None and start.coordinates.shape[0] != n:
+        raise InputError(
+            f"{option('init')} has coordinates of {start.coordinates.shape[0]} {what}, but D has "
+            f"{n}."
+        )
 
 
 def _fit_ordinal(problem: Dense, k: int, options: Options) -> Embedding:
@@ -239,6 +246,8 @@ def with_disparities(
 def fit_directed(problem: Directed, options: Options) -> Embedding:
     """Embed dissimilarities from rows to columns, a point of departure or of arrival for each."""
     sq_dissimilarity = problem.sq_dissimilarity
+    n_points = sum(sq_dissimilarity.shape)
+    check_start(options.init, n_points, "departures and arrivals")
     shorter_side = int(min(sq_dissimilarity.shape))
     components = checked_size(options.n_components, shorter_side + 1)
     end, mean = _end_by_loss(

@@ -481,6 +481,16 @@ class Embedding:
             rule = replace(rule, coordinates=fitted)
         return self._side(self.coordinates, self.labels, rule)
 
+    def _sides(self, direction: str) -> tuple[Embedding, Embedding]:
+        """Return the points that ask for their nearest, and those that are searched."""
+        if direction == "to":
+            return self._sources, self._targets
+        if direction == "from":
+            return self._targets, self._sources
+        raise InputError(
+            f"direction={direction!r} is unknown; pass 'to' or 'from'."
+        )
+
     def _side(
         self, points: Array, labels: Any, rule: Placement | None
     ) -> Embedding:
@@ -548,14 +558,7 @@ class Embedding:
         >>> emb.neighbors(1)[0].ravel().tolist()
         [1, 0, 1]
         """
-        searched = self._targets
-        starting = self._sources
-        if direction == "from":
-            searched, starting = starting, searched
-        elif direction != "to":
-            raise InputError(
-                f"direction={direction!r} is unknown; pass 'to' or 'from'."
-            )
+        starting, searched = self._sides(direction)
         allowed = np.unique(searched._indices(among))
         points = starting.coordinates
         n_others = allowed.size
@@ -750,7 +753,12 @@ class Embedding:
             arrivals=arrivals,
         )
 
-    def to_inner_product(self, *, unit: bool = False) -> InnerProduct:
+    def to_inner_product(
+        self,
+        *,
+        unit: bool = False,
+        direction: Literal["to", "from"] = "to",
+    ) -> InnerProduct:
         """Vectors whose inner product ranks objects as D̂ does: for vector indexes and databases.
 
         Parameters
@@ -759,11 +767,14 @@ class Embedding:
             Whether all vectors have length one, with one more number each. Take it for HNSW
             graphs, which find almost nothing among vectors of different lengths, for inverted lists
             (IVF), and for indexes that know only cosines or Euclidean distances.
+        direction : {"to", "from"}, default="to"
+            Of a directed embedding: vectors of the arrivals, for queries by departures, or vectors
+            of the departures, for queries by arrivals.
 
         Returns
         -------
         InnerProduct
-            `vectors` of the objects, of a directed embedding of the arrivals, for the database,
+            `vectors` of the objects for the database,
             `queries(coordinates)` for searches, and `sq_dissimilarities(scores, coordinates)` for
             D̂ from scores, which `to_distance` turns into distances.
 
@@ -773,7 +784,8 @@ class Embedding:
             If scores in float32, as most indexes keep them, lose more than 1 % of the distances:
             in a curved embedding D̂ of far objects dwarfs that of near ones.
         """
-        index = InnerProduct(self._targets.coordinates, self.signs, unit)
+        _, searched = self._sides(direction)
+        index = InnerProduct(searched.coordinates, self.signs, unit)
         lost = 0.0
         if not self.form.is_flat:
             lost = index.single_precision_error(self.form)

@@ -19,7 +19,12 @@ from neucmds.backend.arrays import (
     to_numpy,
 )
 from neucmds.backend.memory import require_memory
-from neucmds.dense_fit import fit_directed, scouted, with_disparities
+from neucmds.dense_fit import (
+    check_start,
+    fit_directed,
+    scouted,
+    with_disparities,
+)
 from neucmds.embedding import Embedding
 from neucmds.embedding.build import from_pairs
 from neucmds.form import Form
@@ -102,6 +107,7 @@ def embed_known(
             landmarks, squares, components, form, options, like
         )
     else:
+        check_start(start, pairs.n)
         start = replace(start, form=replace(form, signs=start.signs))
         start = in_form(start, form)
     embedding = fit_pairs(

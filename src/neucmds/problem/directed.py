@@ -106,7 +106,10 @@ def as_directed(
     values = in_double(values)
     if values.ndim != 2 or min(values.shape) < 2:
         size = " × ".join(map(str, values.shape))
-        raise InputError(f"D is {size}; pass at least 2 rows and 2 columns.")
+        raise InputError(
+            f"D is {size}; pass at least 2 rows and 2 columns, all of D: a condensed triangle has "
+            "one direction."
+        )
     m, n = values.shape
     same_objects = m == n
     if row_names is not None or column_names is not None:
@@ -162,10 +165,6 @@ def _named_values(data: Any, labels: Any) -> tuple[Array, Any, Any]:
         return values, labels or rows, columns
     if isinstance(data, (str, os.PathLike)):
         values, rows, columns = read_rectangle(data)
-        if min(values.shape) == 1:
-            raise InputError(
-                "D is a condensed triangle, which has one direction; pass all of D."
-            )
         return values, labels or rows, columns
     values, names = unwrap(data)
     names = labels or names

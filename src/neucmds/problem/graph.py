@@ -67,7 +67,10 @@ DIRECTIONS = (*JOINED, "out", "both")
 # The column of a table of edges that tells which lead one way, and what it says of these.
 ONE_WAY = "oneway"
 NO_NODES = "the graph has no nodes; pass one with edges."
-YES = ("true", "yes", "1", "1.0")
+FORWARD = ("true", "yes", "1", "1.0")
+# As OpenStreetMap has it: from the second node to the first.
+BACKWARD = ("-1", "-1.0", "reverse")
+BOTH_WAYS = ("false", "no", "0", "0.0", "none", "nan", "<na>", "")
 
 
 class Graph(sparse.csr_array):  # type: ignore[misc]
@@ -175,12 +178,19 @@ def _one_way_edges(frame: Any) -> Any:
     if ONE_WAY not in frame.columns[2:]:
         return frame
     texts = frame[ONE_WAY].astype(str).str.lower()
+    unknown = ~texts.isin((*FORWARD, *BACKWARD, *BOTH_WAYS))
+    if unknown.any():
+        raise InputError(
+            f"column {ONE_WAY!r} has {int(unknown.sum())} entries that are neither yes, no nor -1 "
+            f"(backwards): {examples(texts[unknown].unique().tolist())}; repair them."
+        )
     edges = frame.drop(columns=ONE_WAY)
-    back = edges[~texts.isin(YES)]
+    there = edges[~texts.isin(BACKWARD)]
+    back = edges[~texts.isin(FORWARD)]
     first, second = edges.columns[:2]
     back = back.assign(**{first: back[second], second: back[first]})
     pandas = require_pandas("a table of edges")
-    return pandas.concat([edges, back], ignore_index=True)
+    return pandas.concat([there, back], ignore_index=True)
 
 
 def _kept_names(kept: Numbers, labels: Any) -> tuple[str, ...]:

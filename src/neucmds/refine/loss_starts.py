@@ -257,6 +257,9 @@ def _add_ends(
     brief: Descent,
 ) -> None:
     """Descend from further starts, near the best end or anywhere on a loss with few minima."""
+    if not tiles.size:
+        # D is zero, and no start is lower.
+        return
     rng = check_random_state(seed)
     tried = len(ends)
     mean_sq = float(namespace(tiles.d).mean(tiles.d[tiles.d > 0]))

@@ -66,6 +66,7 @@ CASES = {
     "seed": ([], ["--seed", "1"]),
     "plot": ([], ["--plot", "new.svg"]),
     "plots": ([], ["--plots", "svg"]),
+    "arrivals": (["one_way.npz"], ["--arrivals"]),
     "output": ([], ["-o", "elsewhere"]),
     "as_json": ([], ["--json"]),
     # Of few objects the whole spectrum is computed, which takes no seed.
@@ -100,6 +101,8 @@ def files(here):
     meta.to_csv(here / "meta.csv")
     meta[:10].to_csv(here / "few.csv")
     neuc_mds(pd.DataFrame(d, NAMES, NAMES), 2).save(here / "model.npz")
+    uneven = pd.DataFrame(tables["one_way"], NAMES, NAMES)
+    neuc_mds(uneven, 2, directed=True).save(here / "one_way.npz")
     return {path.name for path in here.iterdir()}
 
 

@@ -35,7 +35,7 @@ Metric = Annotated[
         "abundances, with a row per object and names in the first column. shortest_path: FILE is a "
         "graph with an edge per line: two nodes and a length, or more columns, with names above; "
         "shortest_path,weight=COLUMN; shortest_path,direction=mean (min, max, out) for one-way "
-        "edges.",
+        "edges, which --directed keeps; shortest_path,part=largest for a graph in parts.",
         show_default=False,
     ),
 ]

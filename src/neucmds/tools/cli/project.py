@@ -40,6 +40,15 @@ def project(
             "Named columns may come in any order, with others among them.",
         ),
     ],
+    arrivals: Annotated[
+        bool,
+        Option(
+            "--arrivals",
+            help="Of a model by --directed: NEW holds dissimilarities from the fitted objects to "
+            "the new ones, and places where these are arrived at. Without it NEW holds those to "
+            "the fitted ones, and places where new ones depart from.",
+        ),
+    ] = False,
     output: Annotated[
         Path | None,
         Option(
@@ -69,11 +78,14 @@ def project(
         )
     with progress("placing new objects"):
         embedding = read_embedding(model)
-        compared = embedding
-        if embedding.landmarks is not None:
-            compared = embedding.take(embedding.landmarks)
+        if arrivals and embedding.arrivals is None:
+            raise InputError("--arrivals is for a model by --directed; leave it out.")
+        _, fitted = embedding._sides("from" if arrivals else "to")
+        compared = fitted
+        if fitted.landmarks is not None:
+            compared = fitted.take(fitted.landmarks)
         rows, names = read_new_objects(new, compared.n, compared.labels)
-        coordinates = to_numpy(embedding.transform(rows))
+        coordinates = to_numpy(fitted.transform(rows))
         quality = _quality(compared, rows, coordinates)
     names = names or row_numbers(len(coordinates))
     columns = dict(zip(embedding.axis_names, coordinates.T, strict=True))
@@ -82,9 +94,9 @@ def project(
         with atomic_file(output, overwrite=force) as file:
             file.write(text.encode())
     if plot is not None:
-        both = embedding.unnamed.append(coordinates)
-        groups = ["fitted"] * embedding.n + ["new"] * len(names)
-        texts = [""] * embedding.n + list(names)
+        both = fitted.unnamed.append(coordinates)
+        groups = ["fitted"] * fitted.n + ["new"] * len(names)
+        texts = [""] * fitted.n + list(names)
         ax: Any = plot_coordinates(both, groups, names=texts)
         with atomic_file(plot, overwrite=force) as file:
             ax.figure.savefig(file, format=plot.suffix[1:])
