@@ -22,7 +22,12 @@ def main(folder: Path) -> None:
         copy.unlink()
         path = copy.with_suffix(".ipynb")
         notebook = nbformat.read(path, as_version=4)
-        nbclient.NotebookClient(notebook, timeout=1200).execute()
+        # Stories name files of the checkout from their own folder.
+        where = {"metadata": {"path": str(STORIES)}}
+        client = nbclient.NotebookClient(
+            notebook, timeout=1200, resources=where
+        )
+        client.execute()
         nbformat.write(notebook, path)
         print(f"{path.name}: runs")
 

@@ -34,10 +34,10 @@ from neucmds.tools.report.words import (
 
 CURVE_FILES = ("curve.csv", *(f"curve.{kind}" for kind in opt.PICTURES))
 LEGEND = (
-    "* best of its column. STRESS: S-STRESS, Σ(D̂ − D)² on squared dissimilarities; share: of ΣD². "
-    "R²: 1 is perfect, 0 a constant. Rel. error: mean of |d̂/d − 1|, d = √D. Near: recall@10. "
-    "Distortion: 1 is perfect. Neg. D̂: pairs with a negative fitted square. D is as given, "
-    "also for cailliez and lingoes. Seconds exclude the spectrum, which the first six methods share"
+    "* best of its column. STRESS: Σ(D̂ − D)², where D = d² are the squares of the dissimilarities; "
+    "share: STRESS / ΣD². R² of D̂: 1 is perfect. Rel. error: mean of |d̂/d − 1|. Near: recall@10. "
+    "Distortion: 1 is perfect. Neg. D̂: pairs with a negative fitted square. cailliez and lingoes are "
+    "measured against the uncorrected d. Seconds leave out the spectrum, which six methods share"
 )
 
 
