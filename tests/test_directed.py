@@ -466,12 +466,10 @@ def test_edges_lead_as_their_column_says():
         ]
     )
     expected = neuc_mds(graph, (3, 0), **options)
-    assert emb.distance("b", "c") == pytest.approx(
-        expected.distance("b", "c")
-    )
+    assert emb.distance("b", "c") == pytest.approx(expected.distance("b", "c"))
     np.testing.assert_allclose(emb.loss_value, expected.loss_value)
     table["oneway"] = ["yes", "maybe", "-1", "yes", "no"]
-    with pytest.raises(InputError, match="1 entries that are neither.*maybe"):
+    with pytest.raises(InputError, match=r"1 entries that are neither.*maybe"):
         neuc_mds(table, 2, **options)
 
 

@@ -36,8 +36,8 @@ CURVE_FILES = ("curve.csv", *(f"curve.{kind}" for kind in opt.PICTURES))
 LEGEND = (
     "* best of its column. STRESS: Σ(D̂ − D)², where D = d² are the squares of the dissimilarities; "
     "share: STRESS / ΣD². R² of D̂: 1 is perfect. Rel. error: mean of |d̂/d − 1|. Near: recall@10. "
-    "Distortion: 1 is perfect. Neg. D̂: pairs with a negative fitted square. cailliez and lingoes are "
-    "measured against the uncorrected d. Seconds leave out the spectrum, which six methods share"
+    "Distortion: 1 is perfect. Neg. D̂: pairs with a negative fitted square. cailliez and "
+    "lingoes are measured against the uncorrected d. Seconds leave out the spectrum"
 )
 
 

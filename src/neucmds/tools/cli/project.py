@@ -79,7 +79,9 @@ def project(
     with progress("placing new objects"):
         embedding = read_embedding(model)
         if arrivals and embedding.arrivals is None:
-            raise InputError("--arrivals is for a model by --directed; leave it out.")
+            raise InputError(
+                "--arrivals is for a model by --directed; leave it out."
+            )
         _, fitted = embedding._sides("from" if arrivals else "to")
         compared = fitted
         if fitted.landmarks is not None:
