@@ -106,6 +106,39 @@ def test_calls_are_limited(fitted):
             call([])
 
 
+def test_more_neighbours_than_a_search_asks_for_are_found_by_more_calls():
+    words = six_letters()
+    index = MetricIndex(letters, 4).fit(words)
+    ids, distances, calls = index.query(["abcdab"], k=len(words))
+    assert sorted(ids[0]) == list(range(len(words)))
+    assert calls == [len(words)]
+    assert (np.diff(distances) >= 0).all()
+
+
+def test_words_that_mean_nothing_are_refused(fitted):
+    index, _ = fitted
+    with pytest.raises(InputError, match="mode='length' must be 'distance'"):
+        index.kneighbors_graph(mode="length")
+    with pytest.raises(InputError, match="recall=None"):
+        index.query(points(1), recall=None)
+    with pytest.raises(InputError, match=r"one object.*pass \[5\]"):
+        index.remove(5)
+
+
+def test_quick_rounds_show_no_progress(capfd):
+    index = MetricIndex(letters, 4, verbose=1).fit(six_letters())
+    index.query(["abcdab"])
+    assert capfd.readouterr().err == ""
+
+
+def test_text_that_arrays_cut_short_is_no_part_of_a_file(tmp_path):
+    words = [*six_letters(), "abcda\0"]
+    index = MetricIndex(letters, 4).fit(words)
+    index.save(tmp_path / "words.npz")
+    with pytest.raises(InputError, match="holds no objects"):
+        MetricIndex.load(tmp_path / "words.npz", letters)
+
+
 def test_a_query_does_not_depend_on_the_others(fitted):
     index, _ = fitted
     queries = points(6, seed=3)

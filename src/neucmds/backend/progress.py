@@ -12,13 +12,20 @@ Callback = Callable[[int, int | None, str | float], Any]
 
 
 class ProgressBar:
-    """A callback that shows the current kind of step as a bar of tqdm, and calls another."""
+    """A callback that shows the current kind of step as a bar of tqdm, and calls another.
+
+    A bar appears after `delay` seconds.
+    """
 
     def __init__(
-        self, callback: Callback | None = None, stream: TextIO | None = None
+        self,
+        callback: Callback | None = None,
+        stream: TextIO | None = None,
+        delay: float = 0,
     ) -> None:
         self.callback = callback
         self.stream = stream
+        self.delay = delay
         self.bar: Any = None
 
     def __call__(
@@ -36,7 +43,11 @@ class ProgressBar:
         else:
             if self.bar is None:
                 self.bar = tqdm(
-                    desc=text, total=total, file=self.stream, unit_scale=True
+                    desc=text,
+                    total=total,
+                    file=self.stream,
+                    unit_scale=True,
+                    delay=self.delay,
                 )
             self.bar.update(step - self.bar.n)
             if step >= total:

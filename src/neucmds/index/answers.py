@@ -98,7 +98,8 @@ class Answers:
         self.function = function
         self.objects = objects
         # Those asked for, sorted, with i < j; those of the file, which need no call.
-        self.pairs = np.empty(0, PAIR)
+        self.keys = np.empty(0, np.int64)
+        self.d = np.empty(0)
         self.stored = np.empty(0, PAIR)
         self.n_calls = 0
         self.path = None
@@ -126,58 +127,59 @@ class Answers:
             file.truncate(whole)
         self.stored = np.sort(entries[1:], order=["i", "j"])
 
-    def _keys(self, pairs: Numbers) -> Indices:
-        keys: Indices = pairs["i"] * len(self.objects) + pairs["j"]
-        return keys
+    @property
+    def pairs(self) -> Numbers:
+        """The pairs that were asked for, with i < j; these ascend."""
+        return self._pairs_of(self.keys, self.d)
+
+    def _pairs_of(self, keys: Indices, d: Floats | float) -> Numbers:
+        pairs = np.empty(keys.size, PAIR)
+        pairs["i"] = keys // len(self.objects)
+        pairs["j"] = keys % len(self.objects)
+        pairs["d"] = d
+        return pairs
+
+    def _keys(self, i: Indices, j: Indices) -> Indices:
+        return i * len(self.objects) + j
 
     def ask(self, i: Indices, j: Indices) -> Floats:
         """Return the distances of pairs of different objects, by calls where they are unknown."""
-        wanted = np.zeros(i.size, PAIR)
-        wanted["i"] = np.minimum(i, j)
-        wanted["j"] = np.maximum(i, j)
-        keys = self._keys(wanted)
-        unknown = ~np.isin(keys, self._keys(self.pairs))
-        _, first = np.unique(keys[unknown], return_index=True)
-        new = wanted[unknown][first]
-        self._answer(new)
-        pairs = np.concatenate([self.pairs, new])
-        self.pairs = pairs[np.argsort(self._keys(pairs), kind="stable")]
-        at = np.searchsorted(self._keys(self.pairs), keys)
-        distances: Floats = self.pairs["d"][at]
-        return distances
+        keys = self._keys(np.minimum(i, j), np.maximum(i, j))
+        new = np.setdiff1d(keys, self.keys)
+        at = np.searchsorted(self.keys, new)
+        self.d = np.insert(self.d, at, self._answered(new))
+        self.keys = np.insert(self.keys, at, new)
+        return np.asarray(self.d[np.searchsorted(self.keys, keys)])
 
     def refuse_asymmetry(self) -> None:
         """Call the function for eight known pairs in the other order, and refuse another value."""
-        known = self.pairs[:: 1 + self.pairs.size // 8]
-        back = np.zeros(known.size, PAIR)
-        back["i"] = known["j"]
-        back["j"] = known["i"]
-        back.sort(order=["i", "j"])
-        self._answer(back)
-        there = self.ask(back["i"], back["j"])
-        gaps = abs(there - back["d"])
+        known = self.pairs[:: 1 + self.keys.size // 8]
+        back = self._answered(self._keys(known["j"], known["i"]))
+        gaps = abs(known["d"] - back)
         at = gaps.argmax()
         # A function may compute in float32.
-        if gaps[at] > tolerance(there.max(), eps(np.float32)):
-            j, i, d = back[at].item()
+        if gaps[at] > tolerance(known["d"].max(), eps(np.float32)):
+            i, j, d = known[at].item()
             raise _refusal(
-                f"is not symmetric: it gives {there[at]:.4g} and in the other order {d:.4g}",
+                f"is not symmetric: it gives {d:.4g} and in the other order {back[at]:.4g}",
                 self.objects[i],
                 self.objects[j],
                 "pass the mean of both orders",
             )
 
-    def _answer(self, new: Numbers) -> None:
-        """Fill in the distances of sorted pairs: those of the file, the others by calls."""
-        in_file = np.isin(self._keys(new), self._keys(self.stored))
-        wanted_again = np.isin(self._keys(self.stored), self._keys(new))
-        new["d"][in_file] = self.stored["d"][wanted_again]
-        called = new[~in_file]
-        self._call(called)
-        new[~in_file] = called
+    def _answered(self, keys: Indices) -> Floats:
+        """Return the distances of pairs: those of the file, the others by calls."""
+        stored = self._keys(self.stored["i"], self.stored["j"])
+        is_stored = np.isin(keys, stored)
+        d = np.empty(keys.size)
+        at = np.searchsorted(stored, keys[is_stored])
+        d[is_stored] = self.stored["d"][at]
+        d[~is_stored] = self._called(keys[~is_stored])
+        return d
 
-    def _call(self, pairs: Numbers) -> None:
+    def _called(self, keys: Indices) -> Floats:
         """Call the function for pairs, and write them to the file every few seconds."""
+        pairs = self._pairs_of(keys, np.nan)
         done = 0
         size = 1024
         while done < pairs.size:
@@ -197,3 +199,4 @@ class Answers:
                     file.write(part.tobytes())
             done += part.size
         self.n_calls += pairs.size
+        return np.asarray(pairs["d"])

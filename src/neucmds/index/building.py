@@ -7,9 +7,16 @@ from math import isqrt
 
 import numpy as np
 
-from neucmds.backend.arrays import Indices, Numbers, row_blocks, to_numpy
+from neucmds.backend.arrays import (
+    Floats,
+    Indices,
+    Numbers,
+    row_blocks,
+    to_numpy,
+)
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
+from neucmds.form import Form
 from neucmds.index.answers import Answers, known_nearest
 from neucmds.index.search import ROUND, PlacedObjects
 from neucmds.large.landmark_fit import embed_landmarks
@@ -20,6 +27,7 @@ from neucmds.place.rules import LossPlacement
 from neucmds.problem.pairs import Pairs
 from neucmds.problem.validation import refuse_range
 from neucmds.refine.descent import Configuration
+from neucmds.refine.losses import PairLoss
 
 # Calls per object for the core, whose objects are compared all with all.
 CORE_CALLS = 20
@@ -81,12 +89,12 @@ def learn(
         placed = _placed_by(embedding, order)
     x = placed.coordinates[known["i"]]
     noise = placed.relative_errors(x, known["j"], known["d"]).mean()
-    placed = _linked(replace(placed, noise=float(noise)), known)
+    placed = with_links(replace(placed, noise=float(noise)), known)
     _ask_last(answers, members, placed, known)
-    return _linked(placed, _known_among(answers, members))
+    return with_links(placed, _known_among(answers, members))
 
 
-def _linked(placed: PlacedObjects, known: Numbers) -> PlacedObjects:
+def with_links(placed: PlacedObjects, known: Numbers) -> PlacedObjects:
     """Link objects to their nearest among the known pairs."""
     n = len(placed.coordinates)
     linked, lengths = known_nearest(known, n, min(n - 1, ROUND))
@@ -139,10 +147,15 @@ def _placed_by(embedding: Embedding, order: Indices) -> PlacedObjects:
     rule = embedding.placement
     assert isinstance(rule, LossPlacement)
     x = to_numpy(embedding.coordinates)
-    form = embedding.form.in_numpy()
-    linked = np.arange(len(x))[:, None]
-    lengths = np.full(linked.shape, np.inf)
-    return PlacedObjects(x, form, rule.loss, order, linked, lengths)
+    return unlinked(x, embedding.form.in_numpy(), rule.loss, order)
+
+
+def unlinked(
+    x: Floats, form: Form, loss: PairLoss, order: Indices
+) -> PlacedObjects:
+    """Return objects of which none is known to be near another."""
+    own = np.arange(len(x))[:, None]
+    return PlacedObjects(x, form, loss, order, own, np.full(own.shape, np.inf))
 
 
 def _ask_all(answers: Answers, members: Indices, partners: Indices) -> None:
@@ -155,7 +168,7 @@ def _known_among(answers: Answers, members: Indices) -> Numbers:
     """Return the known pairs, all of which are among members; these ascend."""
     position = np.zeros(len(answers.objects), dtype=np.int64)
     position[members] = np.arange(members.size)
-    known = answers.pairs.copy()
+    known = answers.pairs
     known["i"] = position[known["i"]]
     known["j"] = position[known["j"]]
     return known

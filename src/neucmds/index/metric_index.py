@@ -26,7 +26,7 @@ from neucmds.embedding.inner_product import InnerProduct
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.form import Form
 from neucmds.index.answers import Answers, compare, known_nearest
-from neucmds.index.building import learn
+from neucmds.index.building import learn, unlinked, with_links
 from neucmds.index.search import PlacedObjects, least
 from neucmds.options import Options
 from neucmds.problem.calls import watched
@@ -49,6 +49,8 @@ SAVED = (
     "_error",
     "_n_fitted",
 )
+# Those of its placed objects.
+PLACED = ("coordinates", "order", "linked", "lengths", "noise")
 WHAT = "an index saved by this version of neucmds"
 
 
@@ -155,21 +157,10 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         with self._calling():
             answers = Answers(self.metric, objects, self.calls_file)
             order = rng.permutation(n)
-            held_out = order[: min(HELD_OUT, -(-n // 10))]
-            members = np.sort(order[held_out.size :])
-            placed = learn(answers, members, options)
-            x = self._measure(answers, held_out, members, placed)
-        coordinates = np.empty((n, x.shape[1]))
-        coordinates[members] = placed.coordinates
-        coordinates[held_out] = x
-        linked, lengths = known_nearest(self._pairs, n, placed.linked.shape[1])
-        self._placed = replace(
-            placed,
-            coordinates=coordinates,
-            order=np.concatenate([members[placed.order], held_out]),
-            linked=linked,
-            lengths=lengths,
-        )
+            drawn = order[: _count_held_out(n)]
+            others = np.sort(order[drawn.size :])
+            placed = learn(answers, others, options)
+            self._measure(answers, drawn, others, placed)
         return self
 
     @classmethod
@@ -198,7 +189,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         MetricIndex
         """
         index = cls(metric, embedding.k, **params)
-        index.objects_ = list(objects)
+        index.objects_ = _listed(objects)
         n = len(index.objects_)
         if n != embedding.n:
             raise InputError(
@@ -209,21 +200,15 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         x = to_numpy(embedding.coordinates).astype(np.float64)
         form = embedding.form.in_numpy()
         order = check_random_state(index.random_state).permutation(n)
-        drawn = order[: min(HELD_OUT, -(-n // 10))]
-        others = order[drawn.size :]
         among = form.sq(x[order[:1000]], x[order[:1000]])
         loss = PairLoss("relative").floored(floor_of(form, among), form)
-        every = np.arange(n)[:, None]
-        lengths = np.full(every.shape, np.inf)
-        placed = PlacedObjects(x, form, loss, order, every, lengths)
-        among_others = replace(
-            placed, coordinates=x[others], order=every[: others.size, 0]
-        )
+        drawn = order[: _count_held_out(n)]
+        others = order[drawn.size :]
+        placed = unlinked(x[others], form, loss, np.arange(others.size))
         with index._calling():
-            index._measure(
-                Answers(metric, index.objects_), drawn, others, among_others
-            )
-        index._placed = replace(placed, order=np.roll(order, -drawn.size))
+            answers = Answers(metric, index.objects_)
+            index._measure(answers, drawn, others, placed)
+        index._placed = replace(index._placed, coordinates=x)
         return index
 
     def _measure(
@@ -232,18 +217,17 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         drawn: Indices,
         others: Indices,
         placed: PlacedObjects,
-    ) -> Floats:
-        """Compare drawn objects with all others, and search for them; return their places."""
+    ) -> None:
+        """Compare drawn objects with all others, search for them, and add their places."""
         begin = time.perf_counter()
         calls_before = answers.n_calls
-        i = drawn.repeat(others.size)
-        d = answers.ask(i, np.tile(others, drawn.size))
-        d = d.reshape(drawn.size, -1)
+        m = drawn.size
+        n = others.size
+        d = answers.ask(drawn.repeat(n), np.tile(others, m)).reshape(m, n)
         n_calls = answers.n_calls - calls_before
         scan_seconds = (time.perf_counter() - begin) / max(1, n_calls)
         self._pairs = answers.pairs
         self.n_calls_ = answers.n_calls
-        m, n = d.shape
         k = min(10, n)
         limits = np.partition(d, k - 1, axis=1)[:, k - 1 : k]
 
@@ -272,7 +256,12 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         if self.verbose:
             print(self.summary_)
         self._say_if_it_does_not_pay(n, scan_seconds, search_seconds)
-        return np.asarray(x)
+        coordinates = np.empty((m + n, x.shape[1]))
+        coordinates[others] = placed.coordinates
+        coordinates[drawn] = x
+        order = np.concatenate([others[placed.order], drawn])
+        placed = replace(placed, coordinates=coordinates, order=order)
+        self._placed = with_links(placed, self._pairs)
 
     def _in_words(self, raw: float, best: float) -> str:
         lines = [f"{len(self.objects_)} objects, {self.n_calls_} calls."]
@@ -309,7 +298,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         """Call the function in processes, and show how far it is."""
         callback = self.callback
         if self.verbose:
-            callback = ProgressBar(self.callback)
+            # A search asks in rounds, most of which take no time.
+            callback = ProgressBar(self.callback, delay=1)
         with parallel_config(n_jobs=self.n_jobs), watched(callback):
             yield
 
@@ -363,10 +353,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
 
     def _level(self, recall: str | float) -> int:
         """Return the first row of `tradeoff_` that reached a recall, or the last."""
-        target: Any = recall
-        if isinstance(recall, str):
-            target = RECALLS.get(recall, 0)
-        if not 0 < target <= 1:
+        target: Any = RECALLS.get(str(recall), recall)
+        if not isinstance(target, float | int) or not 0 < target <= 1:
             raise InputError(
                 f"{option('recall', recall)} must be 'normal', 'high' or a number up to 1."
             )
@@ -441,6 +429,10 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 f"{option('n_neighbors', n_neighbors)}: an object was compared with {fewest} "
                 "others only; pass fewer, or fit again."
             )
+        if mode not in ("distance", "connectivity"):
+            raise InputError(
+                f"{option('mode', mode)} must be 'distance' or 'connectivity'."
+            )
         if mode == "connectivity":
             d = np.ones_like(d)
         starts = np.arange(0, d.size + 1, n_neighbors)
@@ -509,12 +501,11 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         self
         """
         check_is_fitted(self, "_placed")
-        removed = set(ids)
-        names = self.ids_.tolist()
-        unknown = removed.difference(names)
+        ids = _listed(ids)
+        unknown = set(ids).difference(self.ids_.tolist())
         if unknown:
             raise InputError(f"there is no object {unknown.pop()} to remove.")
-        kept = np.nonzero([name not in removed for name in names])[0]
+        kept = np.nonzero(~np.isin(self.ids_, ids))[0]
         if kept.size < self.signs_.size + 2:
             raise InputError(
                 f"{kept.size} objects would be left, too few for {self.signs_.size} coordinates."
@@ -526,16 +517,12 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             pairs[end] = position[pairs[end]]
         self._pairs = pairs[(pairs["i"] >= 0) & (pairs["j"] >= 0)]
         order = position[self._placed.order]
-        linked = position[self._placed.linked[kept]]
-        own = np.arange(kept.size)[:, None]
-        lengths = self._placed.lengths[kept]
-        self._placed = replace(
+        placed = replace(
             self._placed,
             coordinates=self.coordinates_[kept],
             order=order[order >= 0],
-            linked=np.where(linked >= 0, linked, own),
-            lengths=np.where(linked >= 0, lengths, np.inf),
         )
+        self._placed = with_links(placed, self._pairs)
         self.objects_ = [self.objects_[at] for at in kept]
         self.ids_ = self.ids_[kept]
         return self
@@ -630,24 +617,20 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "_placed")
         placed = self._placed
         arrays: dict[str, Any] = {
-            "coordinates": placed.coordinates,
             "signs": self.signs_,
             "curvature": placed.form.curvature,
             "sq_floor": placed.loss.sq_floor,
-            "order": placed.order,
-            "linked": placed.linked,
-            "lengths": placed.lengths,
-            "noise": placed.noise,
         }
+        for name in PLACED:
+            arrays[name] = getattr(placed, name)
         for name in SAVED:
             arrays[name] = getattr(self, name)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                objects = np.array(self.objects_)
-            except ValueError:  # rows of different lengths
-                objects = np.empty(0, dtype=object)
-        if objects.dtype.kind in "Ubiuf":
+        try:
+            objects = np.array(self.objects_)
+        except ValueError:  # rows of different lengths
+            objects = np.empty(0, dtype=object)
+        is_same = objects.ndim > 1 or objects.tolist() == self.objects_
+        if objects.dtype.kind in "Ubiuf" and is_same:
             arrays["objects"] = objects
         with atomic_file(path) as file:
             np.savez(file, **arrays)
@@ -677,36 +660,36 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         """
         arrays = read_npz(path, WHAT)
         with format_errors(str(path), WHAT):
-            x = arrays["coordinates"]
-            index = cls(metric, x.shape[1], **params)
+            signs = arrays["signs"]
+            index = cls(metric, signs.size, **params)
             index._placed = PlacedObjects(
-                x,
-                Form(arrays["signs"], float(arrays["curvature"])),
-                PairLoss("relative", sq_floor=float(arrays["sq_floor"])),
-                arrays["order"],
-                arrays["linked"],
-                arrays["lengths"],
-                float(arrays["noise"]),
+                form=Form(signs, float(arrays["curvature"])),
+                loss=PairLoss("relative", sq_floor=float(arrays["sq_floor"])),
+                # Numbers and text are arrays without axes.
+                **{name: arrays[name][()] for name in PLACED},
             )
             for name in SAVED:
-                # Numbers and text are arrays without axes.
                 setattr(index, name, arrays[name][()])
-        if objects is None and "objects" not in arrays:
-            raise InputError(
-                f"{path} holds no objects, because they were neither text nor numbers; pass "
-                f"{option('objects')}."
-            )
-        if objects is None and arrays["objects"].ndim > 1:
-            objects = list(arrays["objects"])
-        elif objects is None:
-            objects = arrays["objects"].tolist()
+        if objects is None:
+            stored = arrays.get("objects")
+            if stored is None:
+                raise InputError(
+                    f"{path} holds no objects, because they were neither text nor numbers; pass "
+                    f"{option('objects')}."
+                )
+            objects = stored.tolist() if stored.ndim == 1 else stored
         index.objects_ = list(objects)
-        if len(index.objects_) != len(x):
+        n = len(index.ids_)
+        if len(index.objects_) != n:
             raise InputError(
-                f"{path} is an index of {len(x)} objects, not of {len(index.objects_)}; pass "
+                f"{path} is an index of {n} objects, not of {len(index.objects_)}; pass "
                 "these objects in their order."
             )
         return index
+
+
+def _count_held_out(n: int) -> int:
+    return min(HELD_OUT, -(-n // 10))
 
 
 def _listed(objects: Any) -> list[Any]:

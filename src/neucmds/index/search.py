@@ -29,7 +29,7 @@ Compare = Callable[[Indices, Indices], Floats]
 
 # Objects that are asked in a round.
 ROUND = 16
-# Of these, objects near a drawn place, and as many known neighbours of the nearest.
+# Of these, objects near a drawn place or at random, and as many known neighbours of the nearest.
 EXPLORED = 4
 
 
@@ -306,7 +306,10 @@ class PlacedObjects:
         while rows.size and ids.shape[1] < most:
             count = min(ROUND, most - ids.shape[1])
             drawn = self._drawn(x[rows], matrices, ids.shape[1])
-            explored = self.nearest(drawn, ids, min(count, EXPLORED))
+            explored = self.nearest(drawn, ids, min(count, EXPLORED // 2))
+            at_random = self.order[ids.shape[1] :][: EXPLORED // 2]
+            at_random = np.tile(at_random, (rows.size, 1))
+            explored = np.concatenate([explored, at_random], axis=1)
             new = self.next_asked(x[rows], ids, d, explored, count)
             before = _sum_of_least(d, k)
             lengths = compare(rows, new)
@@ -344,8 +347,8 @@ def _without(some: Indices, known: Indices) -> Indices:
 
 def _sum_of_least(d: Floats, k: int) -> Floats:
     """Return the sum of the k least of every row: less if a nearer object was found."""
-    if d.shape[1] <= k:
-        return np.full(len(d), np.inf)
+    if d.shape[1] < k:
+        return np.full(len(d), np.nan)
     return np.asarray(np.partition(d, k - 1, axis=1)[:, :k].sum(axis=1))
 
 
