@@ -77,7 +77,7 @@ def neuc_mds(
     Parameters
     ----------
     data : array, DataFrame, DistanceMatrix, condensed vector, list, path or sparse array
-        Symmetric dissimilarities D with a zero diagonal; they need not be Euclidean or metric. A
+        Symmetric dissimilarities d with a zero diagonal; they need not be Euclidean or metric. A
         DataFrame (of features, too) or a DistanceMatrix names the objects. An npy file, memory map,
         zarr array or HDF5 dataset that does not fit in memory is read by dask (the extra
         ``neucmds[dask]``). The chunks of a dask array stay on its workers. A `scipy.sparse` array
@@ -96,13 +96,13 @@ def neuc_mds(
         The first four are the paper's. "exact" minimises the true STRESS in closed form on kept
         eigenvectors, "refined" minimises it over all coordinates.
     loss : {"squared", "distance", "relative", "absolute", "ordinal"}, default="squared"
-        Loss of "refined". "squared": Σ(D̂ − D)², the paper's STRESS (S-STRESS), dominated by far
-        pairs. "distance": Σ(d̂ − d)², with d̂ = √max(D̂, 0) and d = √D, as SMACOF. "relative":
+        Loss of "refined". "squared": Σ(D̂ − D)² with D = d², the paper's STRESS (S-STRESS),
+        dominated by far pairs. "distance": Σ(d̂ − d)², with d̂ = √max(D̂, 0), as SMACOF. "relative":
         Σ(d̂/d − 1)², with near pairs as important as far ones. "absolute": Σ|d̂/d − 1|, the mean
         relative error, which lets some pairs go to fit the others better. These
-        three need D ≥ 0, and D in memory or a sample of pairs. "ordinal": Kruskal's stress-1 of
-        non-metric MDS, √(Σ(d̂ − δ)² / Σd̂²) with numbers δ that rise with d; it needs D ≥ 0 as these
-        and has positive coordinates alone, whose mean squared distance is that of D. New objects
+        three need d ≥ 0, and d in memory or a sample of pairs. "ordinal": Kruskal's stress-1 of
+        non-metric MDS, √(Σ(d̂ − δ)² / Σd̂²) with numbers δ that rise with d; it needs d ≥ 0 as these
+        and has positive coordinates alone, whose mean squared distance is that of d. New objects
         are placed by the same loss.
     ties : {"primary", "secondary"}, default="primary"
         Of "ordinal": whether pairs of equal d may have different δ ("primary"), or have one.
@@ -164,22 +164,22 @@ def neuc_mds(
         landmarks that the fit starts from, plus 8 % held-out pairs that measure the fit. Dask
         features are gathered on the client, where pairs take about 230 bytes each.
     squared : bool, default=False
-        False: D holds plain dissimilarities, as in scikit-learn, scikit-bio and R.
-        True: D holds squared dissimilarities, the paper's D, and may be negative.
+        False: `data` holds plain dissimilarities d, as in scikit-learn, scikit-bio and R.
+        True: `data` holds their squares, the paper's D, which may be negative.
     symmetrize : bool, default=False
-        Average D and its transpose instead of refusing an asymmetric D; a function as `metric` is
+        Average d and its transpose instead of refusing an asymmetric d; a function as `metric` is
         then called for both orders of every pair.
     directed : bool, default=False
-        Keep both directions of an asymmetric D: each object has two points in one space, one to
+        Keep both directions of an asymmetric d: each object has two points in one space, one to
         depart from (`Embedding.coordinates`) and one to arrive at (`Embedding.arrivals`), and D̂
-        from i to j is between the departure of i and the arrival of j. D may then be a rectangle
+        from i to j is between the departure of i and the arrival of j. d may then be a rectangle
         (m, n) from the objects of its rows to others, those of its columns. "refined" only; a
         function as `metric` is called for both orders of every pair, and a graph has one-way edges.
     weights : array of shape (n, n), optional
         Weight of each pair in the loss. "refined" only.
     missing : {"error", "ignore"}, default="error"
-        "ignore": NaN in D is an unobserved pair, which is ignored; `transform` of the result then
-        accepts NaN, too. "refined" only. Entries that a sparse D does not store are always missing.
+        "ignore": NaN in d is an unobserved pair, which is ignored; `transform` of the result then
+        accepts NaN, too. "refined" only. Entries that a sparse d does not store are always missing.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the iterative solver, of further starts, of landmarks and of sampled pairs. With a
         number a second call returns the same result, to the last bit; None is 0, too.
@@ -206,7 +206,7 @@ def neuc_mds(
         `n_components` is then not read.
     callback : callable, optional
         ``callback(step, total, what)`` gets, after an iteration of "refined", its number,
-        the most of this descent and the loss as a float; while a D outside memory is read, the
+        the most of this descent and the loss as a float; while a d outside memory is read, the
         rows read, n and the name of the pass; before other long steps, 0, None and a short text.
 
     Returns
@@ -217,8 +217,8 @@ def neuc_mds(
     --------
     >>> import numpy as np
     >>> from neucmds import neuc_mds
-    >>> D = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 4.0], [1.0, 4.0, 0.0]])  # not a metric
-    >>> neuc_mds(D, n_components=2).signature
+    >>> d = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 4.0], [1.0, 4.0, 0.0]])  # not a metric
+    >>> neuc_mds(d, n_components=2).signature
     (1, 1)
     """
     parameters = dict(locals())
@@ -252,7 +252,7 @@ def embed(data: Any, options: Options, labels: Any = None) -> Embedding:
 def _embed_directed(
     data: Any, options: Options, kind: str, labels: Any
 ) -> Embedding:
-    """Embed dissimilarities from rows to columns; a symmetric D has its arrivals at departures."""
+    """Embed dissimilarities from rows to columns; a symmetric d has its arrivals at departures."""
     if kind in ("large graph", "landmarks"):
         of_graph = embed_directed_graph
         if kind == "landmarks":

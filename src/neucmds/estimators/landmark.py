@@ -91,7 +91,7 @@ class LandmarkNeucMDS(SignedTransformer):
     metric_params : dict, optional
         Further arguments of the metric.
     symmetrize : bool, default=False
-        Average D and its transpose, or those among the landmarks if X holds no more, instead of
+        Average d and its transpose, or those among the landmarks if X holds no more, instead of
         refusing rows of landmarks that differ from their columns; with a function as `metric`,
         every dissimilarity is averaged over both argument orders.
     random_state : int, RandomState, Generator or None, default=0
@@ -132,7 +132,7 @@ class LandmarkNeucMDS(SignedTransformer):
 
     See Also
     --------
-    NeucMDS : All of D at once.
+    NeucMDS : All of d at once.
 
     Examples
     --------

@@ -335,7 +335,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Order the columns of a table of new objects as those of the fit.
 
         Columns that text names, as features, are left to scikit-learn, which refuses another order;
-        columns that are the fitted objects of D are put in order by the names of these.
+        columns that are the fitted objects of d are put in order by the names of these.
         """
         if reset:
             self._columns = X.columns

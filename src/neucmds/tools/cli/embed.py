@@ -58,7 +58,7 @@ def embed(
     correction: Annotated[
         opt.Correction,
         Option(
-            help="First add a constant that makes D Euclidean (ape's pcoa).",
+            help="First add a constant that makes d Euclidean (ape's pcoa).",
         ),
     ] = "none",
     squared: opt.Squared = False,

@@ -49,7 +49,7 @@ def diagnose(
     seed: opt.Seed = 0,
     as_json: opt.Json = False,
 ) -> None:
-    """Check whether D is Euclidean, and suggest k."""
+    """Check whether the dissimilarities are Euclidean, and suggest k."""
     with progress(f"reading {file}") as callback:
         problem = read_problem(
             file,
@@ -83,7 +83,7 @@ def _advice(diagnosis: Diagnosis) -> str:
         "spectrum; 'neuc', 'neuc+', 'exact' and 'refined' keep those that lower the STRESS."
     )
     if diagnosis.euclidean:
-        text = "D is Euclidean: classical MDS loses nothing."
+        text = "d is Euclidean: classical MDS loses nothing."
     if diagnosis.scan is not None and diagnosis.held_out_r2 > 0:
         return (
             f"{text} Next: neucmds embed FILE -k 2,0 --loss distance for a plot, or -k "

@@ -58,13 +58,13 @@ Squared = Annotated[
 ]
 Symmetrize = Annotated[
     bool,
-    Option("--symmetrize", help="Average D and its transpose if they differ."),
+    Option("--symmetrize", help="Average d and its transpose if they differ."),
 ]
 Directed = Annotated[
     bool,
     Option(
         "--directed",
-        help="Keep both directions of D, or fit a table from rows to other columns: each object "
+        help="Keep both directions of d, or fit a table from rows to other columns: each object "
         "has a departure and an arrival.",
     ),
 ]

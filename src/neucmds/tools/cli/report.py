@@ -47,7 +47,7 @@ def report(
         typer.Option(
             metavar="N",
             min=0,
-            help="Also embed N bootstrap samples of the objects and N permutations of D: shows how "
+            help="Also embed N bootstrap samples of the objects and N permutations of d: shows how "
             "stable the coordinates are.",
         ),
     ] = 0,

@@ -1,4 +1,4 @@
-"""``neucmds test``: PERMANOVA, PERMDISP, ANOSIM and Mantel on D."""
+"""``neucmds test``: PERMANOVA, PERMDISP, ANOSIM and Mantel on d."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def run_tests(
     seed: opt.Seed = 0,
     as_json: opt.Json = False,
 ) -> None:
-    """Test what variables of the objects explain of D, as vegan does."""
+    """Test what variables of the objects explain of d, as vegan does."""
     table: Any = read_objects(metadata, categories)
     with progress(f"reading {file}"):
         problem = read_problem(

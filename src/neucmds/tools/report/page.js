@@ -309,7 +309,7 @@
     const ids = [...xs.keys()];
     if (data.axes.twoSets) {
       return [{
-        type: "scatter", mode: "markers", name: "columns of D", x: xs, y: ys, showlegend: false,
+        type: "scatter", mode: "markers", name: "columns of d", x: xs, y: ys, showlegend: false,
         marker: { symbol: "diamond", size: 9, color: shade(data.colours.negative) },
         text: ids.map((j) => `<b>${plain(short(nameOf(data.n + j)))}</b>`),
         hovertemplate: "%{text}<br>(%{x:.4g}, %{y:.4g})<extra></extra>",
@@ -416,10 +416,10 @@
     });
     const listed = near ? [
       points(nearestIds(near.byGiven, i), {
-        name: "nearest by D", marker: ring(shade("#009E73"), "square-open", 15),
+        name: "nearest by d", marker: ring(shade("#009E73"), "square-open", 15),
       }),
       points(nearestIds(near.byFitted, i), {
-        name: "nearest by D̂", marker: ring(shade("#D55E00"), "circle-open", 12),
+        name: "nearest by d̂", marker: ring(shade("#D55E00"), "circle-open", 12),
       }),
     ] : [];
     return [...listed, points([i], {
@@ -613,12 +613,12 @@
       const [given, fitted] = [nearestIds(near.byGiven, i), nearestIds(near.byFitted, i)];
       const both = given.filter((j) => fitted.includes(j)).length;
       parts.push(
-        cell("p", `${both} of the ${given.length} nearest by D are also among the nearest by D̂ (●).`),
-        ...nearTable("Nearest by D̂", fitted, given),
-        ...nearTable("Nearest by D", given, fitted)
+        cell("p", `${both} of the ${given.length} nearest by d are also among the nearest by d̂ (●).`),
+        ...nearTable("Nearest by d̂", fitted, given),
+        ...nearTable("Nearest by d", given, fitted)
       );
     } else {
-      parts.push(cell("p", "Its nearest objects by D are not listed on this page."));
+      parts.push(cell("p", "Its nearest objects by d are not listed on this page."));
     }
     panel.replaceChildren(...parts);
     return drawObjects();
