@@ -243,15 +243,15 @@ def _triangles(gram: Gram, rng: np.random.RandomState) -> Triangles:
         ids = np.sort(rng.permutation(gram.n)[:TRIPLES_AMONG])
     d = np.sqrt(among(gram, ids))
     rows, cols = np.triu_indices(ids.size, 1)
-    direct = d[rows, cols]
+    side = d[rows, cols]
     # 1.5e-8 is √ε of float64: d is the root of a square.
     rounding = max(1.5e-8, 4 * eps(gram.dtype, gram.xp)) * float(d.max())
     violated = 0
     worst = 0.0
-    for via in range(ids.size):
-        other = (rows != via) & (cols != via)
-        side = direct[other]
-        detour = (d[rows, via] + d[cols, via])[other]
+    # No detour leads from an object to itself.
+    np.fill_diagonal(d, np.inf)
+    for via in d:
+        detour = via[rows] + via[cols]
         violated += int((side > detour + rounding).sum())
         with np.errstate(divide="ignore", invalid="ignore"):
             # A triple of zeros, 0/0, is no violation.

@@ -532,7 +532,7 @@ def measure(
     x = to_floats(coordinates)
     y = x
     form = form.in_numpy()
-    n_pairs = math.comb(max(2, problem.n), 2)
+    n_pairs = math.comb(problem.n, 2)
     # Doubled: D and D̂ are symmetric with zero diagonals.
     orders = 2
     if isinstance(problem, Directed):

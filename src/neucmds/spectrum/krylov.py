@@ -137,10 +137,10 @@ def _finished(
 ) -> Spectrum:
     """Improve the kept pairs in float64 where need be, and add further pairs between them."""
     kept = kept_by(gram, rule, basis.values)
-    top, bottom = split_of(kept)
+    top, _ = split_of(kept)
     limits = allowed_residuals(gram, basis.values, kept, tol)[kept]
     rows = basis.vectors(kept)
-    above, below = further_pairs(gram, basis, n_wanted, (top, bottom))
+    above, below = further_pairs(gram, basis, n_wanted, kept)
     values = basis.values[kept]
     residuals = basis.residuals[kept] + basis.noise
     if not is_start:
@@ -256,25 +256,22 @@ def rounding_of(
 
 
 def further_pairs(
-    gram: Gram, basis: KrylovBasis, n_wanted: int, split: tuple[int, int]
+    gram: Gram, basis: KrylovBasis, n_wanted: int, kept: Indices
 ) -> tuple[Indices, Indices]:
     """Find the Ritz pairs next to the kept ones that are known too, up to 2k from either end."""
     values = basis.values
     m = values.size
-    top, bottom = split
+    top, bottom = split_of(kept)
     size = np.abs(values)
-    scale = max(
-        size[:top].max(initial=0.0), size[m - bottom :].max(initial=0.0)
-    )
+    largest = np.max(size[kept], initial=0.0)
     residuals = basis.residuals + basis.noise
-    clear = size > np.maximum(10 * residuals, null_level(gram, values))
-    known = clear & (residuals <= ROUGH_TOL * scale)
+    known = residuals <= np.minimum(0.1 * size, ROUGH_TOL * largest)
+    is_zero = size <= null_level(gram, values)
+    clear = np.where(known & ~is_zero, values, 0.0)
     limit = min(2 * n_wanted, m // 2)
-    from_top = known[top:limit] & (values[top:limit] > 0)
-    from_bottom = known[::-1][bottom:limit] & (values[::-1][bottom:limit] < 0)
-    # The number of known pairs before the first unknown one, or before the appended False.
-    above = int(np.argmin(np.append(from_top, False)))
-    below = int(np.argmin(np.append(from_bottom, False)))
+    # The number of known pairs before the first unknown one, or before the appended zero.
+    above = int(np.argmin(np.append(clear[top:limit], 0.0) > 0))
+    below = int(np.argmin(np.append(clear[::-1][bottom:limit], 0.0) < 0))
     return np.r_[top : top + above], np.r_[m - bottom - below : m - bottom]
 
 

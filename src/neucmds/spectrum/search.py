@@ -106,9 +106,7 @@ def search(
         # Without a rate to go by, the next check comes after three blocks.
         wait = 3
         if check.worst < 1 and last.split in (None, check.split):
-            wait = blocks_to_wait(
-                gram, basis, missing_blocks(check, last, tol)
-            )
+            wait = blocks_to_wait(check, last, tol)
         next_check = max(step + wait, ready)
         last = check
 
@@ -133,25 +131,13 @@ def kept_pairs(
     )
 
 
-def missing_blocks(check: KeptPairs, last: KeptPairs, tol: float) -> float:
+def blocks_to_wait(check: KeptPairs, last: KeptPairs, tol: float) -> int:
     """Predict how many blocks are missing, by the mean rate or by that since the last check."""
     level = math.log(check.worst)
     mean_rate = -level / check.step
     last_rate = (math.log(last.worst) - level) / (check.step - last.step)
-    return (level - math.log(tol)) / max(mean_rate, last_rate)
-
-
-def blocks_to_wait(gram: Gram, basis: KrylovBasis, missing: float) -> int:
-    """Choose the blocks before the next check."""
-    n = gram.n
-    m = basis.size
-    # Multiplications of a check, the eigenpairs of an m × m matrix, and of an expansion.
-    check_cost = 5 * m**3
-    expansion_cost = basis.width * n * (n + 4 * m)
-    if check_cost > expansion_cost or not on_cpu(gram.row_means):
-        return max(1, min(12, math.ceil(missing)))
-    # Checks are cheap. Convergence accelerates, so that the rate predicts too many blocks.
-    return max(1, min(4, round(0.6 * missing)))
+    missing = (level - math.log(tol)) / max(mean_rate, last_rate)
+    return max(1, min(12, math.ceil(missing)))
 
 
 def has_moved(check: KeptPairs, earlier: KeptPairs) -> bool:

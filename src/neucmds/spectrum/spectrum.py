@@ -115,11 +115,10 @@ class Spectrum:
 def full_spectrum(gram: Gram) -> Spectrum:
     """Compute all n − 1 eigenpairs of B that the constant vector has no part in.
 
-    B = Q [Φ 0; 0 0] Qᵀ with Q the Householder reflection that sends the constant vector to the
-    last axis, so the eigenpairs of Φ are those of B without the constant vector: it can never be
-    selected, not even when B has other null vectors to mix with (errata E3).
+    B is formed with another eigenvalue of the constant vector, below all others, which is left out:
+    it can never be selected, not even when B has other null vectors to mix with (errata E3).
 
-    Paper: lm:vdv_qdq.
+    Paper: lm:0eigenvec; lm:vdv_qdq leaves the constant vector out by a reflection.
     """
     xp = gram.xp
     if is_numpy(gram.diagonal()):
@@ -128,21 +127,20 @@ def full_spectrum(gram: Gram) -> Spectrum:
             f"the whole spectrum of {gram.n} objects",
             "ask for fewer coordinates, which are found from both ends of the spectrum",
         )
-    # Q = I − βvvᵀ with v = (1, …, 1, 1 + √n) and β = 2/vᵀv.
-    ones = xp.ones((gram.n,), dtype=xp.float64, device=gram.device)
-    v = xp.concat([ones[:-1], ones[-1:] + math.sqrt(gram.n)])
-    beta = 1.0 / (gram.n + math.sqrt(gram.n))
-    values, small = xp.linalg.eigh(_reflected_block(gram, v, beta))
-    values = xp.flip(values, axis=0)
-    small = xp.flip(small, axis=1)
-    zero_row = xp.zeros((1, gram.n - 1), dtype=small.dtype, device=gram.device)
-    small = xp.concat([small, zero_row], axis=0)
-    vectors = small - beta * v[:, None] * xp.matmul(v[None, :], small)
-    lam = to_numpy(values)
+    # B_ij = −½(D_ij − row_mean_i − row_mean_j + mean), and no λ is below −‖B‖.
+    shifted = xp.concat([in_double(part) for _, part in gram.walk()], axis=0)
+    shifted -= gram.row_means[:, None]
+    shifted -= gram.row_means - gram.mean
+    shifted *= -0.5
+    norm = math.sqrt(gram.frobenius_sq)
+    shifted -= 1.5 * (norm or 1.0) / gram.n
+    values, vectors = xp.linalg.eigh(shifted)
+    # Where B is zero, rounding of the shift would be left.
+    lam = to_numpy(xp.flip(values, axis=0)[:-1]) * (norm > 0)
     scale = float(np.max(np.abs(lam), initial=0.0))
     return Spectrum(
         values=lam,
-        vectors=vectors,
+        vectors=xp.flip(vectors, axis=1)[:, :-1],
         # LAPACK's backward error bounds ‖Bu − λu‖.
         residuals=np.full(lam.size, scale * gram.n * EPS),
         # The error in practice, which the STRESS of a complete spectrum has.
@@ -154,16 +152,3 @@ def full_spectrum(gram: Gram) -> Spectrum:
         precision=eps(gram.dtype, xp),
         unknown_sq=0.0,
     )
-
-
-def _reflected_block(gram: Gram, v: Array, beta: float) -> Array:
-    """Φ(B) = −½Φ(D): the leading (n−1)×(n−1) block of −½QDQ, float64."""
-    xp = gram.xp
-    n = gram.n
-    d = xp.concat([in_double(part) for _, part in gram.walk()], axis=0)
-    dv = d @ v
-    # QDQ = D − vwᵀ − wvᵀ with w = β(Dv − ½β(vᵀDv)v)
-    w = beta * (dv - (0.5 * beta * float(xp.vecdot(v, dv))) * v)
-    head = d[: n - 1, : n - 1] - (v[: n - 1, None] * w[None, : n - 1])
-    head = head - (w[: n - 1, None] * v[None, : n - 1])
-    return -0.5 * head

@@ -151,8 +151,8 @@ def _by_worker(
     """Group the chunks of a row by the worker that holds them; None: lost, or on its way."""
     groups: dict[str | None, list[int]] = {}
     for j, key in enumerate(row):
-        holders = sorted(workers_of.get(key) or ())
-        groups.setdefault(holders[0] if holders else None, []).append(j)
+        holder = min(workers_of.get(key) or [None])
+        groups.setdefault(holder, []).append(j)
     return list(groups.items())
 
 

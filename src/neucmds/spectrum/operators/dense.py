@@ -58,7 +58,7 @@ class DenseGram(Gram):
             return super().on_each(work)
         return parallel_map(
             lambda rows: work(rows, self.rows(rows)),
-            row_blocks(self.n, self.n),
+            self.row_slices(),
         )
 
     def entries(self, i: Indices, j: Indices) -> Floats:

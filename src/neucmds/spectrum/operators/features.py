@@ -37,8 +37,6 @@ class FeatureGram(Gram):
         "cityblock", "hamming", "jaccard". For NumPy also every name that
         `sklearn.metrics.pairwise_distances` knows. Or a symmetric function of two rows of NumPy
         arrays, and of two blocks of rows of other libraries.
-    params : dict, optional
-        Further arguments of the metric.
     squared : bool, default=False
         Whether the metric returns squared dissimilarities, which may then be negative.
     tile : int, optional
@@ -63,7 +61,6 @@ class FeatureGram(Gram):
         features: Array,
         metric: Any = "euclidean",
         *,
-        params: dict[str, Any] | None = None,
         squared: bool = False,
         tile: int | None = None,
         callback: Callback | None = None,
@@ -74,7 +71,7 @@ class FeatureGram(Gram):
         self.dtype = features.dtype
         self.device = features.device
         self.squared = squared
-        self.fitted = Metric.of(metric, params).fitted_to(features, squared)
+        self.fitted = Metric.of(metric).fitted_to(features, squared)
         self.points = self.fitted.points
         # A tile stays in cache through all the steps on it; on a GPU it fills the chip.
         elements = arrays.DEVICE_ELEMENTS // 4
@@ -115,7 +112,7 @@ class FeatureGram(Gram):
         """Return the row means and ‖D‖²_F in one pass over the tiles above the diagonal."""
         xp = self.xp
         sums = xp.zeros((self.n,), dtype=xp.float64, device=self.device)
-        sq_norm = xp.zeros((), dtype=xp.float64, device=self.device)
+        sq_norm: Any = 0.0
         for rows, cols, tile in self._tiles():
             sums[rows] += xp.sum(tile, axis=1, dtype=xp.float64)
             copies = 1
