@@ -425,6 +425,7 @@ class Options:
             asked["ordinal"] = self.loss
         if not isinstance(self.n_components, GOALS):
             asked.pop("n_components", None)
+        # Every kind of input can be fitted from one start.
         if self.n_init == 1:
             del asked["n_init"]
         return asked

@@ -38,6 +38,7 @@ def narrow_product(matrix: Array, columns: Array) -> Array:
     n, width = columns.shape
     rows = columns.T.contiguous()
     padded_width = 32 if width <= 32 else 64
+    # A program multiplies a block of rows with one of `splits` shares of the columns.
     blocks = triton.cdiv(n, TILE["BLOCK_M"])
     splits = max(triton.cdiv(n, SHARE), min(16, triton.cdiv(PROGRAMS, blocks)))
     block_k = TILE["BLOCK_K"]
@@ -70,7 +71,7 @@ def _panel(  # type: ignore[no-untyped-def]
     matrix,
     rows,
     parts,
-    one,
+    factor,
     n,
     width,
     share,
@@ -93,13 +94,11 @@ def _panel(  # type: ignore[no-untyped-def]
         wanted = inside[:, None] & (vectors[None, :] < width)
         a = tl.load(left + terms[None, :], mask=stored, other=0.0)
         b = tl.load(right + terms[:, None], mask=wanted, other=0.0)
-        # The factor keeps the compiler from adding up inside the tensor cores.
-        total += tl.dot(a, b, input_precision="tf32x3") * one
-    out = (
-        parts
-        + (tl.program_id(1) * width + vectors[None, :]).to(tl.int64) * n
-        + objects[:, None]
-    )
+        # The factor, 1, keeps the compiler from adding up inside the tensor cores.
+        total += tl.dot(a, b, input_precision="tf32x3") * factor
+    # parts[share, vector, object], of which the objects are contiguous.
+    row = tl.program_id(1) * width + vectors[None, :]
+    out = parts + row.to(tl.int64) * n + objects[:, None]
     tl.store(
         out, total, mask=(objects[:, None] < n) & (vectors[None, :] < width)
     )

@@ -249,6 +249,7 @@ def _fit_factor(
         (np.ones(n), level_of, np.arange(n + 1)), shape=(n, levels.size)
     )
     sizes = np.bincount(level_of)
+    # Columns of length one: products with values are √size times the means of the classes.
     basis = members / np.sqrt(sizes)
     r2, p = _r2_and_p(basis, _centered(x[known]), permutations, seed)
     names = tuple(map(str, levels))

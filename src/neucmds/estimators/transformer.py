@@ -351,14 +351,14 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if hasattr(self, "feature_names_in_") and labels is None:
             return X
         X = ordered_by_name(X, columns, "columns of X")
-        # Another number of columns is refused by scikit-learn.
-        if X.shape[1] != len(columns):
-            return X
-        return X.set_axis(columns, axis=1)
+        # scikit-learn compares names with those of the fit, and refuses another number of columns.
+        if X.shape[1] == len(columns):
+            X = X.set_axis(columns, axis=1)
+        return X
 
     def __getstate__(self) -> Any:
         """Say in one line that a compiled function as the metric cannot be pickled."""
-        # Functions written in Python have a __dict__, and cloudpickle can pickle all of them.
+        # A function without a __dict__ is compiled; all others are left to cloudpickle, which can.
         if callable(self.metric) and not hasattr(self.metric, "__dict__"):
             try:
                 pickle.dumps(self.metric)
@@ -411,8 +411,8 @@ def in_one_line(advise_missing: bool = False) -> Iterator[None]:
         text = f"X cannot be used: {reason}"
         if isinstance(problem, ValueError):
             raise InputError(f"{text}.") from problem
-        # `check_estimator` expects a TypeError to stay one. An InputError spells the parameter that
-        # COMPARE_OBJECTS marks.
+        # `check_estimator` expects a TypeError to stay one. Its text is that of an InputError,
+        # which turns the mark of a parameter in COMPARE_OBJECTS into its name.
         text = str(InputError(f"{text}; {COMPARE_OBJECTS}."))
         raise TypeError(text) from problem
 

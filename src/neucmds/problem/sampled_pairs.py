@@ -1,8 +1,8 @@
 """Sample pairs that stand for all n(n − 1)/2, and others to measure the fit on.
 
-Every object has far partners of its own, because a fit bends to shared ones. For losses in which
-near pairs count, pairs are dense among near objects and thinner farther out. A pair is weighted by
-the inverse of the share of its kind that was drawn.
+Objects differ in their far partners: with the same ones for all, a fit is good for the distances to
+these and poor for others. For losses in which near pairs count, pairs are dense among near objects
+and thinner farther out. A pair is weighted by the inverse of the share of its kind that was drawn.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ from neucmds.problem.neighbor_search import (
 from neucmds.problem.pairs import Pairs
 from neucmds.problem.validation import refuse_range
 
-# A ring around an object reaches this many times as many objects as the ring inside it.
+# The m nearest objects of an object are a ring; the next ring is the WIDER·m nearest without them.
 WIDER = 4
-# Least number of objects that far partners are drawn from, where near pairs do not count.
+# Least number of sources, the objects that are far partners of others, where near pairs do not
+# count.
 SOURCES = 4000
-# Different sets of far partners; objects are spread over them at random.
+# Windows: sets of sources. All objects of a window have its sources as their far partners.
 WINDOWS = 40
 # Objects by which a fit is measured, and partners of each.
 CHECKED = 2000
@@ -87,11 +88,11 @@ class Sampling:
         if loss != "squared":
             n_far = max(2, round(0.3 * n_pairs))
             n_near = max(2, round(0.12 * n_pairs))
-        sampling = cls(
-            min(n, n_far), n_near, rng.permutation(n), rng.permutation(n)
-        )
-        window = sampling.window % len(sampling.window_sources)
-        return replace(sampling, window=window)
+        shuffled = rng.permutation(n)
+        sampling = cls(min(n, n_far), n_near, shuffled, rng.permutation(n))
+        # Windows of equal size: the rest of a random number by how many windows there are.
+        n_windows = len(sampling.window_sources)
+        return replace(sampling, window=sampling.window % n_windows)
 
     @property
     def n(self) -> int:
@@ -108,7 +109,10 @@ class Sampling:
 
     @cached_property
     def window_sources(self) -> Numbers:
-        """Partners in each window (row), as positions in `sources`."""
+        """Sources of each window (row), by their positions in `sources`.
+
+        Windows are as long as n_far, and begin at even distances along the sources, as on a ring.
+        """
         n_sources = self.sources.size
         count = min(WINDOWS, n_sources)
         starts = np.arange(count) * n_sources // count
@@ -119,9 +123,10 @@ class Sampling:
         rings = []
         reach = WIDER * self.n_near
         while 0 < reach < self.n:
-            # n·n_near/2 pairs are wanted, and a search finds those that no inner ring reached.
-            found_by_search = (1 - 1 / WIDER) * reach
-            searches = round(self.n * self.n_near / 2 / found_by_search)
+            # A search finds the objects of the ring, those within reach but beyond the ring inside.
+            in_ring = (1 - 1 / WIDER) * reach
+            pairs_wanted = self.n * self.n_near / 2
+            searches = round(pairs_wanted / in_ring)
             # So few searches add nothing to the far pairs, which are found from every source.
             if searches <= self.sources.size:
                 break
@@ -151,10 +156,12 @@ class Sampling:
         n = self.n
         n_sources = self.sources.size
         p = self.n_far / n_sources
+        # Pairs of which one object is a source, and of which both are.
         one_source = n_sources * (n - n_sources)
         two_sources = n_sources * (n_sources - 1) / 2
-        far = one_source * p + two_sources * (2 * p - p * p)
-        return float(2 * far / (n * (n - 1)))
+        far = one_source * p + two_sources * (1 - (1 - p) ** 2)
+        all_pairs = n * (n - 1) / 2
+        return float(far / all_pairs)
 
 
 def near_pairs(
@@ -195,6 +202,7 @@ def drawn_pairs(
     key = low * n + high
     order = xp.argsort(key, stable=True)
     key = key[order]
+    # The first of equal keys, without pairs of an object with itself.
     first = xp.concat([order[:1], order[1:][key[1:] != key[:-1]]])
     first = first[low[first] != high[first]]
     low, high, length, weight = (

@@ -109,6 +109,7 @@ class DaskGram(Gram):
         before anything leaves a worker, so what moves does not depend on how D is cut.
         """
         client = next(iter(self._futures.values())).client
+        # Piece j holds the rows of the block that chunks (i, j) of D are multiplied with.
         bounds = np.cumsum(self.sq_dissimilarity.chunks[1])[:-1]
         # The scheduler keeps a task's arguments: unlike scattered data they outlive a worker.
         pieces = [
@@ -117,17 +118,17 @@ class DaskGram(Gram):
         ]
         workers_of = client.who_has(list(self._futures.values()))
         sums = []
-        for row in self.sq_dissimilarity.__dask_keys__():
+        for row_keys in self.sq_dissimilarity.__dask_keys__():
             parts = [
                 client.submit(
                     _multiply_row,
-                    [self._futures[row[j]] for j in columns],
+                    [self._futures[row_keys[j]] for j in columns],
                     [pieces[j] for j in columns],
                     workers=worker,
                     allow_other_workers=worker is not None,
                     pure=False,
                 )
-                for worker, columns in _by_worker(row, workers_of)
+                for worker, columns in _by_worker(row_keys, workers_of)
             ]
             sums.append(client.submit(sum, parts, pure=False))
         return np.concatenate(client.gather(sums), axis=0)
@@ -146,11 +147,11 @@ class DaskGram(Gram):
 
 
 def _by_worker(
-    row: list[Any], workers_of: Any
+    row_keys: list[Any], workers_of: Any
 ) -> list[tuple[str | None, list[int]]]:
     """Group the chunks of a row by the worker that holds them; None: lost, or on its way."""
     groups: dict[str | None, list[int]] = {}
-    for j, key in enumerate(row):
+    for j, key in enumerate(row_keys):
         holder = min(workers_of.get(key) or [None])
         groups.setdefault(holder, []).append(j)
     return list(groups.items())

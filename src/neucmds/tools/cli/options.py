@@ -95,7 +95,7 @@ Curvature = Annotated[
         metavar="NUMBER",
         help="For losses but squared and ordinal, in units of 1/(mean d)²: below 0 hyperbolic "
         "(trees, networks), above 0 spherical; auto: the best fit, at two to four times the "
-        "time up to 500 objects, and three fits of 500 more above.",
+        "time up to 500 objects; of more, three fits of 500 come on top.",
     ),
 ]
 HeldOut = Annotated[

@@ -170,6 +170,7 @@ def _worst(result: Result) -> str:
         f"{object_name(labels, i)} ({percent(float(errors[i]))})"
         for i in worst
     ]
+    # The first percentage says what it is of.
     texts[0] = texts[0].replace(" %)", " % mean relative error)")
     text = ", ".join(texts)
     if labels is None:
