@@ -217,8 +217,8 @@ def minkowski(x: Array, y: Array, p: float) -> Array:
     """(Σ|x − y|^p)^(1/p) between all rows, p = 1 or ∞; p = 0 counts features that differ."""
     if is_torch(x):
         return namespace(x).cdist(x, y, p=p)
-    metric = {0.0: "hamming", 1.0: "cityblock", math.inf: "chebyshev"}[p]
-    values = cdist(to_numpy(x), to_numpy(y), metric)
+    names: Any = {0: "hamming", 1: "cityblock", math.inf: "chebyshev"}
+    values = cdist(to_numpy(x), to_numpy(y), names[p])
     if p == 0:
         values *= x.shape[1]
     return asarray_like(values, x)
