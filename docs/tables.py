@@ -1187,6 +1187,31 @@ def stress_programs() -> str:
     return table(head, lines) + below + f"{where(found)}\n"
 
 
+def projections() -> str:
+    """Return mean ranks, and medians in brackets, of projections by each measure."""
+    found = record("projections")
+    rows = found["rows"]
+    sets = {row["set"] for row in rows}
+    measures = ("stress", "shepard", "trustworthiness", "continuity")
+    titles = ("stress-1", "Shepard", "trustworthiness", "continuity")
+
+    def cell(method: str, measure: str) -> str:
+        values = [row[measure] for row in rows if row["method"] == method]
+        rank = found["ranks"][method][measure]
+        best = min(ranks[measure] for ranks in found["ranks"].values())
+        text = f"{rank:.1f} ({median(values):.3f})"
+        return f"**{text}**" if rank == best else text
+
+    lines = []
+    for method in found["ranks"]:
+        seconds = [r["cpu_seconds"] for r in rows if r["method"] == method]
+        cells = [cell(method, measure) for measure in measures]
+        lines.append([method, *cells, f"{median(seconds):.1f}"])
+    head = [f"mean rank of {len(lines)} (median of {len(sets)} sets)"]
+    head += [*titles, "CPU s"]
+    return table(head, lines) + f"\n{where(found)}\n"
+
+
 def ordination() -> str:
     """Return medians over the sets, and in how many a method is best."""
     rows = record("ordination")["rows"]
@@ -1600,6 +1625,7 @@ TABLES = {
     "edit-vectors": edit_vectors,
     "limits": limits,
     "stress-programs": stress_programs,
+    "projections": projections,
     "ordination": ordination,
     "ordination-versions": ordination_versions,
     "quality-counts": quality_counts,

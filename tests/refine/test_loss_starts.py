@@ -55,6 +55,20 @@ def test_distance_ends_no_higher_than_eight_starts_of_smacof():
     assert found.loss_value <= 1.0005 * raw_stress
 
 
+def test_a_single_start_by_distance_goes_by_way_of_a_smoothed_loss():
+    """From the squared solution alone, hops in this tree end 1.1 % higher."""
+    n = 650
+    rng = np.random.default_rng(1)
+    nodes = np.arange(1, n)
+    parents = (rng.uniform(size=n - 1) * nodes).astype(int)
+    tree = csr_array((np.ones(n - 1), (nodes, parents)), shape=(n, n))
+    D = shortest_path(tree, directed=False)
+    end = neuc_mds(D, (2, 0), loss="distance")
+    squared = neuc_mds(D, (2, 0))
+    direct = neuc_mds(D, (2, 0), loss="distance", init=squared)
+    assert end.loss_value < 0.995 * direct.loss_value
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_an_exact_fit_is_found_also_with_gaps_and_signs_it_lacks(loss):
     x = np.random.default_rng(0).normal(size=(24, 2))
