@@ -73,7 +73,7 @@ def load(name: str) -> Floats:
 
 def measured(D: Floats, x: Floats, seconds: float) -> dict[str, float]:
     pairs = RankedPairs.of(D**2, None, "primary")
-    value, _ = pairs.stress(x, pairs.disparities)
+    (value,), _ = pairs.stress(x[None])
     upper = np.triu_indices(len(D), 1)
     rank = spearmanr(squareform(pdist(x))[upper], D[upper]).statistic
     return {

@@ -679,7 +679,7 @@ def _disparities(problem: Dense, x: Floats, ties: str) -> Floats:
     sq_d = dense_gram(problem, option("loss", "ordinal")).sq_dissimilarity
     pairs = RankedPairs.of(sq_d, problem.weights, ties)
     condensed = np.zeros(math.comb(problem.n, 2))
-    condensed[pairs.position] = pairs.disparities(pairs.distances(x))
+    condensed[pairs.position] = pairs.disparities(pairs.distances(x[None]))[0]
     return squareform(condensed)
 
 

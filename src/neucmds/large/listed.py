@@ -280,9 +280,8 @@ def _fit_ordinal(
     if checks:
         held_out = RankedPairs.listed(_listed(pairs.n, checks), options.ties)
         sq_fitted = sq_stress
-        sq_stress, _ = held_out.stress(
-            to_numpy(embedding.coordinates), held_out.disparities
-        )
+        coordinates = to_numpy(embedding.coordinates)
+        (sq_stress,), _ = held_out.stress(coordinates[None])
         ratio = sq_stress / (sq_fitted or 1.0)
         info = replace(info, overfit_ratio=ratio)
     embedding = replace(

@@ -15,27 +15,31 @@ Pairs of equal d are in the order of their d̂ (primary ties), or have one δ (s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf, sqrt
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import eigh, orthogonal_procrustes
-from scipy.optimize import OptimizeResult, isotonic_regression, minimize
-from scipy.spatial.distance import pdist, squareform
+from scipy.optimize import isotonic_regression
 from sklearn.utils import check_random_state
 
-from neucmds.backend.arrays import EPS, Array, Floats, Indices, to_numpy
+from neucmds.backend.arrays import (
+    EPS,
+    TINY,
+    Array,
+    Floats,
+    Indices,
+    Marks,
+    to_numpy,
+)
 from neucmds.backend.progress import Callback
 from neucmds.form import Form
 from neucmds.problem.pairs import Pairs
 from neucmds.refine.descent import FEW_OBJECTS, MAX_ITER, Configuration
 from neucmds.refine.losses import LOSSES, PairLoss, check_defined
-
-# δ of the d̂ of all pairs.
-Regression = Callable[[Floats], Floats]
 
 # Those of single pairs, and this one.
 ALL_LOSSES = (*LOSSES, "ordinal")
@@ -43,6 +47,8 @@ TIES = ("primary", "secondary")
 # Most starts of up to FEW_OBJECTS objects, and of more.
 STARTS = 32
 FEWER_STARTS = 4
+# At most so many pairs of all starts that descend at once: their arrays stay in the cache.
+BATCH = 16_000
 # How often the best is found before starts end.
 ENOUGH = 6
 # Noise about the best, relative to its spread.
@@ -52,8 +58,9 @@ TOL = 1e-9
 # Two configurations, each of unit length, are the same if no object is farther off when they are
 # laid over each other; vegan's metaMDS has the same limit.
 SAME = 0.01
-# Steps that L-BFGS remembers.
-MEMORY = 20
+# Iterations that L-BFGS remembers. A start is given up if thirty times what it fell in so many
+# would not bring it to the best.
+MEMORY = 8
 # Length of a coordinate that classical scaling lacks, relative to the others.
 LACKING = 0.1
 
@@ -69,19 +76,20 @@ class RankedPairs:
     dissimilarity : ndarray of shape (m,)
         d, rising.
     weight : ndarray of shape (m,)
-    ties : {"primary", "secondary"}
+    ties : {"primary", "secondary", "metric"}
+        "metric": δ is the multiple of d that is nearest to d̂.
+    incidence : sparse array of shape (m, n)
+        A row has 1 at one object of its pair and −1 at the other.
     position : ndarray of shape (m,), optional
         Of the pairs of a matrix: where each is in the condensed matrix of all pairs.
-    incidence : sparse array of shape (m, n), optional
-        Of listed pairs: a row has 1 at one object of its pair and −1 at the other.
     """
 
     n: int
     dissimilarity: Floats
     weight: Floats
     ties: str
+    incidence: Any
     position: Indices | None = None
-    incidence: Any = None
 
     @classmethod
     def of(
@@ -90,30 +98,25 @@ class RankedPairs:
         """Rank the pairs of a matrix of squared dissimilarities."""
         check_defined(sq_dissimilarity, weights, "ordinal")
         n = sq_dissimilarity.shape[0]
-        upper = np.triu_indices(n, 1)
-        sq = to_numpy(sq_dissimilarity)[upper].astype(np.float64)
+        i, j = np.triu_indices(n, 1)
+        sq = to_numpy(sq_dissimilarity)[i, j].astype(np.float64)
         position = np.argsort(sq, kind="stable")
         weight = np.ones(sq.size)
         if weights is not None:
-            weight = to_numpy(weights)[upper].astype(np.float64)
+            weight = to_numpy(weights)[i, j].astype(np.float64)
             position = position[weight[position] > 0]
         d = np.sqrt(sq[position])
-        return cls(n, d, weight[position], ties, position)
+        incidence = incidence_of(i[position], j[position], n)
+        return cls(n, d, weight[position], ties, incidence, position)
 
     @classmethod
     def listed(cls, pairs: Pairs, ties: str) -> RankedPairs:
         """Rank listed pairs."""
         check_defined(pairs.sq_dissimilarity, None, "ordinal")
         order = np.argsort(pairs.sq_dissimilarity, kind="stable")
-        objects = np.stack([pairs.i[order], pairs.j[order]], axis=1)
-        m = pairs.size
-        incidence = sparse.csr_array(
-            (np.tile([1.0, -1.0], m), objects.ravel(), np.arange(m + 1) * 2),
-            shape=(m, pairs.n),
-        )
+        incidence = incidence_of(pairs.i[order], pairs.j[order], pairs.n)
         d = np.sqrt(pairs.sq_dissimilarity[order])
-        weight = pairs.weights[order]
-        return cls(pairs.n, d, weight, ties, incidence=incidence)
+        return cls(pairs.n, d, pairs.weights[order], ties, incidence)
 
     @cached_property
     def first(self) -> Indices:
@@ -131,10 +134,16 @@ class RankedPairs:
         """The pairs that are not the only ones of their d."""
         return np.flatnonzero(np.repeat(self.count, self.count) > 1)
 
+    @cached_property
+    def value_of_tied(self) -> Indices:
+        """The number of the value of d of each of these pairs."""
+        values = np.repeat(np.arange(self.count.size), self.count)
+        return np.asarray(values[self.tied])
+
     def means(self, values: Floats) -> Floats:
         """Return the weighted mean over the pairs of each d."""
-        sums = np.add.reduceat(self.weight * values, self.first)
-        return sums / self.weight_of_value
+        sums = np.add.reduceat(self.weight * values, self.first, axis=-1)
+        return np.asarray(sums / self.weight_of_value)
 
     @cached_property
     def weight_of_value(self) -> Floats:
@@ -142,64 +151,87 @@ class RankedPairs:
         return np.add.reduceat(self.weight, self.first)
 
     def disparities(self, d_hat: Floats) -> Floats:
-        """Return δ of every pair: the isotonic regression of d̂ in the order of d."""
-        if not self.tied.size:
-            return rising(d_hat, self.weight)
+        """Return δ of every pair: in each row the isotonic regression of d̂ in the order of d."""
+        if self.ties == "metric":
+            d = self.dissimilarity
+            weighted = self.weight * d
+            return d * (d_hat @ weighted / (weighted @ d))[:, None]
         if self.ties == "secondary":
             steps = rising(self.means(d_hat), self.weight_of_value)
-            return np.repeat(steps, self.count)
-        order = np.arange(d_hat.size)
-        keys = (d_hat[self.tied], self.dissimilarity[self.tied])
-        order[self.tied] = self.tied[np.lexsort(keys)]
-        disparity = np.empty_like(d_hat)
-        disparity[order] = rising(d_hat[order], self.weight[order])
+            return np.repeat(steps, self.count, axis=1)
+        if not self.tied.size:
+            return rising(d_hat, self.weight)
+        of_tied = d_hat[:, self.tied]
+        # Below one, so that pairs stay among those of their d.
+        share = of_tied / (2 * of_tied.max() or 1.0)
+        order = self.tied[np.argsort(self.value_of_tied + share, axis=1)]
+        row = np.arange(len(d_hat))[:, None]
+        values = d_hat.copy()
+        values[:, self.tied] = d_hat[row, order]
+        weight = np.tile(self.weight, (len(d_hat), 1))
+        weight[:, self.tied] = self.weight[order]
+        disparity = rising(values, weight)
+        disparity[row, order] = disparity[:, self.tied]
         return disparity
-
-    def proportional(self, d_hat: Floats) -> Floats:
-        """Return the multiple of d that is nearest to d̂: disparities of metric scaling."""
-        d = self.dissimilarity
-        weighted = self.weight * d
-        return d * ((weighted @ d_hat) / (weighted @ d))
 
     def total(self, values: Floats) -> float:
         """Return the weighted sum of squares over all pairs."""
         return float((self.weight * values) @ values)
 
+    def differences(self, x: Floats) -> Floats:
+        """Return x_i − x_j of every pair (m, b, k) at each of b configurations (b, n, k)."""
+        b, n, k = x.shape
+        beside = x.swapaxes(0, 1).reshape(n, b * k)
+        return np.asarray(self.incidence @ beside).reshape(-1, b, k)
+
     def distances(self, x: Floats) -> Floats:
-        """Return d̂ of every pair."""
-        if self.incidence is None:
-            return np.asarray(pdist(x)[self.position])
-        difference = self.incidence @ x
-        squares = np.einsum("ij,ij->i", difference, difference)
-        return np.asarray(np.sqrt(squares))
+        """Return d̂ of every pair (b, m)."""
+        return lengths(self.differences(x))
 
-    def pulled(self, pull: Floats, x: Floats) -> Floats:
-        """Return Σ_j pull_ij (x_i − x_j) of every object i."""
-        if self.incidence is not None:
-            difference = self.incidence @ x
-            difference *= pull[:, None]
-            return np.asarray(self.incidence.T @ difference)
-        condensed = np.zeros(self.n * (self.n - 1) // 2)
-        condensed[self.position] = pull
-        pulls = squareform(condensed, checks=False)
-        return np.asarray(pulls.sum(axis=1)[:, None] * x - pulls @ x)
-
-    def stress(
-        self, x: Floats, regression: Regression
-    ) -> tuple[float, Floats]:
-        """Return stress-1² and its gradient at coordinates x (n, k)."""
-        d_hat = self.distances(x)
-        error = d_hat - regression(d_hat)
+    def stress(self, x: Floats) -> tuple[Floats, Floats]:
+        """Return stress-1² and its gradient at each of b configurations (b, n, k)."""
+        difference = self.differences(x)
+        d_hat = lengths(difference)
+        error = d_hat - self.disparities(d_hat)
         weighted = self.weight * d_hat
         weighted_error = self.weight * error
-        total = float(weighted @ d_hat)
-        value = float(weighted_error @ error) / total
-        slope = (2 / total) * (weighted_error - value * weighted)
+        total = np.einsum("bm,bm->b", weighted, d_hat)
+        value = np.einsum("bm,bm->b", weighted_error, error) / total
+        slope = weighted_error - value[:, None] * weighted
+        slope *= 2 / total[:, None]
         # Objects in one place have no direction to part in.
         pull = np.divide(
             slope, d_hat, out=np.zeros_like(slope), where=d_hat > 0
         )
-        return value, self.pulled(pull, x)
+        difference *= pull.T[:, :, None]
+        pulled = self.incidence.T @ difference.reshape(len(difference), -1)
+        gradient = pulled.reshape(self.n, *difference.shape[1:])
+        return value, gradient.swapaxes(0, 1)
+
+
+def incidence_of(i: Indices, j: Indices, n: int) -> Any:
+    """Return a row per pair, with 1 at i and −1 at j."""
+    m = i.size
+    objects = np.stack([i, j], axis=1).ravel()
+    ends = (np.tile([1.0, -1.0], m), objects, np.arange(m + 1) * 2)
+    return sparse.csr_array(ends, shape=(m, n))
+
+
+def lengths(difference: Floats) -> Floats:
+    """Return the lengths (b, m) of vectors (m, b, k)."""
+    squares = np.einsum("mbk,mbk->mb", difference, difference)
+    return np.asarray(np.sqrt(squares).T.copy())
+
+
+def rising(values: Floats, weight: Floats) -> Floats:
+    """Return the rising numbers nearest to those of each row: their isotonic regression."""
+    # One regression of all rows, each above those before it.
+    top = values.max()
+    floor = top * np.arange(len(values))[:, None]
+    weights = np.broadcast_to(weight, values.shape).ravel()
+    stacked = (values + floor).ravel()
+    fitted = isotonic_regression(stacked, weights=weights).x
+    return np.asarray(fitted.reshape(values.shape) - floor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,33 +281,36 @@ def refine_ordinal(
         tol = TOL
     if n_init is None:
         n_init = STARTS if pairs.n <= FEW_OBJECTS else FEWER_STARTS
-    descent = partial(_descend, pairs, max_iter=max_iter, tol=tol)
     rng = check_random_state(random_state)
-    x, n_starts, times_found = _search(pairs, descent, first, n_init, rng)
+    x, n_starts, times_found = _search(
+        pairs, first, n_init, rng, max_iter, tol
+    )
     sum_of_squares = 2 * pairs.total(pairs.dissimilarity)
     history: list[float] = []
 
-    def record(intermediate_result: OptimizeResult) -> None:
-        history.append(float(intermediate_result.fun) * sum_of_squares)
+    def record(value: float) -> None:
+        history.append(value * sum_of_squares)
         if callback is not None:
             callback(len(history), max_iter, history[-1])
 
     # Once more, for the history, and with new directions.
-    last = descent(x, pairs.disparities, callback=record)
-    x = last.x.reshape(first.shape)
-    d_hat = pairs.distances(x)
-    scale = sqrt(pairs.total(pairs.dissimilarity) / pairs.total(d_hat))
-    value = float(last.fun) * sum_of_squares
+    descent = Descents(pairs, x[None])
+    (x,), (value,) = descent.run(max_iter, tol, record=record)
+    d_hat = pairs.distances(x[None])
+    scale = sqrt(pairs.total(pairs.dissimilarity) / pairs.total(d_hat[0]))
     end = Configuration(
         scale * (x - x.mean(axis=0)),
         Form(np.ones(first.shape[1])),
         PairLoss("ordinal"),
-        value=value,
-        history=(*history, value),
-        converged=bool(last.success),
+        value=float(value) * sum_of_squares,
+        history=tuple(history),
+        converged=descent.converged,
     )
     dissimilarity = pairs.dissimilarity[pairs.first]
-    disparity = scale * pairs.means(pairs.disparities(d_hat))
+    # Means of equal numbers are equal up to rounding.
+    disparity = np.maximum.accumulate(
+        scale * pairs.means(pairs.disparities(d_hat)[0])
+    )
     if dissimilarity[0] > 0:
         # An object is nowhere but where it is.
         dissimilarity = np.append(0.0, dissimilarity)
@@ -292,38 +327,44 @@ def refine_ordinal(
 
 def _search(
     pairs: RankedPairs,
-    descent: Callable[..., OptimizeResult],
     first: Floats,
     n_init: int,
     rng: np.random.RandomState,
+    max_iter: int,
+    tol: float,
 ) -> tuple[Floats, int, int]:
     """Return the best end of several descents, their number, and how often it was found."""
+    batch = int(np.clip(BATCH // pairs.dissimilarity.size, 1, STARTS // 2))
+    metric = Descents(replace(pairs, ties="metric"), first[None])
+    (scaled,), _ = metric.run(max_iter, 1e-5)
     # Where descents ended, and what each was drawn about; None: nothing.
     trials: list[tuple[Floats, Floats | None]] = []
     best = first
     lowest = inf
     times_found = 0
     while len(trials) < n_init and times_found < ENOUGH:
-        number = len(trials)
-        origin = None
-        start = first
-        if number == 1:
-            metric = descent(first, pairs.proportional)
-            start = metric.x.reshape(first.shape)
-        elif number > 1:
-            start = rng.normal(size=first.shape)
-            if number % 2:
+        last = min(len(trials) + batch, n_init)
+        starts = []
+        origins = []
+        for number in range(len(trials), last):
+            origin = None
+            start = first
+            if number == 1:
+                start = scaled
+            elif number:
+                start = rng.normal(size=first.shape)
+            if trials and number > 1 and number % 2:
                 origin = best
                 start = origin + NOISE * origin.std() * start
-        end = descent(start, pairs.disparities)
-        trial = (end.x.reshape(first.shape), origin)
-        trials.append(trial)
-        if end.fun < lowest:
-            lowest = float(end.fun)
-            best = trial[0]
-            times_found = sum(_finds(best, *trial) for trial in trials)
-        else:
-            times_found += _finds(best, *trial)
+            starts.append(start)
+            origins.append(origin)
+        descents = Descents(pairs, np.array(starts))
+        ends, values = descents.run(max_iter, tol, lowest)
+        trials += zip(ends, origins, strict=True)
+        if values.min() < lowest:
+            lowest = float(values.min())
+            best = ends[values.argmin()]
+        times_found = sum(_finds(best, *trial) for trial in trials)
     return best, len(trials), times_found
 
 
@@ -334,41 +375,121 @@ def _finds(best: Floats, end: Floats, origin: Floats | None) -> bool:
     return origin is None or not _is_same(best, origin)
 
 
-def rising(values: Floats, weight: Floats) -> Floats:
-    """Return the rising numbers nearest to the values: their isotonic regression."""
-    return np.asarray(isotonic_regression(values, weights=weight).x)
+class Descents:
+    """Descents of stress-1² by L-BFGS, from several starts at once.
+
+    Each has its own step, directions and end; arrays hold those that have not ended, one in a row.
+    """
+
+    def __init__(self, pairs: RankedPairs, starts: Floats) -> None:
+        self.pairs = pairs
+        self.shape = starts.shape
+        spread = starts.std(axis=(1, 2))
+        spread[spread == 0] = 1.0
+        self.x = (starts / spread[:, None, None]).reshape(len(starts), -1)
+        self.value, self.gradient = self._stress(self.x)
+        self.number = np.arange(len(starts))
+        self.step = np.ones(len(starts))
+        # Changes of x and of its gradient in the last iterations, the inverse products of both,
+        # and the values before.
+        self.moves = np.zeros((MEMORY, *self.x.shape))
+        self.turns = np.zeros_like(self.moves)
+        self.inverse = np.zeros(self.moves.shape[:2])
+        self.past = np.full(self.inverse.shape, inf)
+        length = np.linalg.norm(self.gradient, axis=1)
+        self.scale = 1 / np.where(length > 0, length, 1.0)
+        self.direction = -self.gradient * self.scale[:, None]
+        self.converged = False
+
+    def run(
+        self,
+        max_iter: int,
+        tol: float,
+        lowest: float = inf,
+        record: Callable[[float], None] | None = None,
+    ) -> tuple[Floats, Floats]:
+        """Return where each ends and its stress-1²; give up those far above the lowest one."""
+        ends = self.x.copy()
+        values = self.value.copy()
+        for iteration in range(max_iter):
+            memory = iteration % MEMORY
+            is_done = self._advance(memory, tol)
+            ends[self.number] = self.x
+            values[self.number] = self.value
+            if record is not None:
+                record(float(self.value[0]))
+            lowest = min(lowest, float(self.value.min()))
+            fall = self.past[memory] - self.value
+            self.past[memory] = self.value
+            is_hopeless = self.value - 30 * fall > lowest * (1 + 1e-3)
+            self._keep(~is_done & ~is_hopeless)
+            if not self.number.size:
+                self.converged = True
+                break
+            self._turn(memory)
+        return ends.reshape(self.shape), values
+
+    def _stress(self, x: Floats) -> tuple[Floats, Floats]:
+        value, gradient = self.pairs.stress(x.reshape(-1, *self.shape[1:]))
+        return value, gradient.reshape(x.shape)
+
+    def _advance(self, memory: int, tol: float) -> Marks:
+        """Take the steps that lower stress, and shorten the others; mark descents that end."""
+        slope = dots(self.direction, self.gradient)
+        trial = self.x + self.step[:, None] * self.direction
+        value, gradient = self._stress(trial)
+        expected = self.step * slope
+        fall = self.value - value
+        is_lower = fall >= -1e-4 * expected
+        taken = is_lower[:, None]
+        move = np.where(taken, trial - self.x, 0.0)
+        turn = np.where(taken, gradient - self.gradient, 0.0)
+        product = dots(move, turn)
+        square = dots(turn, turn)
+        is_convex = product > 1e-12 * square
+        self.moves[memory] = move
+        self.turns[memory] = turn
+        self.inverse[memory] = 0.0
+        np.divide(1.0, product, out=self.inverse[memory], where=is_convex)
+        np.divide(product, square, out=self.scale, where=is_convex)
+        self.x = np.where(taken, trial, self.x)
+        self.gradient = np.where(taken, gradient, self.gradient)
+        self.value = np.where(is_lower, value, self.value)
+        # Of a step that is too long: to the lowest point of a parabola.
+        excess = np.maximum(-fall - expected, TINY)
+        share = np.clip(-expected / (2 * excess), 0.1, 0.5)
+        self.step = np.where(is_lower, 1.0, share * self.step)
+        return np.where(is_lower, fall, -expected) <= tol
+
+    def _turn(self, memory: int) -> None:
+        """Set the directions from the last moves, the last one first (two-loop recursion)."""
+        order = [(memory - age) % MEMORY for age in range(MEMORY)]
+        direction = -self.gradient
+        shares = {}
+        for i in order:
+            shares[i] = self.inverse[i] * dots(self.moves[i], direction)
+            direction -= shares[i][:, None] * self.turns[i]
+        direction *= self.scale[:, None]
+        for i in reversed(order):
+            share = shares[i] - self.inverse[i] * dots(
+                self.turns[i], direction
+            )
+            direction += share[:, None] * self.moves[i]
+        self.direction = direction
+
+    def _keep(self, rows: Marks) -> None:
+        """Drop the descents of other rows."""
+        if rows.all():
+            return
+        for name in ("x", "value", "gradient", "number", "step", "scale"):
+            setattr(self, name, getattr(self, name)[rows])
+        for name in ("moves", "turns", "inverse", "past"):
+            setattr(self, name, getattr(self, name)[:, rows])
 
 
-def _descend(
-    pairs: RankedPairs,
-    start: Floats,
-    regression: Regression,
-    *,
-    max_iter: int,
-    tol: float,
-    callback: Callable[[OptimizeResult], None] | None = None,
-) -> OptimizeResult:
-    """Lower stress-1² by L-BFGS, from coordinates that are brought to unit variance."""
-
-    def stress(flat: Floats) -> tuple[float, Floats]:
-        value, gradient = pairs.stress(flat.reshape(start.shape), regression)
-        return value, gradient.ravel()
-
-    end: OptimizeResult = minimize(  # type: ignore[call-overload]
-        stress,
-        start.ravel() / (start.std() or 1.0),
-        jac=True,
-        method="L-BFGS-B",
-        callback=callback,
-        options={
-            "maxiter": max_iter,
-            "maxfun": 2 * max_iter + 20,
-            "maxcor": MEMORY,
-            "ftol": tol,
-            "gtol": 0.0,
-        },
-    )
-    return end
+def dots(x: Floats, y: Floats) -> Floats:
+    """Return the product of each row with the same row of another array."""
+    return np.asarray(np.einsum("bi,bi->b", x, y))
 
 
 def classical_start(
