@@ -93,6 +93,7 @@ def unequal_lengths():
             "a function of two objects as metric",
         ),
         (1e300 * D, {}, "too large"),
+        (1e100 * X, {"metric": "euclidean"}, r"divide by \de\+100"),
         (
             1e300 * X,
             {"metric": "cityblock"},
@@ -139,6 +140,8 @@ def test_edges_of_new_nodes_are_a_sparse_array_as_wide_as_the_graph():
     assert "toarray" not in str(said.value)
     with pytest.raises(InputError, match=r"length 0 from \d+ nodes.*sparse"):
         est.transform(new.toarray())
+    with pytest.warns(UserWarning, match="pass lengths of paths, not edges"):
+        est.result_.transform(new.toarray())
     assert est.transform(new).shape == (3, 2)
 
 

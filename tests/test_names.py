@@ -258,8 +258,11 @@ def test_objects_of_any_name_are_asked_for_by_it(index, embedding):
     assert found == rows.dissimilarities([3], [7])
 
 
-def test_a_mask_and_colours_are_matched_by_their_index(index, embedding):
-    mask = pd.Series(np.arange(15) < 5, index)
+@pytest.mark.parametrize("dtype", [bool, object, "boolean"])
+def test_a_mask_and_colours_are_matched_by_their_index(
+    index, embedding, dtype
+):
+    mask = pd.Series(np.arange(15) < 5, index, dtype=dtype)
     shuffled = mask.iloc[OTHER_ORDER]
     assert embedding[shuffled].labels == embedding.labels[:5]
     np.testing.assert_array_equal(
@@ -430,3 +433,60 @@ def test_embeddings_compare_and_align_without_a_traceback(frame):
     assert embedding != neuc_mds(frame, 3)
     with pytest.raises(InputError, match=r"not of type ndarray; .*protest"):
         procrustes(embedding, X)
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda table, start: neuc_mds(table, 3, init=start, max_iter=1),
+        lambda table, start: (
+            LandmarkNeucMDS(3, 15, init=start).fit(table).result_
+        ),
+    ],
+    ids=["all", "landmarks"],
+)
+def test_a_start_is_matched_by_name(frame, fit):
+    start = neuc_mds(frame, 3, loss="relative", n_init=1)
+    shuffled = frame.iloc[OTHER_ORDER, OTHER_ORDER]
+    np.testing.assert_allclose(
+        fit(shuffled, start)[NAMES].dissimilarities(),
+        fit(frame, start).dissimilarities(),
+        atol=1e-9,
+    )
+    others = [*NAMES[1:], "another"]
+    renamed = frame.set_axis(others).set_axis(others, axis=1)
+    with pytest.raises(InputError, match="objects of init and the objects"):
+        fit(renamed, start)
+
+
+def test_dates_of_numpy_are_dates(frame):
+    dates = pd.date_range("2024-02-27", periods=15)
+    embedding = neuc_mds(frame.set_axis(dates).set_axis(dates, axis=1), 3)
+    first, second = dates.to_numpy()[:2]
+    assert embedding.distance(first, second) == embedding.distance(*dates[:2])
+
+
+def test_nodes_may_be_tuples():
+    edges = pd.DataFrame({"from": [(0, 0), (0, 1)], "to": [(0, 1), (1, 1)]})
+    edges["length"] = [1.0, 2.0]
+    embedding = neuc_mds(edges, 1, metric="shortest_path")
+    assert embedding.distance((0, 0), (1, 1)) == pytest.approx(3)
+
+
+@pytest.mark.parametrize("suffix", ["npy", "csv"])
+def test_landmarks_are_read_from_a_file_with_its_names(
+    frame, suffix, tmp_path
+):
+    path = tmp_path / f"d.{suffix}"
+    np.save(tmp_path / "d.npy", frame.to_numpy())
+    frame.to_csv(tmp_path / "d.csv")
+    estimator = LandmarkNeucMDS(3, 9).fit(path)
+    expected = LandmarkNeucMDS(3, 9).fit(frame)
+    np.testing.assert_allclose(estimator.embedding_, expected.embedding_)
+    if suffix == "csv":
+        assert estimator.result_.labels == tuple(NAMES)
+        new = frame.iloc[:2]
+        np.testing.assert_allclose(
+            estimator.transform(new.iloc[:, OTHER_ORDER]),
+            expected.transform(new),
+        )

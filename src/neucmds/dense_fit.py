@@ -69,7 +69,11 @@ from neucmds.refine.ordinal import (
 from neucmds.refine.pairwise import minimize
 from neucmds.refine.products import refine
 from neucmds.refine.scouting import LEAST_GAIN, mean_distance, scout
-from neucmds.refine.starts import best_refined, without_null_columns
+from neucmds.refine.starts import (
+    best_refined,
+    ordered_start,
+    without_null_columns,
+)
 from neucmds.refine.tiles import Tiles
 from neucmds.spectrum.exact import exact_selection
 from neucmds.spectrum.selection import METHODS, neuc_plus
@@ -84,6 +88,8 @@ MOST_FOR_SHARE = 2000
 
 def fit(problem: Dense, options: Options) -> Embedding:
     """Embed a dense problem."""
+    start = ordered_start(options.init, problem.labels)
+    options = replace(options, init=start)
     if isinstance(options.n_components, GOALS):
         return _fit_goal(problem, options)
     gram = problem.gram

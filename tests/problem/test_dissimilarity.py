@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import pdist, squareform
 from threadpoolctl import threadpool_limits
 
+from neucmds import neuc_mds
 from neucmds.backend import arrays
 from neucmds.errors import InputError
 from neucmds.problem.containers import as_objects, as_real, named_features
@@ -331,7 +332,7 @@ def test_float32_is_squared_in_float64_where_its_own_squares_would_be_lost(
         ([[0, "x"], ["x", 0]], "not a real number"),
         ([[0, None], [None, 0]], "2 missing (NaN) entries"),
         (SMALL.astype(complex), "complex"),
-        (SMALL.astype(object) + 1j, "not a real number"),
+        (SMALL.astype(object) + 1j, "are not numbers"),
         (SMALL.astype("datetime64[s]"), "datetime64"),
         (scipy.sparse.csr_array(SMALL), "square array"),
         (
@@ -419,3 +420,18 @@ def test_objects_of_any_kind_are_listed_and_rows_of_numbers_are_not():
         InputError, match="X is of type int; pass a list of objects"
     ):
         as_objects(3)
+
+
+def test_numbers_in_arrays_of_objects_and_in_pandas_types_are_numbers():
+    D = np.abs(np.subtract.outer(range(6), range(6))) ** 1.5
+    expected = neuc_mds(D, 2).coordinates
+    for D_given in (D.astype(object), pd.DataFrame(D).astype("Float64")):
+        np.testing.assert_array_equal(
+            neuc_mds(D_given, 2).coordinates, expected
+        )
+    features = pd.DataFrame(D).astype("Float64").mask(D > 8)
+    with pytest.raises(InputError, match="features hold NaN"):
+        neuc_mds(features, 2, metric="cityblock")
+    words = pd.Index(["a", "bb", "dddd"])
+    lengths = neuc_mds(words, 1, metric=lambda a, b: abs(len(a) - len(b)))
+    assert lengths.distance(0, 2) == pytest.approx(3)

@@ -969,6 +969,7 @@ class Embedding:
         )
         check_shape(rows, self.n)
         check_gaps(rows, self.k, self.missing)
+        self._warn_of_zeros(to_numpy(rows) == 0)
         if weights is not None:
             weights = new_weights(weights, rows, self.k, self.labels)
         sq_new = sq_rows(
@@ -982,6 +983,23 @@ class Embedding:
         return namespace(placed).astype(
             placed, self.coordinates.dtype, copy=False
         )
+
+    def _warn_of_zeros(self, at_zero: Any) -> None:
+        """Warn of rows that are at zero from most objects, as are edges in a dense array."""
+        for row in np.flatnonzero(2 * at_zero.sum(axis=1) > self.n):
+            first = int(np.argmax(at_zero[row]))
+            center = self.coordinates[first : first + 1, :]
+            d = to_numpy(self.form.d(center, self.coordinates))[0]
+            apart = d[at_zero[row]].max()
+            if 2 * apart > d.max() > 0:
+                warnings.warn(
+                    f"new object {row} is at distance 0 from {at_zero[row].sum()} of {self.n} "
+                    f"objects, which are up to {apart:.3g} apart in the fit; of a graph pass "
+                    "lengths of paths, not edges.",
+                    NeucmdsWarning,
+                    stacklevel=4,
+                )
+                break
 
     def save(self, path: AnyPath | BinaryIO) -> None:
         """Write everything to one npz file, atomically and without pickle.
@@ -1104,11 +1122,12 @@ class Embedding:
             return np.arange(self.n)[which]
         if self._is_single(which):
             return np.array([self._row(which)])
-        if getattr(getattr(which, "dtype", None), "kind", "") == "b":
+        mask = ids_in(which, self._rows_by_name)
+        if mask.dtype == bool:
             which = ordered_by_name(
                 which, self.labels, "rows of the mask", rows=True
             )
-        mask = ids_in(which, self._rows_by_name)
+            mask = ids_in(which)
         if mask.dtype == bool and mask.shape == (self.n,):
             return np.flatnonzero(mask)
         rows = self._rows(which)

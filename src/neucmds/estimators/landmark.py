@@ -40,11 +40,14 @@ from neucmds.problem.containers import (
     as_objects,
     refuse_networkx,
     refuse_tensor,
+    unwrap,
 )
 from neucmds.problem.graph import joined_paths, named_graph
 from neucmds.problem.metrics import known_everywhere
 from neucmds.problem.names import names_in, ordered_by_name, row_names
-from neucmds.problem.validation import working_dtype
+from neucmds.problem.validation import as_labels, working_dtype
+from neucmds.refine.starts import ordered_start
+from neucmds.spectrum.operators.choose import lazy_if_large
 
 
 @dataclass(eq=False, repr=False)
@@ -190,10 +193,14 @@ class LandmarkNeucMDS(SignedTransformer):
             columns = None
             if self._precomputed and hasattr(self, "_columns"):
                 columns = names_in(self._columns)
+            elif self._precomputed:
+                columns = self._names
             options = self._options(
                 metric=metric, metric_params=None, callback=callback
             )
             check_support(options, "landmarks")
+            start = ordered_start(options.init, self._names)
+            options = replace(options, init=start)
             rows = averaged(rows, options)
             fitted = fit_landmarks(
                 rows,
@@ -363,6 +370,11 @@ class LandmarkNeucMDS(SignedTransformer):
     def _checked(self, X: Any, reset: bool = True) -> Any:
         """Return rows of X as an array of NumPy, dask, or another library on a device."""
         refuse_networkx(X, "X")
+        if reset and self._precomputed:
+            X = lazy_if_large(X)
+            if isinstance(X, (str, PathLike)):
+                X, names = unwrap(X)
+                self._names = as_labels(names, len(X))
         if hasattr(X, "tocoo"):
             raise InputError(
                 "X is a sparse array, which is taken as a graph with metric='shortest_path' alone; "

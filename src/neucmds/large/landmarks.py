@@ -60,6 +60,7 @@ from neucmds.problem.validation import (
 )
 from neucmds.refine.descent import TOL, Configuration
 from neucmds.refine.losses import RELATIVE
+from neucmds.refine.starts import ordered_start
 
 
 def fit_landmarks(
@@ -341,6 +342,8 @@ def embed_by_landmarks(
         data = namespace(data).astype(data, working_dtype(data), copy=False)
     n = data.shape[0]
     labels = as_labels(labels, n)
+    start = ordered_start(options.init, labels)
+    options = replace(options, init=start)
     columns = None
     if metric == PRECOMPUTED and n == data.shape[1]:
         columns = labels

@@ -28,7 +28,7 @@ COMPARE_OBJECTS = (
 def unwrap(data: Any) -> tuple[Array, Sequence[object] | None]:
     """Take the array and the labels out of whatever holds them."""
     if arrays.is_numpy(data):
-        return _plain(data), None
+        return as_real(_plain(data), "entries of D"), None
     if isinstance(data, (str, os.PathLike)):
         # Not a memory map: an array can be squared in place, so D takes memory once.
         return read_table(data)
@@ -37,13 +37,10 @@ def unwrap(data: Any) -> tuple[Array, Sequence[object] | None]:
     ):  # scikit-bio's DistanceMatrix
         return np.asarray(data.data), tuple(data.ids)
     if is_frame(data):
-        # pandas' nullable columns come as objects; NA becomes NaN and is judged like any other.
-        values = data.to_numpy()
-        if values.dtype == object:
-            _refuse_shape(values)
-            values = as_real(
-                data.to_numpy(dtype=object, na_value=np.nan), "entries of D"
-            )
+        if len(data.select_dtypes(exclude="number").columns):
+            # Text is no number, but the shape of a table of species says more.
+            _refuse_shape(data)
+        values = as_real(data, "entries of D")
         if len(data.index) != len(data.columns):
             return values, None
         rows = [text_of(label) for label in data.index]
@@ -74,6 +71,12 @@ def as_real(data: Any, what: str, advice: str = "convert them") -> Array:
         )
     if hasattr(data, "tocoo"):
         raise InputError(f"{what} are a sparse array; pass its toarray().")
+    if hasattr(data, "iloc"):
+        values = data.to_numpy()
+        if values.dtype == object:
+            # pandas' nullable columns come as objects; NA becomes NaN, judged like any other.
+            values = data.to_numpy(dtype=object, na_value=np.nan)
+        data = values
     if np.ma.is_masked(data):
         data = _plain(data)
     if not arrays.is_array(data) or data.dtype == object:
@@ -179,7 +182,7 @@ def as_objects(data: Any) -> list[Any] | None:
     A list of equally long lists of numbers has rows of numbers.
     """
     array = None
-    is_series = hasattr(data, "iloc") and not is_frame(data)
+    is_series = hasattr(data, "to_numpy") and not is_frame(data)
     if isinstance(data, (list, tuple)):
         if data and not isinstance(data[0], str):
             with suppress(ValueError, TypeError):

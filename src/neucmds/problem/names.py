@@ -28,7 +28,9 @@ EXAMPLES = 4
 
 
 def text_of(name: object) -> str:
-    """Return a name as text, numbers of NumPy in a tuple as Python's."""
+    """Return a name as text, numbers in a tuple and dates of NumPy as Python's."""
+    if isinstance(name, np.datetime64):
+        name = name.astype("datetime64[us]").item()
     if isinstance(name, tuple):
         name = tuple(
             part.item() if isinstance(part, np.generic) else part
@@ -206,7 +208,7 @@ def ids_in(which: Any, names: Container[str] = ()) -> Numbers:
     if ids.dtype.kind == "M":  # as the entries of an index are written
         return ids.astype("datetime64[us]").astype(object)
     if ids.dtype == object:
-        plain = [isinstance(x, (int, np.integer)) for x in ids.flat]
+        plain = [isinstance(x, (int, np.integer, np.bool_)) for x in ids.flat]
         if all(plain):
             return np.asarray(ids.tolist())
     return ids

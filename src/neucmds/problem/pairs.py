@@ -14,7 +14,7 @@ from scipy.sparse import csgraph
 from neucmds.backend.arrays import EPS, Array, Floats, Numbers
 from neucmds.errors import InputError, NeucmdsWarning, OverfitWarning, option
 from neucmds.problem.containers import as_real
-from neucmds.problem.names import Labels, counts, examples
+from neucmds.problem.names import Labels, counts, examples, text_of
 from neucmds.problem.validation import refuse_range
 
 # √ε, as for matrices: the rounding of distances computed as √(|x|² + |y|² − 2x·y).
@@ -317,7 +317,8 @@ def _edges(left: Any, right: Any, length: Any) -> tuple[Any, Labels]:
         both = both.astype(np.int64)
     if both.dtype.kind == "O":
         distinct = set(both.ravel().tolist())
-        both = both.astype(str)
+        texts = list(map(text_of, both.ravel()))
+        both = np.reshape(texts, both.shape)
         n_names = len(set(both.ravel().tolist()))
         if n_names < len(distinct):
             raise InputError(

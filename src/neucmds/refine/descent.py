@@ -22,6 +22,7 @@ from neucmds.backend.arrays import (
 )
 from neucmds.backend.progress import Callback
 from neucmds.form import Form
+from neucmds.problem.names import Labels
 from neucmds.refine.losses import SQUARED, PairLoss
 
 # `descend`, with some of its limits and functions given.
@@ -72,6 +73,8 @@ class Configuration:
         √(gᵀM⁻¹g / 2f) with g the gradient, M the preconditioner and f the loss.
     quadratic : array of shape (k,), optional
         xᵀBx of each column, where it is known; columns are then those of `canonical`.
+    labels : tuple of str or None
+        Names of the objects of a user's start.
     """
 
     coordinates: Array
@@ -82,6 +85,7 @@ class Configuration:
     converged: bool = False
     relative_gradient: float = math.nan
     quadratic: Array | None = None
+    labels: Labels = None
 
     @property
     def signs(self) -> Floats:

@@ -24,12 +24,14 @@ from neucmds.backend.arrays import (
     Indices,
     asarray_like,
     namespace,
+    taken,
     to_numpy,
 )
 from neucmds.errors import InputError, option
 from neucmds.form import Form
 from neucmds.problem.components import Size
 from neucmds.problem.containers import as_real
+from neucmds.problem.names import Labels, order_of
 from neucmds.problem.validation import refuse_range
 from neucmds.refine.descent import EXACT, Configuration, Descent, descend
 from neucmds.refine.products import refine
@@ -61,10 +63,13 @@ def as_start(init: Any) -> Configuration:
     """Take a warm start: an embedding, or coordinates and signs."""
     if isinstance(init, Configuration):
         return init
+    labels = None
     if hasattr(init, "coordinates") and hasattr(init, "signs"):
         coordinates = init.coordinates
         signs = init.signs
+        labels = getattr(init, "labels", None)
         if getattr(init, "arrivals", None) is not None:
+            labels = None
             stacked = [coordinates, init.arrivals]
             coordinates = namespace(coordinates).concat(stacked)
     elif isinstance(init, (tuple, list)) and len(init) == 2:
@@ -94,7 +99,21 @@ def as_start(init: Any) -> Configuration:
         )
     size = float(np.max(np.abs(x), initial=0.0))
     refuse_range(size, squared=False, what=f"{option('init')} is")
-    return Configuration(coordinates, Form(a.astype(np.float64)))
+    form = Form(a.astype(np.float64))
+    return Configuration(coordinates, form, labels=labels)
+
+
+def ordered_start(
+    start: Configuration | None, labels: Labels
+) -> Configuration | None:
+    """Order the objects of a start as those of a fit, if both have names."""
+    if start is None or start.labels is None or labels is None:
+        return start
+    # Another number of objects is refused where it is used, or is that of landmarks.
+    if len(start.labels) != len(labels):
+        return start
+    order = order_of(start.labels, labels, f"objects of {option('init')}")
+    return replace(start, coordinates=taken(start.coordinates, order))
 
 
 def in_form(start: Configuration, form: Form) -> Configuration:

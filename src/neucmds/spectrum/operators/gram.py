@@ -101,8 +101,9 @@ class Gram(ABC):
         row_means, sq_norm = self.read_moments()
         # D between features is not checked before: its usual entry is, here.
         usual = math.sqrt(sq_norm) / self.n
-        # Squares of tiny entries underflow to zero.
-        usual = usual or float(self.xp.max(self.xp.abs(row_means)))
+        # Squares of tiny entries are zero, and of huge ones infinite.
+        if not 0 < usual < math.inf:
+            usual = float(self.xp.max(self.xp.abs(row_means)))
         refuse_range(math.sqrt(usual), squared=False)
         return row_means, sq_norm
 
