@@ -32,6 +32,7 @@ from neucmds.problem.names import Labels, ordered_by_name
 from neucmds.problem.validation import as_labels, is_count
 from neucmds.refine.losses import RELATIVE
 from neucmds.refine.ordinal import RankedPairs
+from neucmds.spectrum.exact import MAX_DENSE
 from neucmds.spectrum.operators.dense import DenseGram
 
 # Medians and quantiles are taken over all pairs up to this many (4,000 objects), and otherwise over
@@ -41,7 +42,7 @@ SAMPLED_PAIRS = 8_000_000
 NEIGHBORS = 10
 # Most objects for what takes long: the whole spectrum (2 s), other losses (half a minute), and the
 # neighbours of each object (with this many drawn, their share is known to ±0.01).
-FULL_UP_TO = 2000
+FULL_UP_TO = MAX_DENSE
 
 
 @dataclass(frozen=True)

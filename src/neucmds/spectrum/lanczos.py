@@ -75,7 +75,15 @@ class KrylovBasis:
         Column i holds the i-th Ritz vector in the basis, on the device of the rows.
     remainder : ndarray of shape (size, width)
         Row i holds B u − θ u of the i-th pair in the next block.
+    coupling : ndarray of shape (…, width)
+        The images of the last projected rows, those before have none, in the next block.
     """
+
+    values: Floats
+    residuals: Floats
+    coefficients: Array
+    remainder: Floats
+    coupling: Floats
 
     def __init__(
         self,
@@ -97,11 +105,6 @@ class KrylovBasis:
         capacity = rows.shape[0]
         self.projected = empty_like(rows, (capacity, capacity))
         self.projected[:, :] = 0.0
-        self.coupling: Floats = np.zeros((0, 0))
-        self.values: Floats = np.zeros(0)
-        self.residuals: Floats = np.zeros(0)
-        self.remainder: Floats = np.zeros((0, 0))
-        self.coefficients: Array = None
 
     @property
     def noise(self) -> float:

@@ -23,9 +23,6 @@ from neucmds.backend.arrays import (
 from neucmds.backend.memory import require_memory
 from neucmds.spectrum.operators.gram import Gram
 
-# Matrices n × n in float64 of LAPACK: B, the eigenvectors and its work space.
-_MATRICES = 5
-
 
 @dataclass(frozen=True)
 class Spectrum:
@@ -122,8 +119,9 @@ def full_spectrum(gram: Gram) -> Spectrum:
     """
     xp = gram.xp
     if is_numpy(gram.diagonal()):
+        # Five matrices n × n in float64: B, the eigenvectors and the work space of LAPACK.
         require_memory(
-            _MATRICES * 8 * gram.n**2,
+            5 * 8 * gram.n**2,
             f"the whole spectrum of {gram.n} objects",
             "ask for fewer coordinates, which are found from both ends of the spectrum",
         )
