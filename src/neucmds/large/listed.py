@@ -34,7 +34,7 @@ from neucmds.problem.components import Size, checked_size, total_of
 from neucmds.problem.directed import as_directed
 from neucmds.problem.graph import as_graph, shortest_path_rows
 from neucmds.problem.pairs import Pairs, check_pairs, make_pairs
-from neucmds.problem.sampled_pairs import Check
+from neucmds.problem.sampled_pairs import Check, flat_checks
 from neucmds.refine.descent import FEW_OBJECTS, Configuration
 from neucmds.refine.gaps import from_all_pairs
 from neucmds.refine.listed_pairs import refine_pairs
@@ -136,7 +136,6 @@ def embed_directed_pairs(pairs: Pairs, options: Options) -> Embedding:
     if count != 1 or options.init is not None:
         return embed_pairs(pairs, replace(options, directed=False))
     k = total_of(checked_size(options.n_components, pairs.n))
-    require_pair_memory(pairs.size, pairs.n, k)
     check_pairs(pairs, k)
     rng = check_random_state(options.random_state)
     landmarks = np.sort(rng.permutation(n)[: directed_landmarks(n, k)])
@@ -146,8 +145,36 @@ def embed_directed_pairs(pairs: Pairs, options: Options) -> Embedding:
     from_landmarks = _listed_or_bridged(pairs, landmarks, paths.T)[n:]
     paths[:n] = shortest_path_rows(graph.turned(), landmarks).T
     to_landmarks = _listed_or_bridged(pairs, n + landmarks, paths.T)[:n]
-    start = among_landmarks(landmarks, from_landmarks, to_landmarks, options)
-    embedding = fit_pairs(pairs, both_sides(start), options, falling=True)
+    return embed_both_ways(
+        pairs, landmarks, from_landmarks, to_landmarks, options
+    )
+
+
+def embed_both_ways(
+    pairs: Pairs,
+    landmarks: Indices,
+    sq_from_landmarks: Floats,
+    sq_to_landmarks: Floats,
+    options: Options,
+    checks: Iterable[Check] | None = None,
+) -> Embedding:
+    """Embed pairs of departures and arrivals from a fit of landmarks in both directions.
+
+    Parameters are those of `among_landmarks` and `fit_pairs`.
+    """
+    k = total_of(checked_size(options.n_components, pairs.n))
+    require_pair_memory(pairs.size, pairs.n, k)
+    start = among_landmarks(
+        landmarks, sq_from_landmarks, sq_to_landmarks, options
+    )
+    points = np.concatenate([start.coordinates, start.arrivals])
+    embedding = fit_pairs(
+        pairs,
+        Configuration(points, start.form.in_numpy()),
+        options,
+        falling=True,
+        checks=checks,
+    )
     return replace(embedding, requested=k)
 
 
@@ -185,12 +212,6 @@ def among_landmarks(
         landmarks=landmarks,
         squared=options.squared,
     )
-
-
-def both_sides(embedding: Embedding) -> Configuration:
-    """Return points of departure and then those of arrival, to start from."""
-    points = np.concatenate([embedding.coordinates, embedding.arrivals])
-    return Configuration(points, embedding.form.in_numpy())
 
 
 def fit_pairs(
@@ -278,7 +299,8 @@ def _fit_ordinal(
     info = embedding.info
     sq_stress = fitted.end.value / fitted.sum_of_squares
     if checks:
-        held_out = RankedPairs.listed(_listed(pairs.n, checks), options.ties)
+        listed = make_pairs(pairs.n, *flat_checks(checks), squared=True)
+        held_out = RankedPairs.listed(listed, options.ties)
         sq_fitted = sq_stress
         coordinates = to_numpy(embedding.coordinates)
         (sq_stress,), _ = held_out.stress(coordinates[None])
@@ -288,14 +310,6 @@ def _fit_ordinal(
         embedding, info=info, loss_value=sq_stress * info.sum_of_squares
     )
     return with_disparities(embedding, fitted, options.ties)
-
-
-def _listed(n: int, checks: list[Check]) -> Pairs:
-    """Return pairs that measure a fit as a list."""
-    first = [np.full(len(others), i) for i, others, _ in checks]
-    others = np.concatenate([others for _, others, _ in checks])
-    squares = np.concatenate([squares for _, _, squares in checks])
-    return make_pairs(n, np.concatenate(first), others, squares, squared=True)
 
 
 def landmark_start(

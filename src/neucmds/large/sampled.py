@@ -28,10 +28,9 @@ from neucmds.large.landmarks import (
 )
 from neucmds.large.listed import (
     among_landmarks,
-    both_sides,
     directed_landmarks,
+    embed_both_ways,
     embed_known,
-    fit_pairs,
     require_pair_memory,
 )
 from neucmds.large.two_levels import least_landmarks
@@ -161,30 +160,21 @@ def embed_directed_graph(graph: Any, options: Options) -> Embedding:
     """
     n = graph.shape[0]
     components = checked_size(options.n_components, n)
-    k = total_of(components)
     sample, from_landmarks = directed_pairs(
         graph,
         _pair_count(n, components, options),
         options.loss,
-        n_landmarks=directed_landmarks(n, k),
+        n_landmarks=directed_landmarks(n, total_of(components)),
         random_state=options.random_state,
     )
-    pairs = sample.pairs
-    require_pair_memory(pairs.size, pairs.n, k)
-    start = among_landmarks(
+    return embed_both_ways(
+        sample.pairs,
         sample.landmarks,
         from_landmarks**2,
         sample.to_landmarks**2,
         options,
+        sample.checks,
     )
-    embedding = fit_pairs(
-        pairs,
-        both_sides(start),
-        options,
-        falling=True,
-        checks=sample.checks,
-    )
-    return replace(embedding, requested=k)
 
 
 def embed_directed_landmarks(graph: Any, options: Options) -> Embedding:

@@ -42,7 +42,12 @@ from neucmds.place.rules import LossPlacement
 from neucmds.problem.components import GOALS
 from neucmds.problem.graph import Graph, shortest_path_rows
 from neucmds.problem.pairs import Pairs, pair_keys
-from neucmds.problem.sampled_pairs import CHECKED, PARTNERS, Check
+from neucmds.problem.sampled_pairs import (
+    CHECKED,
+    PARTNERS,
+    Check,
+    flat_checks,
+)
 from neucmds.problem.validation import check_count
 from neucmds.refine.descent import Configuration
 
@@ -214,13 +219,7 @@ def _with_overfit_ratio(
     fitted_loss = _mean_loss(
         fit, pairs.i[alike], pairs.j[alike], pairs.sq_dissimilarity[alike]
     )
-    objects = [np.full(len(others), i) for i, others, _ in checks]
-    held_out_loss = _mean_loss(
-        fit,
-        np.concatenate(objects),
-        np.concatenate([others for _, others, _ in checks]),
-        np.concatenate([squares for _, _, squares in checks]),
-    )
+    held_out_loss = _mean_loss(fit, *flat_checks(checks))
     info = replace(
         fit.embedding.info,
         overfit_ratio=held_out_loss / (fitted_loss or 1.0),

@@ -135,12 +135,9 @@ class LossPlacement:
             and weights is None
             and partners is None
         ):
-            # A sum that is NaN shows gaps, or an overflow; looking at all entries takes longer.
+            # A sum that is NaN shows gaps; looking at all entries takes longer.
             total = xp.sum(sq_dissimilarity, axis=1, dtype=xp.float64)
-            has_gaps = bool(xp.any(xp.isnan(total))) and bool(
-                xp.any(xp.isnan(sq_dissimilarity))
-            )
-            if not has_gaps:
+            if not bool(xp.any(xp.isnan(total))):
                 placed = self._place_alike(sq_dissimilarity, total)
                 return xp.astype(placed, sq_dissimilarity.dtype, copy=False)
         m, n = sq_dissimilarity.shape

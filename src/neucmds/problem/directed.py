@@ -35,7 +35,6 @@ from neucmds.problem.names import (
 from neucmds.problem.pairs import refuse_parts
 from neucmds.problem.validation import (
     as_labels,
-    entry_name,
     refuse_range,
     tolerance,
 )
@@ -136,7 +135,6 @@ def as_directed(
     counted = ~xp.isnan(values)
     values = xp.where(counted, values, 0.0)
     if same_objects:
-        _refuse_own(values, row_names)
         counted = counted & ~asarray_like(np.eye(n), values, xp.bool)
     counts = xp.astype(counted, xp.float64)
     if weights is not None:
@@ -176,8 +174,14 @@ def _named_values(data: Any, labels: Any) -> tuple[Array, Any, Any]:
 def _refuse_entries(
     values: Array, squared: bool, missing: str, rows: Labels, columns: Labels
 ) -> None:
-    """Refuse entries that are infinite, missing without leave, negative, or too large."""
+    """Refuse entries that are infinite, missing without leave, negative, or too large.
+
+    Without names of the columns they are the objects of the rows, each at zero from itself.
+    """
     xp = namespace(values)
+    largest = max(
+        map(abs, min_and_max(xp.where(xp.isnan(values), 0.0, values)))
+    )
     faults = [(xp.isinf(values), "infinite", "drop these objects")]
     if missing != "ignore":
         advice = f"pass {option('missing', 'ignore')} to leave them out"
@@ -185,6 +189,14 @@ def _refuse_entries(
     if not squared:
         advice = f"pass {option('squared', True)} if D is squared already"
         faults.append((values < 0, "negative", advice))
+    if columns is None:
+        own = asarray_like(np.eye(len(values)), values, xp.bool)
+        advice = (
+            "set them to 0, or give rows and columns names of their own, in a DataFrame, if they "
+            "are two sets"
+        )
+        away = own & (xp.abs(values) > tolerance(largest, EPS))
+        faults.append((away, "diagonal (not zero)", advice))
     for fault, what, advice in faults:
         where = np.argwhere(to_numpy(fault))
         if where.size:
@@ -195,22 +207,7 @@ def _refuse_entries(
             raise InputError(
                 f"D holds {len(where)} {what} entries, the first at ({i}, {j}){names}; {advice}."
             )
-    known = xp.where(xp.isnan(values), 0.0, values)
-    refuse_range(max(map(abs, min_and_max(known))), squared)
-
-
-def _refuse_own(sq_dissimilarity: Array, labels: Labels) -> None:
-    """Refuse objects that are not at zero from themselves."""
-    own = np.abs(
-        to_numpy(namespace(sq_dissimilarity).linalg.diagonal(sq_dissimilarity))
-    )
-    largest = max(map(abs, min_and_max(sq_dissimilarity)))
-    worst = int(own.argmax())
-    if own[worst] > tolerance(largest, EPS):
-        raise InputError(
-            f"D has a diagonal that is not zero, at {entry_name(worst, worst, labels)}; set it to "
-            "0, or give rows and columns names of their own, in a DataFrame, if they are two sets."
-        )
+    refuse_range(largest, squared)
 
 
 def _refuse_unconnected(weights: Array, rows: Labels, columns: Labels) -> None:

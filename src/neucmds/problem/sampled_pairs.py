@@ -49,6 +49,17 @@ PARTNERS = 10
 Check = tuple[int, Numbers, Floats]
 
 
+def flat_checks(checks: Iterable[Check]) -> tuple[Numbers, Numbers, Floats]:
+    """Return both objects of every pair that measures a fit, and the squared dissimilarities."""
+    objects, others, squares = zip(*checks, strict=True)
+    sizes = [len(own) for own in others]
+    return (
+        np.repeat(objects, sizes),
+        np.concatenate(others),
+        np.concatenate(squares),
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class PairSample:
     """Pairs that stand for all, landmarks to start from, and pairs drawn to measure a fit on."""
