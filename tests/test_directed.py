@@ -247,6 +247,20 @@ def test_two_sets_in_one_place_have_no_coordinates():
     np.testing.assert_array_equal(emb.dissimilarities(), np.zeros((4, 5)))
 
 
+def test_a_row_without_entries_is_named():
+    D = two_sided(4, 5, (1,))
+    D[2] = np.nan
+    with pytest.raises(InputError, match="outside the largest: 'row 2'"):
+        neuc_mds(D, 1, directed=True, missing="ignore")
+
+
+def test_a_graph_without_a_way_back_is_refused():
+    graph = nx.DiGraph([("a", "b"), ("b", "c"), ("a", "c")])
+    options = GRAPH | {"metric_params": {"part": "largest"}}
+    with pytest.raises(InputError, match="no two of 3 nodes reach each other"):
+        neuc_mds(graph, 1, directed=True, **options)
+
+
 def test_a_condensed_triangle_is_refused():
     with pytest.raises(InputError, match="condensed triangle has one"):
         neuc_mds(one_way(6)[np.triu_indices(6, 1)], 2, directed=True)

@@ -52,10 +52,12 @@ from neucmds.problem.dense import Dense
 from neucmds.problem.directed import Directed
 from neucmds.problem.weights import refuse_parts_of
 from neucmds.refine.descent import (
+    DIRECTED_TOL,
     FEW_OBJECTS,
     Configuration,
     Descent,
     descend,
+    usual_tol,
 )
 from neucmds.refine.gaps import complete_and_refine
 from neucmds.refine.loss_starts import refine_for_loss
@@ -256,6 +258,9 @@ def fit_directed(problem: Directed, options: Options) -> Embedding:
     check_start(options.init, n_points, "departures and arrivals")
     shorter_side = int(min(sq_dissimilarity.shape))
     components = checked_size(options.n_components, shorter_side + 1)
+    is_usual = options.tol is None
+    if is_usual and usual_tol(options.loss, n_points) > DIRECTED_TOL:
+        options = replace(options, tol=DIRECTED_TOL)
     end, mean = _end_by_loss(
         sq_dissimilarity, problem.weights, components, options
     )

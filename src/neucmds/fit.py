@@ -189,7 +189,7 @@ def neuc_mds(
         in single precision are left out, which takes up to a third less time. "refined" stops when
         three iterations together reduce the loss by less than this fraction, and the predicted
         reduction of the next step is also below it: by default 1e-6 up to 600 objects, then 1e-4
-        ("distance", "absolute") or 2e-3. "ordinal" stops
+        ("distance", "absolute"), 3e-4 (`directed`) or 2e-3. "ordinal" stops
         when an iteration reduces the square of stress-1 by less than this: 1e-9 by default.
     max_iter : int, optional
         Most iterations of the last descent of "refined", 500 by default; those before it, from

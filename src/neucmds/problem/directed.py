@@ -182,9 +182,9 @@ def _refuse_entries(
     largest = max(
         map(abs, min_and_max(xp.where(xp.isnan(values), 0.0, values)))
     )
-    faults = [(xp.isinf(values), "infinite", "drop these objects")]
+    advice = f"pass {option('missing', 'ignore')} to leave them out"
+    faults = [(xp.isinf(values), "infinite", f"make them NaN and {advice}")]
     if missing != "ignore":
-        advice = f"pass {option('missing', 'ignore')} to leave them out"
         faults.append((xp.isnan(values), "missing (NaN)", advice))
     if not squared:
         advice = f"pass {option('squared', True)} if D is squared already"
@@ -222,7 +222,7 @@ def _refuse_unconnected(weights: Array, rows: Labels, columns: Labels) -> None:
     pairs = sparse.coo_array(
         (np.ones(i.size), (i, m + j)), shape=(m + n, m + n)
     )
-    names = None
-    if rows is not None:
-        names = (*rows, *(columns or rows))
-    refuse_parts(pairs, names)
+    departures = [f"row {name}" for name in rows or row_numbers(m)]
+    columns = columns or rows or row_numbers(n)
+    arrivals = [f"column {name}" for name in columns]
+    refuse_parts(pairs, (*departures, *arrivals))

@@ -251,6 +251,11 @@ def _largest_part(graph: Graph, labels: Any, connection: Connection) -> Graph:
     if count == 1:
         return graph
     is_kept = part_of == np.argmax(np.bincount(part_of))
+    if is_kept.sum() == 1:
+        raise InputError(
+            f"the largest part is 1 node: no two of {part_of.size} nodes reach each other; keep "
+            "edges that lead back, or embed them without their direction."
+        )
     others = np.flatnonzero(~is_kept)
     names = examples(_kept_names(others, labels))
     warnings.warn(

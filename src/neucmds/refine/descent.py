@@ -35,6 +35,9 @@ START_ITERATIONS = 200
 TOL = 2e-3
 # The same of "distance", which is compared with SMACOF to 0.05 %, and of "absolute".
 DISTANCE_TOL = 1e-4
+# The same of all pairs in both directions: with 64 numbers per node recall@10 is .983, and .979
+# with TOL, for 1.2 times the time.
+DIRECTED_TOL = 3e-4
 WINDOW = 3
 # Of short descents: stages that end at 2e-3 lead to minima 1 and 3 % higher.
 STAGE_ITERATIONS = 40
