@@ -1,10 +1,11 @@
 """Measure how many random faults in the numerical packages the tests notice.
 
 A mutant changes one operator, comparison, number or truth value of one function. It is killed when
-a test that reaches its line fails; the fastest run first, for `BUDGET` seconds in all. Tests of the
-tools, of damaged files and of the paper's tables are left out. Survivors that cannot alter an
-answer are found by reading: `same_answer` of the record says why (a tie of floats, a division by
-±1, speed alone). Constants of a module (block sizes, tolerances), messages and annotations stay as
+a test that reaches its line fails; the fastest run first, for `BUDGET` seconds of the clock in all:
+on a busy machine fewer tests run, and fewer mutants are killed. Tests of the tools, of damaged
+files and of the paper's tables are left out. Survivors that cannot alter an answer are found by
+reading: `same_answer` of the record says why (a tie of floats, a division by ±1, speed alone).
+Constants of a module (block sizes, tolerances), messages and annotations stay as
 they are, and so do the keywords of `SAME_ANSWER`: a further copy, lengths left unchecked or a
 warning that points to another line are no fault.
 
