@@ -51,7 +51,8 @@ FEWER_STARTS = 4
 BATCH = 16_000
 # How often the best is found before starts end.
 ENOUGH = 6
-# Noise about the best, relative to its spread.
+# Noise about the best, and in place of coordinates that classical scaling lacks, relative to the
+# spread of coordinates.
 NOISE = 0.8
 # A descent ends when an iteration lowers stress-1² by less than this.
 TOL = 1e-9
@@ -61,8 +62,6 @@ SAME = 0.01
 # Iterations that L-BFGS remembers. A start is given up if thirty times what it fell in so many
 # would not bring it to the best.
 MEMORY = 8
-# Length of a coordinate that classical scaling lacks, relative to the others.
-LACKING = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -513,7 +512,7 @@ def classical_start(
     x: Floats = vectors * np.sqrt(np.maximum(values, 0.0))
     lacking = values <= EPS * values[-1]
     x[:, lacking] = (
-        LACKING * (x.std() or 1.0) * rng.normal(size=(n, lacking.sum()))
+        NOISE * (x.std() or 1.0) * rng.normal(size=(n, lacking.sum()))
     )
     return x
 

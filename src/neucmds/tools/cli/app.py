@@ -27,7 +27,6 @@ from neucmds.tools.cli.project import project
 from neucmds.tools.cli.report import report
 from neucmds.tools.cli.testing import run_tests
 
-BUG = 1
 BAD_INPUT = 2
 INTERRUPTED = 130
 
@@ -122,7 +121,7 @@ def _report(problem: BaseException, spelled: Callable[[str], str]) -> int:
     text = "".join(traceback.format_exception(problem))
     plain_console(sys.stderr).print(visible(text), end="")
     complain("error", "this is a bug; please report it with the lines above.")
-    return BUG
+    return 1
 
 
 def _message(problem: Any, spelled: Callable[[str], str]) -> str:
