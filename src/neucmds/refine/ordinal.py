@@ -14,7 +14,7 @@ Pairs of equal d are in the order of their d̂ (primary ties), or have one δ (s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, sqrt
@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import eigh, orthogonal_procrustes
+from scipy.linalg import eigh
 from scipy.optimize import isotonic_regression
 from sklearn.utils import check_random_state
 
@@ -336,42 +336,38 @@ def _search(
     batch = int(np.clip(BATCH // pairs.dissimilarity.size, 1, STARTS // 2))
     metric = Descents(replace(pairs, ties="metric"), first[None])
     (scaled,), _ = metric.run(max_iter, 1e-5)
-    # Where descents ended, and what each was drawn about; None: nothing.
-    trials: list[tuple[Floats, Floats | None]] = []
+    # Where descents ended, and what those were drawn about that were drawn about the best.
+    ends: list[Floats] = []
+    origins: dict[int, Floats] = {}
     best = first
     lowest = inf
     times_found = 0
-    while len(trials) < n_init and times_found < ENOUGH:
-        last = min(len(trials) + batch, n_init)
+    while len(ends) < n_init and times_found < ENOUGH:
+        last = min(len(ends) + batch, n_init)
         starts = []
-        origins = []
-        for number in range(len(trials), last):
-            origin = None
+        for number in range(len(ends), last):
             start = first
             if number == 1:
                 start = scaled
             elif number:
                 start = rng.normal(size=first.shape)
-            if trials and number > 1 and number % 2:
-                origin = best
-                start = origin + NOISE * origin.std() * start
+            if ends and number > 1 and number % 2:
+                origins[number] = best
+                start = best + NOISE * best.std() * start
             starts.append(start)
-            origins.append(origin)
         descents = Descents(pairs, np.array(starts))
-        ends, values = descents.run(max_iter, tol, lowest)
-        trials += zip(ends, origins, strict=True)
+        new_ends, values = descents.run(max_iter, tol, lowest)
+        ends += [*new_ends]
         if values.min() < lowest:
             lowest = float(values.min())
-            best = ends[values.argmin()]
-        times_found = sum(_finds(best, *trial) for trial in trials)
-    return best, len(trials), times_found
-
-
-def _finds(best: Floats, end: Floats, origin: Floats | None) -> bool:
-    """Tell whether a descent ended at the best; from about the best, that is no evidence."""
-    if not _is_same(best, end):
-        return False
-    return origin is None or not _is_same(best, origin)
+            best = new_ends[values.argmin()]
+        is_best = _are_same(best, ends)
+        if origins:
+            # From about the best, that is no evidence.
+            numbers = [*origins]
+            is_best[numbers] &= ~_are_same(best, [*origins.values()])
+        times_found = int(is_best.sum())
+    return best, len(ends), times_found
 
 
 class Descents:
@@ -517,12 +513,13 @@ def classical_start(
     return x
 
 
-def _is_same(x: Floats, y: Floats) -> bool:
-    """Tell whether two configurations are one, but for place, size, rotation and reflection."""
-    x = x - x.mean(axis=0)
-    y = y - y.mean(axis=0)
-    x /= np.linalg.norm(x)
-    y /= np.linalg.norm(y)
-    rotation, size = orthogonal_procrustes(y, x)
-    off = np.linalg.norm(size * (y @ rotation) - x, axis=1)
-    return bool(off.max() < SAME)
+def _are_same(best: Floats, others: Sequence[Floats]) -> Marks:
+    """Mark configurations equal to the best, but for place, size, rotation and reflection."""
+    x = np.array([best, *others])
+    x -= x.mean(axis=1, keepdims=True)
+    x /= np.linalg.norm(x, axis=(1, 2), keepdims=True)
+    # Procrustes: the rotation and the size that lay each over the best.
+    left, sizes, right = np.linalg.svd(x.swapaxes(1, 2) @ x[0])
+    laid = sizes.sum(axis=1)[:, None, None] * (x @ (left @ right))
+    off = np.linalg.norm(laid - x[0], axis=2)
+    return np.asarray(off.max(axis=1) < SAME)[1:]
