@@ -969,7 +969,7 @@ class Embedding:
         )
         check_shape(rows, self.n)
         check_gaps(rows, self.k, self.missing)
-        self._warn_of_zeros(to_numpy(rows) == 0)
+        self._warn_of_zeros(rows)
         if weights is not None:
             weights = new_weights(weights, rows, self.k, self.labels)
         sq_new = sq_rows(
@@ -984,16 +984,19 @@ class Embedding:
             placed, self.coordinates.dtype, copy=False
         )
 
-    def _warn_of_zeros(self, at_zero: Any) -> None:
-        """Warn of rows that are at zero from most objects, as are edges in a dense array."""
-        for row in np.flatnonzero(2 * at_zero.sum(axis=1) > self.n):
-            first = int(np.argmax(at_zero[row]))
+    def _warn_of_zeros(self, rows: Array) -> None:
+        """Warn of a row that is at zero from most objects, as are edges in a dense array."""
+        xp = namespace(rows)
+        zeros = to_numpy(xp.sum(xp.astype(rows == 0, xp.int64), axis=1))
+        for row in np.flatnonzero(2 * zeros > self.n).tolist():
+            at_zero = to_numpy(rows[row, :]) == 0
+            first = int(np.argmax(at_zero))
             center = self.coordinates[first : first + 1, :]
             d = to_numpy(self.form.d(center, self.coordinates))[0]
-            apart = d[at_zero[row]].max()
+            apart = d[at_zero].max()
             if 2 * apart > d.max() > 0:
                 warnings.warn(
-                    f"new object {row} is at distance 0 from {at_zero[row].sum()} of {self.n} "
+                    f"new object {row} is at distance 0 from {at_zero.sum()} of {self.n} "
                     f"objects, which are up to {apart:.3g} apart in the fit; of a graph pass "
                     "lengths of paths, not edges.",
                     NeucmdsWarning,
