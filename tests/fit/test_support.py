@@ -8,8 +8,15 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
-from neucmds import InputError, LandmarkNeucMDS, NeucMDS, neuc_mds
+from neucmds import (
+    InputError,
+    LandmarkNeucMDS,
+    NeucIsomap,
+    NeucMDS,
+    neuc_mds,
+)
 from neucmds.errors import rendered
 from neucmds.options import INPUTS, OPTIONS, TABLE
 from neucmds.spectrum.operators.features import FeatureGram
@@ -228,6 +235,35 @@ def test_every_other_parameter_changes_the_result_or_is_refused(
         assert name in refusal
     else:
         assert has_effect(by_function, kind, data, options, name)
+
+
+OF_ESTIMATORS = [
+    (LandmarkNeucMDS(2, 15), {"n_landmarks": 20}),
+    (LandmarkNeucMDS(2, 15), {"landmarks": "maxmin"}),
+    (LandmarkNeucMDS(2, 15), {"placement": "linear"}),
+    (LandmarkNeucMDS(2, 15), {"random_state": 1}),
+    (LandmarkNeucMDS(1, 30, loss="relative"), {"n_near": 12}),
+    (NeucIsomap(2), {"n_neighbors": 9}),
+    (NeucIsomap(2), {"metric": "cityblock"}),
+    (NeucIsomap(2, metric="minkowski"), {"metric_params": {"p": 1}}),
+    (NeucIsomap(2), {"method": "classical"}),
+    (NeucIsomap(2), {"loss": "distance"}),
+    (NeucIsomap(2, loss="relative", n_init=1), {"curvature": -1.0}),
+    (NeucIsomap(2, loss="relative", n_init=1), {"heights": True}),
+    (NeucIsomap(2, loss="relative", n_init=1), {"floor": 2.0}),
+    (NeucMDS(2, loss="ordinal", n_init=2), {"ties": "secondary"}),
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("estimator", "parameters"), OF_ESTIMATORS, ids=str)
+def test_parameters_of_estimators_change_the_result(estimator, parameters):
+    X_rounded = X.round(1)
+    if estimator.metric == "precomputed":
+        estimator = clone(estimator).set_params(metric="cityblock")
+    without = estimator.fit_transform(X_rounded)
+    changed = clone(estimator).set_params(**parameters)
+    assert not np.array_equal(changed.fit_transform(X_rounded), without)
 
 
 def test_a_callback_is_called_for_every_kind_of_input(tmp_path, monkeypatch):

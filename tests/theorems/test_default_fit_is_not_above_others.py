@@ -53,3 +53,16 @@ def test_the_default_is_above_no_fit_it_includes(family, loss):
         assert (
             neuc_mds(D, k, **starts).loss_value <= 1.01 * least + rounding
         ), seed
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("loss", ["distance", "relative", "absolute"])
+@pytest.mark.parametrize("family", [hops, noise])
+def test_more_coordinates_end_no_higher(family, loss):
+    D = family(14, np.random.default_rng(0))
+    values = [
+        neuc_mds(D, k, loss=loss, n_init=4).loss_value for k in (1, 2, 3)
+    ]
+    rounding = 1e-9 * np.sum(D ** POWERS.get(loss, 0))
+    assert values[1] <= 1.0001 * values[0] + rounding
+    assert values[2] <= 1.0001 * values[1] + rounding
