@@ -23,9 +23,9 @@ same      Equal to the last digit: round trips, numbers of neighbours, shapes.
 
 Figures are rounded to 12 significant digits. A row that raises is shown with its error, and the
 others go on; a row of a package that is not installed is left out. Run it with
-OPENBLAS_NUM_THREADS=1, as the record was written: with more threads BLAS adds in another order, and
-a fit by two levels of landmarks ends in another minimum, .8 to 2 % away. It takes about a minute
-and a half of one core.
+OPENBLAS_NUM_THREADS=1, as the record was written: with more threads BLAS adds in another order. The
+fits by two levels of landmarks have two minima, .8 to 2 % apart, and the last digits of their start
+decide which they reach. It takes about a minute and a half of one core.
 """
 
 from __future__ import annotations
