@@ -1,7 +1,7 @@
 """Checks a tag before its release, takes its notes from the changelog, and readies README for PyPI.
 
 python .github/release.py check v0.4.0 owner/repository
-python .github/release.py notes v0.4.0
+python .github/release.py notes v0.4.0 owner/repository
 python .github/release.py readme v0.4.0 owner/repository
 """
 
@@ -29,13 +29,13 @@ def notes(version: str) -> str:
     return match[1].strip()
 
 
-def readme(version: str, repository: str) -> str:
-    """Return README with addresses for its relative links, as PyPI needs them."""
+def addressed(text: str, version: str, repository: str) -> str:
+    """Give relative links their addresses, which PyPI and the notes of a release need."""
     tree = f"https://github.com/{repository}/blob/v{version}/"
     raw = f"https://raw.githubusercontent.com/{repository}/v{version}/"
     picture = r"(!\[[^]]*\]\()(?!https?:)"
     link = r"(\]\()(?!https?:)"
-    text = re.sub(picture, rf"\1{raw}", read("README.md"))
+    text = re.sub(picture, rf"\1{raw}", text)
     return re.sub(link, rf"\1{tree}", text)
 
 
@@ -57,18 +57,17 @@ def problems(version: str, repository: str) -> list[str]:
     return lines
 
 
-def main(command: str, tag: str, *repository: str) -> None:
+def main(command: str, tag: str, repository: str) -> None:
     """Run one of the commands."""
     version = tag.removeprefix("v")
     if command == "notes":
-        print(notes(version))
+        print(addressed(notes(version), version, repository))
         return
     if command == "readme":
-        (ROOT / "README.md").write_text(
-            readme(version, *repository), encoding="utf-8"
-        )
+        text = addressed(read("README.md"), version, repository)
+        (ROOT / "README.md").write_text(text, encoding="utf-8")
         return
-    lines = problems(version, *repository)
+    lines = problems(version, repository)
     if lines:
         raise SystemExit("\n".join(lines))
     print(f"{version} can be released")

@@ -217,10 +217,15 @@ def test_the_sdist_holds_what_its_readme_and_tests_need():
     assert "requirements-lowest.txt" in included
 
 
-def test_a_release_shows_readme_with_links_that_work_elsewhere():
+def test_a_release_shows_readme_and_notes_with_links_that_work_elsewhere():
     if not (ROOT / ".github").exists():
         pytest.skip("the workflows are not part of this installation")
-    shown = load(".github/release.py").readme("0.4.0", "owner/neucmds")
+    release = load(".github/release.py")
+    version = neucmds.__version__
+    notes = release.notes(version)
+    assert LINK.findall(notes)
+    assert not LINK.findall(release.addressed(notes, version, "owner/neucmds"))
+    shown = release.addressed(read("README.md"), "0.4.0", "owner/neucmds")
     assert not LINK.findall(shown)
     raw = "https://raw.githubusercontent.com/owner/neucmds/v0.4.0/"
     assert f"]({raw}docs/_static/streets.svg)" in shown
