@@ -356,7 +356,8 @@ def _search(
                 start = best + NOISE * best.std() * start
             starts.append(start)
         descents = Descents(pairs, np.array(starts))
-        new_ends, values = descents.run(max_iter, tol, lowest)
+        # To tell ends apart; the best descends to `tol` in the end.
+        new_ends, values = descents.run(max_iter, 100 * tol, lowest)
         ends += [*new_ends]
         if values.min() < lowest:
             lowest = float(values.min())
