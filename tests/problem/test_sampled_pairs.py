@@ -10,7 +10,7 @@ from neucmds.backend import memory
 from neucmds.errors import InputError
 from neucmds.problem import neighbor_search
 from neucmds.problem.metrics import Metric
-from neucmds.problem.sampled_pairs import feature_pairs
+from neucmds.problem.sampled_pairs import called_pairs, feature_pairs
 
 
 def sampled(features, metric="euclidean", n_pairs=60, seed=0, loss="relative"):
@@ -148,6 +148,15 @@ def test_pairs_beyond_the_limit_of_memory_are_refused(features, monkeypatch):
         InputError, match=r"8000 pairs of 400 objects .* lower n_pairs=40"
     ):
         NeucMDS(3, metric="cityblock", n_pairs=40).fit(features)
+
+
+def test_a_function_is_called_for_every_pair_if_calls_suffice(features):
+    space = Metric.of(lambda x, y: np.abs(x - y).sum()).fitted_to(
+        features[:30]
+    )
+    sample = called_pairs(space, 60, "squared", n_landmarks=10)
+    listed = sorted(zip(sample.pairs.i, sample.pairs.j, strict=True))
+    assert listed == list(zip(*np.triu_indices(30, 1), strict=True))
 
 
 @pytest.mark.slow
