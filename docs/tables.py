@@ -881,7 +881,7 @@ def five_tasks() -> list[list[str]]:
 
     return [
         [
-            "road distances, Jinan, 64 numbers per node, mean error",
+            "road distances, Jinan, 64 numbers per node, mean error (all pairs, fitted on an H200)",
             road_error(True),
             f"{road_error(False)}, ALT landmarks",
             "[roads](docs/scoreboard.md#road-distances)",

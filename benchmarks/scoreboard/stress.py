@@ -244,11 +244,11 @@ def of_samples(
             (k, 0),
             loss="distance",
             metric="euclidean",
-            n_pairs=per_object * n,
+            n_pairs=per_object,
         ).coordinates
 
     def by_edges(per_object: int, seed: int) -> np.ndarray:
-        edges, apart = draw(per_object * n)
+        edges, apart = draw(per_object * n // 2)
         runs = by_pymde(edges, apart, np.ones_like(apart), n, k)
         return runs[f"max_iter=300, seed {seed}"]()
 

@@ -325,8 +325,11 @@ class Tiles(SummedLoss):
 
     @cached_property
     def _precomputed(self) -> Array | None:
-        """Terms of a loss that depend on D alone: they take a third of its time."""
-        if self.loss.name == "squared":
+        """Terms of a loss that depend on D alone: they take a third of its time.
+
+        None for those passes, few, that read a D of single precision in float64.
+        """
+        if self.loss.name == "squared" or self.precision != self.d.dtype:
             return None
         precomputed = namespace(self.d).empty_like(
             self.d, dtype=self.precision
