@@ -126,12 +126,12 @@ def copy_mathjax(app: Any, error: Exception | None) -> None:
 def escape_bars(
     app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
 ) -> None:
-    """Keep |λ| in a docstring from being read as a substitution of reStructuredText."""
-    in_code_or_bar = re.compile(r"(``.*?``|`.*?`)|\|")
+    """Keep |λ| in a docstring from being read as a substitution, and recall@10 as an address."""
+    in_code_or_bar = re.compile(r"(``.*?``|`.*?`)|[|@]")
     for i, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):
             lines[i] = in_code_or_bar.sub(
-                lambda found: found[1] or r"\|", line
+                lambda found: found[1] or "\\" + found[0], line
             )
 
 

@@ -47,9 +47,9 @@ FULL_UP_TO = MAX_DENSE
 
 @dataclass(frozen=True)
 class Quality:
-    """How well coordinates with a signature give D back.
+    """How well coordinates with a signature give d back.
 
-    D and D̂ are on the squared scale, d = √D and d̂ = √max(D̂, 0). What has no meaning for some D is
+    D = d² and D̂ are on the squared scale, and d̂ = √max(D̂, 0). What has no meaning for some D is
     NaN: measures of d if D has negative entries, and ratios whose denominator is zero. Of a fit by
     ``loss="ordinal"``, `shepard_r2`, `raw_stress`, `stress1` and `unscaled_stress1` compare d̂ with
     the disparities δ instead of d: they are non-metric.
@@ -59,7 +59,7 @@ class Quality:
     shepard_r2 : float
         Squared correlation of d̂ with d over pairs: R² of a line through the Shepard diagram. Of an
         ordinal fit with δ: the "linear fit" of vegan's ``stressplot``, whose "non-metric fit" is
-        1 − `stress1`².
+        1 less the square of `stress1`.
     stress : float
         ‖D̂ − D‖²_F over all n² entries.
     normalized_stress : float
