@@ -2,18 +2,20 @@
 
     NEUCMDS_DATA=… python benchmarks/directed.py             all parts
     NEUCMDS_DATA=… python benchmarks/directed.py breakfast   some: streets, folds, tuned, curved
-    python benchmarks/directed.py town quadrangles           towns that are drawn (towns.py)
+    python benchmarks/directed.py towns listed quadrangles   towns that are drawn (towns.py)
     python benchmarks/directed.py large landmarks            100,000 nodes, about half an hour
 
 Streets: driving distances of central Helsinki between all ordered pairs, relative loss. Near pairs
 are those of a node and its ten nearest targets. Directed ALT keeps the distances to and from k
 landmarks that are far from each other, and takes the largest lower bound. Factors are those of the
 singular value decomposition of d. The symmetric fit is that of the mean of both directions. Folds:
-a fifth of the nodes is placed, from their distances to the others and back. Town: the same rows of
-a town that is drawn. Large: a town of 100,000 nodes, by sampled pairs; landmarks: one of 20,000, by
-200 landmarks. Seconds are of processor time, beyond the searches from the first report of a fit to
-its last iteration. Quadrangles: how often d(i, j) > d(i, l) + d(m, l) + d(m, j), which no Euclidean
-departures and arrivals can have.
+a fifth of the nodes is placed, from their distances to the others and back. Towns: the default call
+on towns that are drawn, in several parts, with dead ends and streets of length 0. Listed: some
+pairs of a town. Large: a town of 100,000 nodes, by sampled pairs; landmarks: one of 20,000, by 200
+landmarks. Breakfast: beside R's smacof, or the source of it in the folder SMACOF_SOURCE. Seconds
+are of processor time, beyond the searches from the first report of a fit to its last iteration.
+Quadrangles: how often d(i, j) > d(i, l) + d(m, l) + d(m, j), which no Euclidean departures and
+arrivals can have.
 """
 
 from __future__ import annotations
@@ -22,28 +24,34 @@ import argparse
 import json
 import os
 import resource
+import subprocess
+import tempfile
 import time
 import warnings
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import dijkstra
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import connected_components, dijkstra
 
 import losses
 import measure
+import towns
 from neucmds import neuc_mds
-from towns import town
 
 RECORD = measure.RECORDS / "directed.json"
+UNFOLDING = Path(__file__).with_name("unfolding.R")
 Floats = np.ndarray
 NEAR = 10
 FOLDS = 5
 LARGE = 100_000
 # Nodes whose ways are measured after a large fit, and quadrangles that are drawn.
 ASKED = 200
+# Seed, share of one-way streets, and share of streets that are left out, of towns that are drawn.
+TOWNS = ((1, 0.3, 0.3), (2, 0.5, 0.4), (3, 0.8, 0.25))
 QUADRANGLES = 1_000_000
 
 
@@ -73,9 +81,15 @@ def errors(D: Floats, fitted: Floats, ranks: Floats) -> dict[str, float]:
         "mean": float(error[known].mean()),
         "median": float(np.median(error[known])),
         "p95": float(np.quantile(error[known], 0.95)),
-        "near": float(np.take_along_axis(error, nearest, axis=1).mean()),
+        "near": near_error(error, nearest, known),
         "recall": float(np.mean(kept)) / NEAR,
     }
+
+
+def near_error(error: Floats, nearest: Floats, known: Floats) -> float:
+    """Return the mean error of near pairs; those at distance 0 have no share of it."""
+    counted = np.take_along_axis(known, nearest, axis=1)
+    return float(np.take_along_axis(error, nearest, axis=1)[counted].mean())
 
 
 def alt(D: Floats, n_landmarks: int) -> Floats:
@@ -104,9 +118,8 @@ def street_rows() -> list[dict[str, Any]]:
 
 
 def tuned_rows() -> list[dict[str, Any]]:
-    """Fit central Helsinki with a curvature that is sought, or to a lower tolerance."""
-    sought = {"curvature": "auto", "tol": 1e-4}
-    return rows_of({8: sought, 32: {"tol": 1e-4}})
+    """Fit central Helsinki with a curvature that is sought, to a lower tolerance."""
+    return rows_of({8: {"curvature": "auto", "tol": 1e-4}})
 
 
 def curved_rows() -> list[dict[str, Any]]:
@@ -129,8 +142,40 @@ def rows_of(options: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def town_rows() -> list[dict[str, Any]]:
-    """Compare the same ways on a town that is drawn."""
-    return compared(dijkstra(town(1200)[0]), (8, 16))
+    """Fit towns that are drawn as a user would, whose parts are not all kept."""
+    rows = []
+    for seed, one_way, closed in TOWNS:
+        graph, _ = towns.streets(1300, seed, one_way, closed, no_length=0.02)
+        n_parts, _ = connected_components(graph, connection="strong")
+        for k in (8, 16):
+            start = time.process_time()
+            emb = neuc_mds(
+                graph,
+                k,
+                metric="shortest_path",
+                metric_params={"part": "largest"},
+                loss="relative",
+                directed=True,
+            )
+            seconds = time.process_time() - start
+            kept = np.array(emb.labels, dtype=int)
+            D = dijkstra(graph[kept][:, kept])
+            facts = {
+                "town": seed,
+                "one_way": one_way,
+                "parts": int(n_parts),
+                "nodes": graph.shape[0],
+                "kept": kept.size,
+                "directions_differ": np.abs(D - D.T).sum() / D.sum(),
+            }
+            fitted = street_row(
+                "departures and arrivals", emb, D, 2 * k, seconds
+            )
+            bounds = {"way": "directed ALT", "numbers": 2 * k}
+            bound = alt(D, k)
+            bounds |= errors(D, bound, bound)
+            rows += [facts | fitted, facts | bounds]
+    return rows
 
 
 def compared(D: Floats, sizes: tuple[int, ...]) -> list[dict[str, Any]]:
@@ -202,7 +247,7 @@ def landmark_rows() -> list[dict[str, Any]]:
 
 def large_row(n: int, k: int, **way: int) -> dict[str, Any]:
     """Fit a large town in some way, and measure it."""
-    graph, _ = town(n)
+    graph, _ = towns.town(n)
     n = graph.shape[0]
     ticks: list[float] = []
 
@@ -262,7 +307,7 @@ def quadrangle_rows() -> list[dict[str, Any]]:
     ways = (ring[None, :] - ring[:, None]) % ring.size
     networks = {
         "a one-way ring of 100 nodes": ways.astype(float),
-        "a town that is drawn": dijkstra(town(1200)[0]),
+        "a town that is drawn": dijkstra(towns.town(1200)[0]),
         "central Helsinki, driving": streets(),
     }
     rows = []
@@ -358,9 +403,50 @@ def breakfast_rows() -> list[dict[str, Any]]:
         row = {
             "case": name,
             "stress": float(np.sqrt(left / (counted * D**2).sum())),
+            "smacof": smacof_stress(D, counted),
         }
         print(json.dumps(row), flush=True)
         rows.append(row)
+    return rows
+
+
+def smacof_stress(D: Floats, weights: Floats) -> float | None:
+    """Return the stress of smacof's unfolding in R, without which it is not measured."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [f"{folder}/D.csv", f"{folder}/weights.csv"]
+        for file, table in zip(files, (D, weights), strict=True):
+            np.savetxt(file, table, delimiter=",", fmt="%.17g")
+        source = os.environ.get("SMACOF_SOURCE")
+        if source is not None:
+            files.append(source)
+        try:
+            run = subprocess.run(
+                ["Rscript", str(UNFOLDING), *files],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+        except (OSError, subprocess.CalledProcessError):
+            return None
+    return float(run.stdout.split()[-1])
+
+
+def listed_rows() -> list[dict[str, Any]]:
+    """Fit some ordered pairs of a town that is drawn, and measure all of them."""
+    D = dijkstra(towns.town(420, seed=5)[0])
+    rng = np.random.default_rng(0)
+    off = ~np.eye(len(D), dtype=bool)
+    rows = []
+    for share in (1.0, 0.5, 0.2, 0.1):
+        given: Any = D
+        if share < 1:
+            ends = np.nonzero((rng.random(D.shape) < share) & off)
+            given = coo_array((D[ends], ends), shape=D.shape)
+        start = time.process_time()
+        emb = neuc_mds(given, 6, loss="relative", directed=True)
+        seconds = time.process_time() - start
+        row = street_row("departures and arrivals", emb, D, 12, seconds)
+        rows.append({"known": share, "nodes": len(D)} | row)
     return rows
 
 
@@ -405,7 +491,8 @@ PARTS = {
     "folds": fold_rows,
     "tuned": tuned_rows,
     "curved": curved_rows,
-    "town": town_rows,
+    "towns": town_rows,
+    "listed": listed_rows,
     "quadrangles": quadrangle_rows,
     "large": large_rows,
     "landmarks": landmark_rows,

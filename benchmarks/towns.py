@@ -17,10 +17,22 @@ def town(
 ) -> tuple[csr_array, Floats]:
     """Return lengths of streets between about n crossings, and where these are, in metres.
 
+    They are the largest part of `streets` in which every crossing reaches every other.
+    """
+    graph, xy = streets(n, seed, one_way, closed)
+    _, part = connected_components(graph, connection="strong")
+    kept = np.flatnonzero(part == np.bincount(part).argmax())
+    return graph[kept][:, kept], xy[kept]
+
+
+def streets(
+    n: int, seed: int, one_way: float, closed: float, no_length: float = 0.0
+) -> tuple[csr_array, Floats]:
+    """Return lengths of streets, some of which lead to places that one cannot leave, or reach.
+
     Crossings are drawn about the points of a grid, and joined by the edges of their Delaunay
     triangulation but a share, `closed`, and the longest. A share of the streets leads `one_way`,
-    either way at random. What is kept is the largest part in which every crossing reaches every
-    other.
+    either way at random, and a share has the length 0.
     """
     rng = np.random.default_rng(seed)
     # One-way streets cut some crossings off.
@@ -37,13 +49,12 @@ def town(
     edges, length = edges[open_], length[open_]
     # Streets bend.
     length *= rng.uniform(1.0, 1.3, length.size)
+    if no_length:
+        length[rng.random(length.size) < no_length] = 0.0
     turned = rng.random(len(edges)) < 0.5
     edges[turned] = edges[turned, ::-1]
     both_ways = rng.random(len(edges)) > one_way
     i = np.concatenate([edges[:, 0], edges[both_ways, 1]])
     j = np.concatenate([edges[:, 1], edges[both_ways, 0]])
     lengths = np.concatenate([length, length[both_ways]])
-    graph = csr_array((lengths, (i, j)), shape=(side**2, side**2))
-    _, part = connected_components(graph, connection="strong")
-    kept = np.flatnonzero(part == np.bincount(part).argmax())
-    return graph[kept][:, kept], xy[kept]
+    return csr_array((lengths, (i, j)), shape=(side**2, side**2)), xy

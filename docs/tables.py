@@ -467,26 +467,72 @@ def defaults() -> str:
 
 def directed_streets(*parts: str) -> str:
     """Return ways to keep driving distances in both directions."""
-
-    def percent(row: Any, name: str) -> str:
-        return f"{100 * row[name]:.1f} %"
-
     rows = [
-        [
-            row["way"],
-            f"{row['numbers']:,}",
-            str(tuple(row["signature"])) if "signature" in row else "",
-            percent(row, "mean"),
-            percent(row, "median"),
-            percent(row, "p95"),
-            percent(row, "near"),
-            f"{row['recall']:.3f}",
-        ]
+        [row["way"], f"{row['numbers']:,}", *directed_errors(row)]
         for part in parts or ("streets",)
         for row in record("directed")[part]
     ]
-    header = ["", "numbers per node", "signature", "mean", "median", "p95"]
-    return table([*header, "near pairs", "recall@10"], rows)
+    return table(["", "numbers per node", *DIRECTED_ERRORS], rows)
+
+
+DIRECTED_ERRORS = (
+    "signature",
+    "mean",
+    "median",
+    "p95",
+    "near pairs",
+    "recall@10",
+)
+
+
+def directed_errors(row: Any) -> list[str]:
+    """Return the signature and the errors of a fit in both directions."""
+    shares = [row[name] for name in ("mean", "median", "p95", "near")]
+    return [
+        str(tuple(row["signature"])) if "signature" in row else "",
+        *(f"{100 * share:.1f} %" for share in shares),
+        f"{row['recall']:.3f}",
+    ]
+
+
+def directed_towns() -> str:
+    """Return the default call on towns that are drawn."""
+    rows = [
+        [
+            f"{100 * row['one_way']:.0f} %",
+            f"{row['kept']:,} of {row['nodes']:,}",
+            f"{100 * row['directions_differ']:.0f} %",
+            row["way"],
+            str(row["numbers"]),
+            *directed_errors(row),
+        ]
+        for row in record("directed")["towns"]
+    ]
+    header = ["one-way streets", "nodes kept", "directions differ by", ""]
+    return table([*header, "numbers per node", *DIRECTED_ERRORS], rows)
+
+
+def directed_listed() -> str:
+    """Return fits of some ordered pairs."""
+    rows = [
+        [
+            f"{100 * row['known']:.0f} %",
+            f"{row['known'] * row['nodes']:.0f}",
+            *directed_errors(row),
+        ]
+        for row in record("directed")["listed"]
+    ]
+    return table(["pairs known", "targets per node", *DIRECTED_ERRORS], rows)
+
+
+def directed_breakfast() -> str:
+    """Return the stress of unfolding beside that of smacof."""
+    rows = [
+        [row["case"], f"{row['stress']:.5f}", f"{row['smacof']:.5f}"]
+        for row in record("directed")["breakfast"]
+        if row["smacof"] is not None
+    ]
+    return table(["entries", "neucmds", "smacof::unfolding"], rows)
 
 
 def directed_tuned() -> str:
@@ -1679,6 +1725,9 @@ TABLES = {
     "directed-folds": directed_folds,
     "directed-large": directed_large,
     "directed-morse": directed_morse,
+    "directed-towns": directed_towns,
+    "directed-listed": directed_listed,
+    "directed-breakfast": directed_breakfast,
     "curved-spaces": curved_spaces,
     "published-graphs": published_graphs,
     "published-folds": published_folds,
