@@ -761,6 +761,8 @@ class Embedding:
     ) -> InnerProduct:
         """Vectors whose inner product ranks objects as D̂ does: for vector indexes and databases.
 
+        Heights take part: they are added to D̂, which stays bilinear, so the ranking is exact.
+
         Parameters
         ----------
         unit : bool, default=False

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
+from neucmds import neuc_mds
 from neucmds.ecology import envfit
 
 from .conftest import IMAGE, SCRIPT, N
@@ -338,6 +339,24 @@ def test_thousands_of_objects_are_drawn_by_webgl_and_answer(
     assert chosen[0].text == f"object {i}"
     # Marks of the chosen one as SVG would lie below the points.
     assert {kind for kind, _ in driver.execute_script(kinds)} == {"scattergl"}
+
+
+def test_pointing_says_by_how_much_an_object_hangs_out(driver, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 2))
+    D = np.sqrt(
+        cdist(x, x, "sqeuclidean") + np.add.outer(*[rng.random(30)] * 2)
+    )
+    np.fill_diagonal(D, 0)
+    fitted = neuc_mds(D, (2, 0), loss="relative", heights=True, n_init=1)
+    open_page(driver, fitted.report(tmp_path / "heights.html"))
+    texts = driver.execute_script(
+        "return document.getElementById('plot-objects').data[0].text"
+    )
+    assert len(texts) == 30
+    for text, height in zip(texts, fitted.heights, strict=True):
+        told = text.split("hangs out by ")[1].split(" ")[0]
+        assert float(told.replace("−", "-")) == pytest.approx(height, rel=1e-3)
 
 
 def test_ellipses_arrows_and_replicates_are_drawn_on_request(fresh, case):

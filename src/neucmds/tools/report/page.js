@@ -249,10 +249,12 @@
       const shown = column.order ? (v < 0 ? "–" : column.order[v]) : number(v);
       return `<br>${plain(column.title)}: ${plain(shown)}`;
     };
+    const heights = coordinates[data.axes.signs.indexOf(0)];
+    const hanging = (i) => (heights ? `<br>hangs out by ${number(heights[i])} (of D)` : "");
     return {
       type: scatter(data.n), mode: "markers", customdata: ids,
       x: ids.map((i) => xs[i]), y: ids.map((i) => (ys ? ys[i] : 0)),
-      text: ids.map((i) => `<b>${plain(short(nameOf(i)))}</b>${value(i)}`),
+      text: ids.map((i) => `<b>${plain(short(nameOf(i)))}</b>${value(i)}${hanging(i)}`),
       hovertemplate: "%{text}<br>(%{x:.4g}, %{y:.4g})<extra></extra>", ...more,
     };
   }
