@@ -69,13 +69,12 @@ def test_rows_and_pairs_and_what_is_left_of_them_are_of_one_form(
     )
     missed = form.to_sq_distance(sq) - d
     np.testing.assert_allclose(form.residuals(x, y, d), missed, atol=1e-9)
-    paired, without = form.paired_residuals(x, y, np.diag(d))
-    np.testing.assert_allclose(paired, np.diag(missed), atol=1e-12)
+    parts = form.paired_parts(x, y)
+    np.testing.assert_allclose(parts.sum(axis=1), np.diag(sq), atol=1e-15)
     for axis in range(3):
         kept = np.arange(3) != axis
-        fewer = Form(signs[kept], curvature).residuals(
-            x[:, kept], y[:, kept], d
-        )
-        np.testing.assert_allclose(without[:, axis], np.diag(fewer), atol=1e-9)
+        fewer = Form(signs[kept], curvature).paired_sq(x[:, kept], y[:, kept])
+        without = parts.sum(axis=1) - parts[:, axis]
+        np.testing.assert_allclose(without, fewer, atol=1e-15)
     assert form.signature == (2, 1)
     assert form.scaled(4.0).curvature == 4 * curvature

@@ -361,80 +361,75 @@ def scouted(
     weights : array, optional
         Of D as `sample_squares` returns it.
     """
-    if options.init is not None and not options.init.form.is_flat:
-        return components, options.init.form
+    start = options.init
+    if start is not None and not start.form.is_flat:
+        return components, start.form
     curvature_is_sought = options.curvature == AUTO
     form = Form()
     if not curvature_is_sought:
         form = Form.of(
             float(options.curvature), mean_distance, largest_distance
         )
+    # A height counts as one of k coordinates.
+    others = components
+    if isinstance(components, int):
+        others = components - 1
+    candidates = [(components, form)]
+    raised = (others, replace(form, signs=np.zeros(1)))
+    heights_are_sought = (
+        options.heights == AUTO and start is None and bool(others)
+    )
+    if options.heights is True:
+        if not others:
+            raise InputError(
+                f"{option('heights', True)} counts as one of {option('n_components', 1)}; pass "
+                "at least 2."
+            )
+        candidates = [raised]
+    elif heights_are_sought:
+        candidates.append(raised)
     signature_is_sought = (
         n > FEW_OBJECTS
         and options.loss != "squared"
         and options.n_init is None
-        and options.init is None
+        and start is None
         and isinstance(components, int)
     )
-    heights_are_sought = (
-        options.heights == AUTO
-        and options.init is None
-        and sample_squares is not None
-        and components != 1
-    )
-    if options.heights is True and components == 1:
-        raise InputError(
-            f"{option('heights', True)} counts as one of {option('n_components', 1)}; pass at "
-            "least 2."
-        )
-    raised = replace(form, signs=np.zeros(1))
-    candidates = [form]
-    if options.heights is True:
-        candidates = [raised]
-    elif heights_are_sought:
-        candidates = [form, raised]
-    sizes = {False: components, True: components}
-    if isinstance(components, int):
-        # A height counts as one of k coordinates.
-        sizes[True] = components - 1
-    tried = [
-        (sizes[candidate.has_heights], candidate, 1.0)
-        for candidate in candidates
-    ]
-    is_sought = (
+    if sample_squares is None or not (
         signature_is_sought or curvature_is_sought or heights_are_sought
-    )
-    if sample_squares is not None and is_sought:
-        if curvature_is_sought:
-            notify(
-                options.callback,
-                "looking for the curvature, which takes about as long as two fits",
-            )
-        seed = int(check_random_state(options.random_state).randint(2**31))
-        squares = sample_squares()
-        tried = [
-            scout(
-                squares,
-                size,
-                options.loss,
-                candidate,
-                curvature_is_sought=curvature_is_sought,
-                largest_distance=largest_distance,
-                weights=weights,
-                floor=options.floor,
-                seed=seed,
-                directed=options.directed,
-                hold_out=heights_are_sought,
-            )
-            for size, candidate, _ in tried
-        ]
-    signature, form, error = tried[0]
-    if tried[-1][2] < (1 - LEAST_GAIN) * error:
-        signature, form, _ = tried[-1]
-    if not (signature_is_sought or curvature_is_sought):
-        # Heights alone were sought: the fit compares signatures with more starts.
-        return sizes[form.has_heights], form
-    return signature, form
+    ):
+        return candidates[0]
+    if curvature_is_sought:
+        notify(
+            options.callback,
+            "looking for the curvature, which takes about as long as two fits",
+        )
+    seed = int(check_random_state(options.random_state).randint(2**31))
+    squares = sample_squares()
+    tried = [
+        scout(
+            squares,
+            size,
+            options.loss,
+            candidate,
+            curvature_is_sought=curvature_is_sought,
+            largest_distance=largest_distance,
+            weights=weights,
+            floor=options.floor,
+            seed=seed,
+            directed=options.directed,
+            hold_out=heights_are_sought,
+        )
+        for size, candidate in candidates
+    ]
+    chosen = 0
+    pairs_of_errors = zip(tried[-1][2], tried[0][2], strict=True)
+    if all(new < (1 - LEAST_GAIN) * old for new, old in pairs_of_errors):
+        chosen = -1
+    if signature_is_sought or curvature_is_sought:
+        return tried[chosen][:2]
+    # Heights alone were sought: the fit compares signatures with more starts.
+    return candidates[chosen]
 
 
 def _fit_goal(problem: Dense, options: Options) -> Embedding:

@@ -116,15 +116,16 @@ def neuc_mds(
         (`Embedding.kappa`), κ < 0 is hyperbolic, g(d) = 2(cosh cd − 1)/c² with c² = −κ, for trees
         and networks; κ > 0 is spherical, g(d) = 2(1 − cos cd)/c² with c² = κ. "auto": the κ with
         the least error, found by short descents on up to 500 objects; 0 unless another gains more
-        than 1 %. With n ≤ 500 a call takes two to four times as long as with 0; above, longer by
+        than 2 %. With n ≤ 500 a call takes two to four times as long as with 0; above, longer by
         about three fits of 500.
         `Embedding.distance` inverts g.
     heights : bool or "auto", default=False
         For losses but "squared": one more number per object, h, is added to all its D̂, for leaves
         of trees, hosts behind a slow line, and nodes of low degree beside hubs. It is the last of
         the k coordinates, of sign 0 (`Embedding.heights`); beside a signature (p, q) it is one
-        more. "auto": kept if it lowers the loss of up to 500 objects by more than 2 %, with the
-        same k. Two objects at distance 0 of each other get heights near 0, at the cost of their
+        more. "auto": kept if it lowers the loss of held-out pairs of up to 500 objects, and
+        their mean relative error where the loss is of that kind, by more than 2 % each, with
+        the same k. Two objects at distance 0 of each other get heights near 0, at the cost of their
         other distances: keep one of them, or give the pair weight 0.
     metric : str or callable, default="precomputed"
         "precomputed": `data` holds dissimilarities. "shortest_path": `data` is a graph: a sparse

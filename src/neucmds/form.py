@@ -177,6 +177,12 @@ class Form:
         signs = asarray_like(self.signs, x)
         return (difference * difference) @ signs + (x + y) @ (1 - abs(signs))
 
+    def paired_parts(self, x: Array, y: Array) -> Array:
+        """Return what each coordinate adds to D̂ between rows of two arrays that broadcast."""
+        difference = x - y
+        signs = asarray_like(self.signs, x)
+        return difference * difference * signs + (x + y) * (1 - abs(signs))
+
     def d(self, x: Array, y: Array) -> Array:
         """d̂ of every row of x with every row of y."""
         return self.to_distance(self.sq(x, y))
@@ -184,19 +190,6 @@ class Form:
     def residuals(self, x: Array, y: Array, sq_distance: Array) -> Array:
         """d̂² − d² of every row of x with every row of y, where d² is known."""
         return self.to_sq_distance(self.sq(x, y)) - sq_distance
-
-    def paired_residuals(
-        self, x: Array, y: Array, sq_distance: Array
-    ) -> tuple[Array, Array]:
-        """d̂² − d² between rows of two arrays, and the same without each coordinate (m, k)."""
-        difference = x - y
-        signs = asarray_like(self.signs, x)
-        parts = difference * difference * signs + (x + y) * (1 - abs(signs))
-        sq = namespace(parts).sum(parts, axis=1)
-        without = (
-            self.to_sq_distance(sq[:, None] - parts) - sq_distance[:, None]
-        )
-        return self.to_sq_distance(sq) - sq_distance, without
 
     def to_sq(self, sq_distance: Array) -> Array:
         """Return g(d) of d², a new array unless κ is zero.

@@ -399,12 +399,15 @@ def _sums_of_pairs(
         weights = np.ones(pairs.size)
 
     def sums(i: Any, j: Any, sq_dissimilarity: Floats, w: Floats) -> Floats:
-        residual, without = form.paired_residuals(x[i], x[j], sq_dissimilarity)
-        sq_hat = form.paired_sq(x[i], x[j])
+        parts = form.paired_parts(x[i], x[j])
+        sq_hat = parts.sum(axis=1)
+        residual = form.to_sq_distance(sq_hat) - sq_dissimilarity
+        without = form.to_sq_distance(sq_hat[:, None] - parts)
+        without -= sq_dissimilarity[:, None]
         loss_value = loss.value(form, form.to_sq(sq_dissimilarity), sq_hat, w)
         offset = sq_dissimilarity - center
         stress = w @ residual**2
-        rises = w @ (without**2 - residual[:, None] ** 2)
+        rises = w @ without**2 - stress
         return np.array(
             [w.sum(), w @ offset, w @ offset**2, stress, loss_value, *rises]
         )

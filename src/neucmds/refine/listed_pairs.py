@@ -6,7 +6,6 @@ sparse product. In main memory passes are cut into parts that stay in the cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -227,21 +226,11 @@ class ListedPairs(SummedLoss):
 
     def _residuals(self, x: Array) -> Array:
         """D̂ − D of every pair."""
-        narrow = self.narrow(x)
-        signs = self.narrow(self.signs)
-        changes = pair_changes(narrow, narrow, signs, self.i, self.j)
-        heights = self.narrow(self.form.height_of(x))
-        if changes is not None:
-            _, d_hat = changes  # D₂ along p = x is D̂(x)
-            return self._raised(d_hat, heights, slice(None)) - self.d
-        out = namespace(x).empty_like(self.d)
-
-        def write(part: slice, d_hat: Array) -> None:
-            raised = self._raised(d_hat[:, 0], heights, part)
-            out[part] = raised - self.d[part]
-
-        self._walk(narrow, signs[:, None], write)
-        return out
+        # D̂ is 0 in one place, and from there D₁ is that of heights alone.
+        d1, d2 = self._changes(0.0 * x, x, -self.d)
+        d2 += d1
+        d2 -= self.d
+        return d2
 
     def _raised(self, sq: Array, heights: Array, part: slice) -> Array:
         """Add the heights of both objects of some pairs."""
@@ -337,34 +326,20 @@ class ListedPairs(SummedLoss):
         sign_columns[:k, 0] = signs
         sign_columns[k:, 1] = signs
 
-        def write(part: slice, both: Array) -> None:
+        def walk(part: slice) -> None:
+            difference = xp.take(table, self.i[part], axis=0)
+            difference -= xp.take(table, self.j[part], axis=0)
+            difference *= difference
+            both = difference @ sign_columns
             d2[part] = both[:, 1]
             # D̂(x + p) − D̂(x) − D̂(p)
             d1[part] = self._raised(both[:, 0], heights, part) - both[:, 1]
             d1[part] -= residual[part]
             d1[part] -= self.d[part]
 
-        self._walk(table, sign_columns, write)
-        return d1, d2
-
-    def _walk(
-        self,
-        table: Array,
-        sign_columns: Array,
-        write: Callable[[slice, Array], None],
-    ) -> None:
-        """Call `write` with (rows i − rows j of a table)² @ sign_columns for parts of the pairs."""
-        xp = namespace(table)
-
-        def walk(part: slice) -> None:
-            difference = xp.take(table, self.i[part], axis=0)
-            difference -= xp.take(table, self.j[part], axis=0)
-            difference *= difference
-            write(part, difference @ sign_columns)
-
-        size = self.i.shape[0]
         block = CACHED_ELEMENTS if is_numpy(table) else DEVICE_ELEMENTS
-        self.each(walk, row_blocks(size, 2 * self.signs.shape[0], block))
+        self.each(walk, row_blocks(self.d.shape[0], 2 * k, block))
+        return d1, d2
 
     def _pulled(self, residual: Array, part: slice) -> tuple[float, Array]:
         """Return Σ u q² of some pairs, and u q q′ of each."""

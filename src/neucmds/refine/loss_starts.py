@@ -370,18 +370,20 @@ def _padded(
     positive, negative = start.form.signature
     if isinstance(components, int):
         components = (components - negative, negative)
-    more_positive = max(0, components[0] - positive)
-    more_negative = max(0, components[1] - negative)
-    more = more_positive + more_negative
-    if not more:
+    more = [
+        max(0, components[0] - positive),
+        max(0, components[1] - negative),
+    ]
+    signs = np.repeat([1.0, -1.0], more)
+    if not signs.size:
         return start
     x = to_numpy(start.coordinates)
     length = 1.0
     if x.size:
         length = float(x.std(axis=0).min())
-    columns = length * rng.standard_normal((x.shape[0], more))
-    signs = np.concatenate(
-        [start.signs, np.ones(more_positive), -np.ones(more_negative)]
-    )
+    columns = length * rng.standard_normal((x.shape[0], signs.size))
     padded = np.concatenate([x, columns], axis=1)
-    return Configuration(asarray_like(padded, start.coordinates), Form(signs))
+    return Configuration(
+        asarray_like(padded, start.coordinates),
+        Form(np.append(start.signs, signs)),
+    )

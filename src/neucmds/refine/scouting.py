@@ -14,9 +14,9 @@ from neucmds.backend.arrays import (
     TINY,
     Array,
     asarray_like,
+    in_place,
     index_like,
     namespace,
-    row_blocks,
     to_numpy,
 )
 from neucmds.form import Form
@@ -35,7 +35,12 @@ from neucmds.refine.loss_starts import (
     search,
     usual_starts,
 )
-from neucmds.refine.losses import weighted
+from neucmds.refine.losses import (
+    RELATIVE,
+    PairLoss,
+    least_positive,
+    weighted,
+)
 from neucmds.refine.pairwise import WIDTHS, finish
 from neucmds.refine.signatures import best_negatives
 from neucmds.refine.tiles import Tiles
@@ -64,10 +69,8 @@ def scout(
     seed: int = 0,
     directed: bool = False,
     hold_out: bool = False,
-) -> tuple[tuple[int, int], Form, float]:
-    """Return the signature of least error, the form, without signs yet, and the error.
-
-    The error is a share of the loss of all objects in one place.
+) -> tuple[tuple[int, int], Form, list[float]]:
+    """Return the signature of least error, the form, without signs yet, and errors if held out.
 
     Parameters
     ----------
@@ -83,8 +86,8 @@ def scout(
     seed : int
         Draws the objects, the starts, and pairs that are held out.
     hold_out : bool
-        Whether the error is that of a tenth of the pairs, after a last descent on the others: it
-        compares forms that fit pairs in different ways.
+        Whether to return errors that compare forms: the loss of a tenth of the pairs after a last
+        descent on the others and, where the loss counts shares of d, the mean of |d̂/d − 1|.
     """
     xp = namespace(sq_dissimilarity)
     is_sample = max(sq_dissimilarity.shape) > SCOUTS
@@ -131,13 +134,11 @@ def scout(
     # Errors of a sample differ by more.
     tol = TOL if is_sample else DISTANCE_TOL
     brief = partial(descend, max_iter=SCOUT_ITERATIONS, tol=tol)
-    errors: dict[float, float] = {}
     ends: dict[float, Configuration] = {}
 
+    @cache
     def error(root: float) -> float:
         """Return the loss at κ = ±root², with the signature searched from the nearest κ."""
-        if root in errors:
-            return errors[root]
         tiles = tiles_of(root)
         first = replace(tiles, loss=tiles.loss.beginning)
         squared, ends_of = search(
@@ -159,8 +160,8 @@ def scout(
 
         negatives = squared.form.signature[1]
         if isinstance(components, int):
-            if errors:
-                nearest = min(errors, key=lambda other: abs(other - root))
+            if ends:
+                nearest = min(ends, key=lambda other: abs(other - root))
                 negatives = ends[nearest].form.signature[1]
             negatives = best_negatives(
                 lambda q: short_end(q).value,
@@ -173,13 +174,12 @@ def scout(
         if compares_forms and first.loss != tiles.loss:
             end = finish(tiles, end, brief)
         ends[root] = end
-        errors[root] = _share(tiles, ends[root])
-        return errors[root]
+        return _share(tiles, end)
 
-    def held_out_error(root: float) -> float:
-        """Return the mean loss of some pairs after descents on all others."""
+    def errors_of(root: float) -> list[float]:
+        """Return the errors that compare forms."""
         if not hold_out:
-            return errors[root]
+            return []
         tiles = tiles_of(root)
         shares = []
         # The fewer the objects, the fewer their pairs, and the more draws of them.
@@ -187,15 +187,20 @@ def scout(
             held_out = _held_out(tiles, seed + draw)
             end = finish(_counting(tiles, 1 - held_out), ends[root], brief)
             shares.append(_share(_counting(tiles, held_out), end))
-        return float(np.mean(shares))
+        errors = [float(np.mean(shares))]
+        if loss in RELATIVE:
+            # A floor hides what heights add to the least d.
+            floorless = PairLoss("absolute", least_positive(tiles.d))
+            errors.append(_share(replace(tiles, loss=floorless), ends[root]))
+        return errors
 
     if not curvature_is_sought:
         root = copysign(sqrt(abs(form.curvature)), form.curvature)
         error(root)
-        return ends[root].form.signature, form, held_out_error(root)
+        return ends[root].form.signature, form, errors_of(root)
     longest = sqrt(float(np.max(sq_dissimilarity)))
     root = _best_root(error, 1 / max(longest, largest_distance))
-    return ends[root].form.signature, form_of(root), held_out_error(root)
+    return ends[root].form.signature, form_of(root), errors_of(root)
 
 
 def _share(tiles: Tiles, end: Configuration) -> float:
@@ -274,14 +279,12 @@ def mean_distance(
 ) -> float:
     """Mean of d over pairs of different objects, weighted: the unit of curvature."""
     xp = namespace(sq_dissimilarity)
-    m, n = sq_dissimilarity.shape
-    total = 0.0
-    for rows in row_blocks(m, n):
-        root = xp.sqrt(xp.clip(sq_dissimilarity[rows, :], 0.0, None))
-        if weights is not None:
-            root = root * weights[rows, :]
-        total += float(xp.sum(root, dtype=xp.float64))
-    count = n * (n - 1)
+    n = sq_dissimilarity.shape[0]
+    root = xp.clip(sq_dissimilarity, 0.0, None)
+    root = in_place("sqrt", root)
+    count = float(n * (n - 1))
     if weights is not None:
+        root *= weights
         count = float(xp.sum(weights, dtype=xp.float64))
-    return float(total / max(1, count))
+    total = float(xp.sum(root, dtype=xp.float64))
+    return total / max(1.0, count)
