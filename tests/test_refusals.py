@@ -16,6 +16,7 @@ from neucmds import (
     Embedding,
     InputError,
     LandmarkNeucMDS,
+    MetricIndex,
     NeucMDS,
     bootstrap,
     compare,
@@ -502,3 +503,49 @@ def test_a_table_that_is_an_array_is_refused(plain):
     refused(
         lambda: ecology.species_scores(plain, X), "^the table is ndarray; pass"
     )
+
+
+# One mistake in D, and objects that are no list
+
+
+@pytest.mark.parametrize("loss", ["relative", "absolute"])
+def test_one_huge_entry_leaves_the_coordinates_of_all_others(loss):
+    points = np.random.default_rng(0).normal(size=(N, 3))
+    d = np.linalg.norm(points[:, None] - points, axis=2)
+    d[0, 1] = 1e8
+    d[1, 0] = 1e8
+    fitted = neuc_mds(d, 3, loss=loss)
+    ratios = fitted.dissimilarities() / np.where(d > 0, d, 1.0)
+    errors = np.abs(ratios - 1)[np.triu_indices(N, 1)]
+    assert fitted.signature == (3, 0)
+    assert np.median(errors) < 1e-6
+    assert fitted.loss_value == pytest.approx(
+        (errors**2).sum(), rel=1e-6, abs=0
+    )
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pd.Series, list])
+def test_objects_of_an_index_are_a_list(kind):
+    def gap(a, b):
+        return float(np.abs(np.asarray(a) - np.asarray(b)).sum())
+
+    index = MetricIndex(gap, 2)
+    objects = kind(list(X))
+    if kind is pd.DataFrame:
+        refused(lambda: index.fit(objects), "of type DataFrame; pass a list")
+        objects = objects.to_numpy()
+    assert len(index.fit(objects).objects_) == N
+    refused(lambda: index.fit(dict.fromkeys(NAMES)), "of type dict; pass a")
+
+
+def test_new_objects_can_have_names_that_are_tuples(named):
+    names = [("d", 1), ("d", 2)]
+    longer = named.append(named.coordinates[:2], names)
+    assert longer.labels[-2:] == ("('d', 1)", "('d', 2)")
+    assert longer.distance(("d", 1), "a") == 0
+
+
+def test_two_objects_have_no_outlying_entry():
+    report = diagnose(D[:2, :2])
+    assert report.outliers.entries == ()
+    assert str(report.negative_share) == "0.0"

@@ -330,7 +330,9 @@ def _end_by_loss(
         random_state=options.random_state,
         directed=options.directed,
     )
-    end = without_null_columns(end, n_points * mean**2)
+    # The floor, unlike the mean, does not grow with one huge d.
+    unit = end.loss.sq_floor or mean**2
+    end = without_null_columns(end, n_points * min(unit, mean**2))
     x = asarray_like(end.coordinates, like, namespace(like).float64)
     return replace(end, coordinates=x), mean
 

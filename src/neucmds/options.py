@@ -236,7 +236,7 @@ TABLE: dict[str, dict[str, str]] = {
         "weights": "count pairs, and landmarks leave most pairs out; leave one of them out.",
         "n_pairs": "samples pairs, but landmarks place objects; leave one out.",
         "directed": "works with landmarks of a graph alone; leave one out.",
-        "ordinal": f"ranks pairs of all objects; pass {option('n_pairs')} instead of landmarks.",
+        "ordinal": f"ranks pairs of all objects; use neuc_mds with {option('n_pairs')}.",
         "heights": "does not work with landmarks; leave one out.",
     },
     "closed form": {

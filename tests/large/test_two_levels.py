@@ -159,7 +159,10 @@ def test_chunks_of_dask_are_placed_where_they_lie(points, fitted):
     est = LandmarkNeucMDS(4, n_near=15, metric="cityblock", **SETTINGS)
     lazy = da.from_array(points, chunks=(170, -1))
     placed = est.fit_transform(lazy).compute()
-    np.testing.assert_allclose(placed, fitted[1], atol=1e-9)
+    # A placement ends where a step promises less than 1e-9 of the loss. That fixes coordinates to
+    # the square root of it, and after one more step to about 1e-8; sums of other chunks round
+    # otherwise.
+    np.testing.assert_allclose(placed, fitted[1], atol=1e-7)
 
 
 @pytest.mark.parametrize(

@@ -700,7 +700,7 @@ class Embedding:
             names = row_numbers(self.n + len(points))
         elif self.labels is not None or labels is not None:
             old_names = self.labels or row_numbers(self.n)
-            new_names = ids_in(() if labels is None else labels)
+            new_names = () if labels is None else labels
             names = as_labels([*old_names, *new_names], self.n + len(points))
         return namespace(points).concat([self.coordinates, points]), names
 

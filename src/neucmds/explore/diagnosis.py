@@ -285,7 +285,7 @@ def _negative_share(ends: Spectrum, unknown: int) -> float:
     distributed by the semicircle law.
     """
     lam = ends.values
-    negative = float(-lam[lam < -ends.null_level].sum())
+    negative = float(np.abs(lam[lam < -ends.null_level]).sum())
     if unknown:
         mean = (ends.trace - float(lam.sum())) / unknown
         unknown_sq = ends.dropped_sq(np.arange(lam.size))

@@ -371,6 +371,6 @@ def _dense(
             f"D holds missing (NaN) entries, and {what} needs every pair; fill them in, or leave "
             "out objects."
         ) from error
-    refuse_weights(problem, what)
+    refuse_weights(problem, what, "fill gaps in, or leave it out")
     values = dense_gram(problem, what).sq_dissimilarity
     return problem, to_floats(values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
@@ -698,6 +698,11 @@ def _listed(objects: Any) -> list[Any]:
         name = reprlib.repr(objects)
         raise InputError(
             f"{name} is one object, and a list of them is expected; pass [{name}]."
+        )
+    if isinstance(objects, Mapping | Set) or hasattr(objects, "columns"):
+        raise InputError(
+            f"objects are of type {type(objects).__name__}; pass a list of them, or an array with "
+            "a row per object, as frame.to_numpy()."
         )
     listed = list(objects)
     if not listed:

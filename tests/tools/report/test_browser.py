@@ -186,7 +186,7 @@ def test_pointing_names_an_object_and_clicking_lists_the_nearest_by_both(
     wait(page, lambda: names_in(page, "Nearest by d"))
     by_fitted = case.embedding.neighbors(10)[0][i]
     by_given = [j for j in np.argsort(case.D[i], kind="stable") if j != i][:10]
-    assert names_in(page, "Nearest by D̂") == [labels[j] for j in by_fitted]
+    assert names_in(page, "Nearest by d̂") == [labels[j] for j in by_fitted]
     assert names_in(page, "Nearest by d") == [labels[j] for j in by_given]
     # The lines where both axes cancel go through it.
     x, y = case.embedding.coordinates[i][list(drawn_axes(page))]

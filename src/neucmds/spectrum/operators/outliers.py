@@ -41,7 +41,7 @@ def outlying_entries(gram: Gram) -> Outliers:
     for i in np.argsort(-np.abs(largest[:, 1]), kind="stable"):
         j = int(largest[i, 0])
         entry = float(largest[i, 1])
-        if not abs(entry) > 1e4 * typical or len(pairs) == 10:
+        if not abs(entry) > 1e4 * typical > 0 or len(pairs) == 10:
             break
         pairs.setdefault((min(int(i), j), max(int(i), j)), entry)
     return Outliers(

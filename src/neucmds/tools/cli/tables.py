@@ -11,6 +11,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from neucmds.embedding import Embedding
 from neucmds.explore import ComparedMethod, StressCurves
 from neucmds.problem.components import NComponents
 from neucmds.problem.names import EXAMPLES
@@ -110,7 +111,7 @@ def facts(result: Result) -> list[tuple[str, str]]:
         rows.append(("held-out objects", text))
     if quality.negative_dissimilarities:
         below = count(quality.negative_dissimilarities)
-        pairs = count(math.comb(result.measured.n, 2))
+        pairs = count(n_pairs(result.measured))
         text = f"{below} of {pairs} pairs have a negative fitted square; take them as 0"
         rows.append(("D̂ below zero", text))
     return rows
@@ -144,12 +145,21 @@ def _axes(result: Result) -> str:
     return text
 
 
+def n_pairs(embedding: Embedding) -> int:
+    """Return the number of pairs; in a directed embedding both orders of two objects count."""
+    if embedding.arrivals is None:
+        return math.comb(embedding.n, 2)
+    if embedding.arrival_labels is None:
+        return embedding.n * (embedding.n - 1)
+    return embedding.n * len(embedding.arrivals)
+
+
 def _off(result: Result) -> str:
     errors = result.errors
     if not errors.pairs:
         return "not defined: no dissimilarity is positive"
     pairs = "pairs"
-    if errors.pairs < math.comb(result.measured.n, 2):
+    if errors.pairs < n_pairs(result.measured):
         pairs = "pairs with d > 0"
     share = percent(errors.pairs_off / errors.pairs)
     mean = percent(result.quality.relative_error_mean)
