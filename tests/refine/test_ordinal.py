@@ -241,7 +241,7 @@ def test_the_shepard_plot_has_the_steps_of_the_disparities(dune, fitted):
         ({"n_components": "auto"}, "pass a number"),
         ({"floor": 0.1}, "needs loss='relative'"),
         ({"curvature": -1.0}, "losses with a unit"),
-        ({"landmarks": 10}, "pass n_pairs instead"),
+        ({"landmarks": 10}, "use neuc_mds with n_pairs"),
         ({"directed": True}, "without a direction"),
         ({"method": "neuc+"}, "needs method='refined'"),
         ({"ties": "all"}, "choose one of primary, secondary"),
