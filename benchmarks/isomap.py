@@ -54,7 +54,9 @@ def study(name: str) -> list[dict[str, Any]]:
     geodesics = (geodesics + geodesics.T) / 2
     gram = DenseGram(geodesics**2)
     to_fitted = np.sqrt(
-        NeucIsomap(1, m, method="classical").fit(fitted)._measured(new)
+        NeucIsomap(1, m, method="classical")
+        .fit(fitted)
+        ._sq_dissimilarities(new)
     )
     rows = []
     for k in KS:

@@ -32,7 +32,9 @@ def test_new_objects_go_where_their_paths_lead(roll):
     _, ids = theirs.nbrs_.kneighbors(new)
     gaps = np.linalg.norm(roll[ids] - new[:, None], axis=2)
     paths = np.min(gaps[:, :, None] + theirs.dist_matrix_[ids], axis=1)
-    np.testing.assert_allclose(ours._measured(new), paths**2, rtol=1e-9)
+    np.testing.assert_allclose(
+        ours._sq_dissimilarities(new), paths**2, rtol=1e-9
+    )
     np.testing.assert_allclose(
         ours.transform(new), ours.result_.transform(paths), atol=1e-9
     )

@@ -160,7 +160,7 @@ class NeucIsomap(SignedTransformer):
             [self.result_.transform(rows) for rows in self._paths(X)]
         )
 
-    def _measured(self, X: Any) -> Any:
+    def _sq_dissimilarities(self, X: Any) -> Any:
         return np.concatenate(list(self._paths(X))) ** 2
 
     def _paths(self, X: Any) -> Iterator[Any]:

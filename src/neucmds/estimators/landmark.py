@@ -80,10 +80,9 @@ class LandmarkNeucMDS(SignedTransformer):
     placement : {"auto", "least_squares", "linear"}, default="auto"
         "auto": least squares with a ridge, with or without subtracting each landmark's mean error,
         and for "neuc" and "refined" with or without negative coordinates, all chosen on held-out
-        landmarks; for relative losses negative coordinates
-        are shrunk according to their noise.
-        "least_squares": without these. "linear": plain triangulation, which divides by small
-        eigenvalues. With two levels only "auto" is accepted.
+        landmarks; for relative losses with one level of landmarks, negative coordinates are shrunk
+        according to their noise. "least_squares": without these. "linear": plain triangulation,
+        which divides by small eigenvalues. With two levels only "auto" is accepted.
     metric : str or callable, default="precomputed"
         "precomputed": X holds dissimilarities, all of them (n, n) or those to the landmarks (n, L);
         for the latter, `landmarks` must name the rows. "shortest_path": X is a graph, as for
@@ -301,7 +300,7 @@ class LandmarkNeucMDS(SignedTransformer):
             )
             return self.landmark_result_.transform(paths)
         landmark_fit, rows = self._fit_and_rows(X)
-        with self._calling():
+        with self._calls_watched():
             return self._placed(landmark_fit, rows, X, out)
 
     def landmarks_to_ask(self, coarse: Any) -> Any:
@@ -338,12 +337,12 @@ class LandmarkNeucMDS(SignedTransformer):
     def _model(self) -> Embedding:
         return self.landmark_result_
 
-    def _measured(self, X: Any) -> Any:
+    def _sq_dissimilarities(self, X: Any) -> Any:
         """Squared dissimilarities of new objects to the landmarks, as NumPy float64."""
         landmark_fit, rows = self._fit_and_rows(X)
         if is_dask(rows):
             rows = to_numpy(rows)
-        with self._calling():
+        with self._calls_watched():
             return to_floats(landmark_fit.squares(rows))
 
     def _fit_and_rows(self, X: Any) -> tuple[LandmarkFit, Any]:

@@ -11,10 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 
 
 class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Turn objects into the graph of their nearest by D̂, as a step of a pipeline.
+    """Turn objects into the graph of their nearest neighbours by D̂, as a step of a pipeline.
 
-    Put this before `KNeighborsClassifier`, `DBSCAN` or `TSNE` with ``metric="precomputed"``, which
-    would ignore the signs of coordinates.
+    Put this before `KNeighborsClassifier`, `DBSCAN` or `TSNE` with ``metric="precomputed"``: from
+    the coordinates alone they would ignore the signs.
 
     Parameters
     ----------
@@ -76,12 +76,12 @@ class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         scipy.sparse.csr_matrix of shape (n, n)
         """
         # None stands for the fitted objects, each without itself.
-        others = self.fit(X).transform(None)
-        n = others.shape[0]
-        before_each_row = others.indptr[:-1]
-        distances = np.insert(others.data, before_each_row, 0.0)
-        columns = np.insert(others.indices, before_each_row, np.arange(n))
-        starts = others.indptr + np.arange(n + 1)
+        graph = self.fit(X).transform(None)
+        n = graph.shape[0]
+        before_each_row = graph.indptr[:-1]
+        distances = np.insert(graph.data, before_each_row, 0.0)
+        columns = np.insert(graph.indices, before_each_row, np.arange(n))
+        starts = graph.indptr + np.arange(n + 1)
         return csr_matrix((distances, columns, starts), (n, n))
 
     def transform(self, X: Any) -> Any:

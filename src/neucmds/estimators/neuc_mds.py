@@ -208,7 +208,7 @@ class NeucMDS(SignedTransformer):
         """‖D̂ − D‖²_F on the squared scale."""
         return float(self.result_.stress)
 
-    def _measured(self, X: Any) -> Any:
+    def _sq_dissimilarities(self, X: Any) -> Any:
         """Squared dissimilarities of new objects to the fitted ones, as NumPy float64."""
         rows = to_floats(self._to_fitted(X))
         # `self.squared` may be true of a graph, too, whose path lengths are never squared.
@@ -274,7 +274,7 @@ class NeucMDS(SignedTransformer):
             rows = to_numpy(rows)
         if isinstance(rows, list):
             metric, rows = metric.taking(rows)
-        with self._calling():
+        with self._calls_watched():
             return metric.between(rows)
 
     def __sklearn_tags__(self) -> Any:

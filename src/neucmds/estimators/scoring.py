@@ -66,8 +66,8 @@ def _distances(estimator: Any, X: Any) -> tuple[Floats, Floats]:
     """Return d and d̂ between new and fitted objects, infinite where d is not known."""
     check_is_fitted(estimator)
     model = estimator._model
-    sq = estimator._measured(X)
-    placed = estimator._array_of_placed(X)
+    sq = estimator._sq_dissimilarities(X)
+    placed = estimator._placed_array(X)
     fitted = to_numpy(model.form.d(placed, model._targets.coordinates))
     known = np.isfinite(sq)
     distance = np.sqrt(np.where(known, np.maximum(sq, 0), np.inf))

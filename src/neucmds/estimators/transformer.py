@@ -38,10 +38,10 @@ from neucmds.problem.names import is_frame, ordered_by_name
 
 @dataclass(eq=False, repr=False)
 class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """A transformer to coordinates with a signature, and the parameters that all of them have.
+    """The base of the estimators: the parameters that they share, and what they do with a fit.
 
-    Each estimator adds `fit`, which sets `result_`, `transform`, and `_measured`: the squared
-    dissimilarities of new objects to the fitted ones.
+    Each estimator adds `transform`, `fit`, which sets `result_`, and `_sq_dissimilarities` of new
+    objects to the fitted ones. For `_bound_metric` it also needs `symmetrize`.
     """
 
     n_components: NComponents = N_COMPONENTS
@@ -63,7 +63,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def signs_(self) -> Array:
-        """The sign of each coordinate, ±1.0; 0 of a height."""
+        """The sign of each coordinate, ±1.0, or 0 for a height."""
         return self._model.signs
 
     @property
@@ -125,8 +125,8 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array, optional
-            Objects to search for, as for `transform`. None: those of `embedding_`, each without
-            itself.
+            Objects whose nearest are searched for, as for `transform`. None: those of
+            `embedding_`, each without itself.
         n_neighbors : int, default=5
         return_distance : bool, default=True
 
@@ -139,7 +139,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         queries = None
         if X is not None:
-            queries = self._array_of_placed(X)
+            queries = self._placed_array(X)
         indices, distances = self.result_.neighbors(n_neighbors, queries)
         if not return_distance:
             return indices
@@ -164,7 +164,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             Entries are 1, or fitted distances, for `DBSCAN`, `TSNE`, `KNeighborsClassifier` and
             others with ``metric="precomputed"``.
         symmetric : bool, default=False
-            Whether entries are stored in both orders, as clusterings expect; without X.
+            Whether entries are stored in both orders, as clusterings expect; only without X.
 
         Returns
         -------
@@ -184,14 +184,14 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if mode == "distance":
             values = to_numpy(distances).ravel()
         n_rows, n_nearest = indices.shape
-        # A matrix, not an array: what scikit-learn's estimators take in every release.
         if not symmetric:
             starts = np.arange(0, columns.size + 1, n_nearest)
             shape = (n_rows, self.result_._targets.n)
+            # A matrix, not an array: what scikit-learn's estimators take in every release.
             return csr_matrix((values, columns, starts), shape)
         rows = np.arange(n_rows).repeat(n_nearest)
         # The number i·n + j stands for entry (i, j). Both (i, j) and (j, i) are listed, and
-        # `unique` drops the second. The maximum of the graph and its transpose would drop
+        # `unique` drops repeated ones. The maximum of the graph and its transpose would drop
         # entries that are zero, those with D̂ ≤ 0.
         numbers = np.concatenate(
             [rows * n_rows + columns, columns * n_rows + rows]
@@ -219,9 +219,9 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         model = self._model
-        sq_dissimilarity = self._measured(X)
+        sq_dissimilarity = self._sq_dissimilarities(X)
         residuals = model.form.residuals(
-            self._array_of_placed(X),
+            self._placed_array(X),
             model._targets.coordinates,
             sq_dissimilarity,
         )
@@ -232,7 +232,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return 0.0
         return 1.0 - float(sq_error / total)
 
-    def _array_of_placed(self, X: Any) -> Array:
+    def _placed_array(self, X: Any) -> Array:
         """Place new objects, as an array even where `set_output` asks for another container."""
         placed = self.transform(X)
         if is_array(placed):
@@ -241,18 +241,18 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @contextmanager
     def _fitting(self) -> Iterator[Callback | None]:
-        """Yield the callback of each step; a fit that fails leaves the fit before it."""
+        """Yield the callback of each step; if the fit fails, the earlier fit is restored."""
+        check_parameters(self.get_params(deep=False))
         earlier_fit = self.__dict__.copy()
         # These attributes describe the data of the earlier fit.
         for name in ("n_features_in_", "feature_names_in_", "_columns"):
             self.__dict__.pop(name, None)
-        check_parameters(self.get_params(deep=False))
         # `transform` goes by the metric of the fit, whatever `set_params` says later.
         self._metric = self.metric
         bar = ProgressBar(self.callback)
         callback = bar if self.verbose else self.callback
         try:
-            with self._calling(callback):
+            with self._calls_watched(callback):
                 yield callback
         except BaseException:
             self.__dict__ = earlier_fit
@@ -263,7 +263,9 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             print(self._model)
 
     @contextmanager
-    def _calling(self, callback: Callback | None = None) -> Iterator[None]:
+    def _calls_watched(
+        self, callback: Callback | None = None
+    ) -> Iterator[None]:
         """Let `n_jobs` processes call a user's function as the metric, and report its calls."""
         # This call refuses an invalid number; its result is not needed.
         thread_count(self.n_jobs)
@@ -293,7 +295,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return result
 
     def _options(self, **others: Any) -> Options:
-        """Return the parameters that `neuc_mds` has, too, as its options; `others` replace some."""
+        """Return the parameters shared with `neuc_mds` as its options; `others` replace some."""
         values = {
             field.name: getattr(self, field.name)
             for field in fields(Options)
@@ -319,8 +321,8 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         if is_frame(X):
             X = self._with_columns(X, reset)
-        may_have_gaps = self._precomputed and hasattr(self, "missing")
-        with in_one_line(advise_missing=may_have_gaps):
+        advise_missing = self._precomputed and hasattr(self, "missing")
+        with in_one_line(advise_missing):
             return validate_data(
                 self,
                 X,
@@ -334,8 +336,8 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _with_columns(self, X: Any, reset: bool) -> Any:
         """Order the columns of a table of new objects as those of the fit.
 
-        Columns that text names, as features, are left to scikit-learn, which refuses another order;
-        columns that are the fitted objects of d are put in order by the names of these.
+        Features named by text are left to scikit-learn, which refuses another order; columns of
+        dissimilarities are ordered as the fitted objects, by name. `reset` only keeps the names.
         """
         if reset:
             self._columns = X.columns
@@ -407,7 +409,8 @@ def in_one_line(advise_missing: bool = False) -> Iterator[None]:
             raise InputError(text) from problem
         # The first line says what is wrong, the last what to do; they may be one.
         lines = text.splitlines()
-        reason = " ".join(dict.fromkeys([lines[0], lines[-1]])).rstrip(".")
+        parts = dict.fromkeys([lines[0], lines[-1]])
+        reason = " ".join(parts).rstrip(".")
         text = f"X cannot be used: {reason}"
         if isinstance(problem, ValueError):
             raise InputError(f"{text}.") from problem
