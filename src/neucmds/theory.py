@@ -30,11 +30,11 @@ class NoiseSplit:
     Parameters
     ----------
     certain : tuple of two ints
-        Counts (p, q) above and below the band if all of B were noise.
+        Counts (p, q) beyond the first band, that of noise as large as the whole of B.
     signature : tuple of two ints
         Counts (p, q) above and below the band.
     band : tuple of two floats
-        Range of the other eigenvalues.
+        Range of the other eigenvalues, those that noise explains.
     """
 
     certain: tuple[int, int]
@@ -45,10 +45,10 @@ class NoiseSplit:
 def noise_edge(
     n: int, *, trace: float, frobenius_sq: float, outliers: npt.ArrayLike = ()
 ) -> tuple[float, float]:
-    """Return the range of the spectrum of B if its D were noise of the same mean and size.
+    """Return the range of the spectrum of B if its D were noise of the same mean and spread.
 
     Let D be hollow and symmetric, its off-diagonal entries independent with mean μ and standard
-    deviation σ: D = μ(11ᵀ − I) + σW. Then, as C1 = 0,
+    deviation σ: D = μ(11ᵀ − I) + σW. Then, with C = I − 11ᵀ/n and so C·1 = 0,
 
         B = −½CDC = (μ/2)·C − (σ/2)·CWC,
 
@@ -106,9 +106,9 @@ def suggest_k(
     eigenvalues beyond it, estimates the band from the others, and repeats until no more are found.
     Structure thus does not hide itself by inflating the noise level.
 
-    The counts say what stands out, not what minimises STRESS. `certain` is the first pass: more
-    than even noise as large as the whole of B would do. `signature` is the last; if it is several
-    times `certain`, the spectrum falls off without an edge, as it does for graph distances (1000
+    The counts say what stands out, not what minimises STRESS. `certain` goes by the first band,
+    that of noise as large as the whole of B, `signature` by the last; if it is several times
+    `certain`, the spectrum falls off without an edge, as it does for graph distances (1000
     objects: 3 certain, 546 in the end), and k is a matter of how much STRESS one can afford.
 
     Parameters
@@ -117,9 +117,10 @@ def suggest_k(
         Eigenvalues of B: all, or some from both ends. Those that are zero up to rounding, the
         constant vector's among them (errata E3), are never counted.
     n : int, optional
-        Number of objects; needed if `values` is not the whole spectrum.
+        Number of objects.
     trace, frobenius_sq : float, optional
-        Sum and sum of squares of all eigenvalues; needed likewise.
+        Sum and sum of squares of all eigenvalues; without all three, `values` is the whole
+        spectrum.
 
     Returns
     -------
@@ -134,40 +135,42 @@ def suggest_k(
     >>> suggest_k(np.append(noise, [120.0, -110.0])).signature
     (1, 1)
     """
-    lam = np.sort(np.asarray(values, dtype=np.float64).ravel())
+    ascending = np.sort(np.asarray(values, dtype=np.float64).ravel())
     if n is None or trace is None or frobenius_sq is None:
-        if n is not None and n != lam.size:
+        if n is not None and n != ascending.size:
             raise InputError(
-                f"{lam.size} of {n} eigenvalues: pass trace and frobenius_sq as well."
+                f"{ascending.size} of {n} eigenvalues: pass trace and frobenius_sq as well."
             )
-        n = lam.size
-        trace = float(lam.sum())
-        frobenius_sq = float((lam**2).sum())
-    lam = lam[np.abs(lam) > _rounding(n, frobenius_sq)]
+        n = ascending.size
+        trace = float(ascending.sum())
+        frobenius_sq = float((ascending**2).sum())
+    ascending = ascending[np.abs(ascending) > _rounding(n, frobenius_sq)]
     band = noise_edge(n, trace=trace, frobenius_sq=frobenius_sq)
-    certain = _beyond(lam, band)
+    certain = _beyond(ascending, band)
     signature = certain
     previous = (0, 0)
     while signature != previous:
         previous = signature
         p, q = signature
-        outliers = np.concatenate([lam[:q], lam[lam.size - p :]])
+        outliers = np.concatenate(
+            [ascending[:q], ascending[ascending.size - p :]]
+        )
         band = noise_edge(
             n, trace=trace, frobenius_sq=frobenius_sq, outliers=outliers
         )
-        above, below = _beyond(lam, band)
+        above, below = _beyond(ascending, band)
         signature = (max(above, p), max(below, q))
-        if sum(signature) >= lam.size:
+        if sum(signature) >= ascending.size:
             break
     return NoiseSplit(certain, signature, band)
 
 
 def _beyond(
-    lam: npt.NDArray[np.float64], band: tuple[float, float]
+    ascending: npt.NDArray[np.float64], band: tuple[float, float]
 ) -> tuple[int, int]:
     """Count the eigenvalues above and below the band."""
     lower, upper = band
-    return int((lam > upper).sum()), int((lam < lower).sum())
+    return int((ascending > upper).sum()), int((ascending < lower).sum())
 
 
 def _rounding(n: int, frobenius_sq: float) -> float:

@@ -29,15 +29,15 @@ from neucmds.backend.arrays import (
 from neucmds.backend.cuda_kernels import narrow_product
 from neucmds.backend.threads import open_pool, parallel_map, worker_pool
 
-# Cores whose OpenBLAS kernels have the unpacked small product.
+# OpenBLAS names of the cores whose kernels multiply small matrices without packing.
 _UNPACKED_CORES = {"SkylakeX", "Cooperlake", "SapphireRapids"}
 # Multiplications below which these kernels do not pack.
 _SMALL_PRODUCT = 1_000_000
-# Most vectors in a panel: 100 are done as 50 and 50.
+# At most this many vectors in a panel: 100 are done as 50 and 50.
 _MAX_VECTORS = 52
-# Columns of a panel: the vectors' part of it stays in the L2 cache.
+# Columns of a panel: so few that the vectors' entries for them stay in the L2 cache.
 _PANEL_COLUMNS = 1334
-# Rows of a task, a multiple of 6.
+# Rows of a task: a multiple of 6, the rows that run fastest in the kernel.
 _TASK_ROWS = 504
 # Shares that the columns of a basis are cut into, for threads.
 _SHARES = 4
@@ -51,16 +51,16 @@ def float32_products(
 
     Products by panels open a pool of threads until the end of the context.
     """
-    if is_numpy(matrix) and matrix.shape[0] >= _PANEL_COLUMNS and _unpacked():
+    is_large = is_numpy(matrix) and matrix.shape[0] >= _PANEL_COLUMNS
+    if is_large and _skips_packing():
         with worker_pool():
             yield lambda columns: _by_panels(matrix, columns, scale)
         return
     xp = namespace(matrix)
 
     def multiply(columns: Array) -> Array:
-        image = xp.astype(
-            symmetric_times(matrix, xp.astype(columns, xp.float32)), xp.float64
-        )
+        product = symmetric_times(matrix, xp.astype(columns, xp.float32))
+        image = xp.astype(product, xp.float64)
         image *= scale
         return image
 
@@ -115,8 +115,8 @@ def symmetric_times(matrix: Array, columns: Array) -> Array:
 
 
 @lru_cache(maxsize=1)
-def _unpacked() -> bool:
-    """Tell whether every BLAS here is an OpenBLAS with unpacked kernels."""
+def _skips_packing() -> bool:
+    """Tell whether every BLAS here is an OpenBLAS that skips packing for small products."""
     are_unpacked = [
         library["internal_api"] == "openblas"
         and library["architecture"] in _UNPACKED_CORES
@@ -138,8 +138,8 @@ def _by_shares(work: Callable[[slice], Any], basis: Array) -> list[Any]:
 
 
 def _by_panels(matrix: Array, columns: Array, scale: float) -> Array:
-    """Return ``scale * (matrix @ columns)`` in double precision."""
-    # Column-major order: transposed, the columns are contiguous rows, as a basis has them.
+    """Return ``scale * (matrix @ columns)`` as float64, multiplied in the matrix's precision."""
+    # Column-major, so that each column is contiguous, as the rows of a basis are.
     product = np.empty(columns.shape, order="F")
     n_groups = max(1, math.ceil(columns.shape[1] / _MAX_VECTORS))
     groups = np.array_split(columns, n_groups, axis=1)
@@ -174,7 +174,7 @@ def _panel_sums(matrix: Array, parts: list[Array]) -> list[Array]:
             # A multiple of 6 rows runs fastest in the kernel.
             if height > 6:
                 height -= height % 6
-            # Whole panels as a stack of small products, then the rows below them.
+            # Whole panels as a stack of small products, added to a view of `total`; then the rest.
             n_stacked = len(strip) // height * height
             panels = strip[:n_stacked].reshape(-1, height, strip.shape[1])
             sums_of_panels = total[:n_stacked].reshape(-1, height, width)

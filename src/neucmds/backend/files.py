@@ -21,19 +21,17 @@ Writer = Callable[[BinaryIO], object]
 
 
 @contextmanager
-def atomic_file(
-    path: AnyPath | BinaryIO, *, overwrite: bool = True
-) -> Iterator[BinaryIO]:
+def atomic_file(path: object, *, overwrite: bool = True) -> Iterator[BinaryIO]:
     """Open a binary file that is renamed to its path once it is complete and on disk.
 
-    Its folder must exist. A symbolic link is replaced, not followed. Raises `InputError` if there
-    can be no such file, `FileExistsError` without `overwrite`; an `OSError` names the file.
+    Its folder must exist; a symbolic link is replaced. Raises `InputError` unless a file can be at
+    `path`, `FileExistsError` if one is there without `overwrite`; an `OSError` names the file.
     """
     target = _as_path(path)
     check_target(target)
     with _hidden_folder(target.parent, target.name) as temporary:
         new_file = Path(temporary, target.name)
-        with _written(new_file, target) as file:
+        with _open_synced(new_file, target) as file:
             yield file
         _refuse_taken([target], overwrite)
         os.replace(new_file, target)
@@ -70,9 +68,9 @@ def atomic_folder(
 ) -> list[Path]:
     """Write several files into a folder; they appear when all are complete.
 
-    `files` maps names to functions that write to a binary file. With `overwrite`, files of these
-    names and of those `owned` are replaced or removed, and all others stay; without it
-    `FileExistsError` names the first.
+    `files` maps names to functions that write to a binary file. `owned` are names that older files
+    may have. With `overwrite`, files of all these names are replaced or removed, and others stay;
+    without it `FileExistsError` names the first that exists.
     """
     target = folder.resolve()
     names = {*files, *owned}
@@ -85,9 +83,9 @@ def atomic_folder(
         new_folder = Path(temporary, "new")
         new_folder.mkdir()
         for name, write in files.items():
-            with _written(new_folder / name, folder / name) as file:
+            with _open_synced(new_folder / name, folder / name) as file:
                 write(file)
-        if not _renamed(new_folder, target):
+        if not _rename_if_absent(new_folder, target):
             _refuse_taken([target / name for name in sorted(names)], overwrite)
             for name in files:
                 os.replace(new_folder / name, target / name)
@@ -96,7 +94,7 @@ def atomic_folder(
     return [folder / name for name in files]
 
 
-def _renamed(new: Path, target: Path) -> bool:
+def _rename_if_absent(new: Path, target: Path) -> bool:
     """Rename a folder unless the target is one already, and tell whether it was renamed."""
     if not target.is_dir():
         try:
@@ -121,7 +119,7 @@ def _hidden_folder(
 
 
 @contextmanager
-def _written(path: Path, target: Path) -> Iterator[BinaryIO]:
+def _open_synced(path: Path, target: Path) -> Iterator[BinaryIO]:
     """Open a new file, and flush it to the disk; errors name the target."""
     try:
         with path.open("w+b") as file:
@@ -153,9 +151,8 @@ def _opened(source: AnyPath | BinaryIO) -> AbstractContextManager[BinaryIO]:
         return nullcontext(source)
     path = _as_path(source)
     if not path.is_file():
-        raise InputError(
-            f"{path}: {'not a regular' if path.exists() else 'no such'} file."
-        )
+        problem = "not a regular" if path.exists() else "no such"
+        raise InputError(f"{path}: {problem} file.")
     return path.open("rb")
 
 
@@ -164,7 +161,7 @@ def read_npz(path: AnyPath | BinaryIO, what: str) -> dict[str, Array]:
 
     `what` names the content in messages: "an embedding".
     """
-    with format_errors(str(path), what), _opened(path) as file:
+    with refuse_damage(str(path), what), _opened(path) as file:
         file.seek(0)
         # Zip archives begin with PK; NumPy would take any other bytes for pickled objects.
         if file.read(2) != b"PK":
@@ -176,13 +173,12 @@ def read_npz(path: AnyPath | BinaryIO, what: str) -> dict[str, Array]:
 
 def one_line(error: Exception) -> str:
     """Return the message of another library for use inside our own."""
-    return (
-        " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
-    )
+    text = " ".join(str(error).split()).rstrip(".")
+    return text[:200] or type(error).__name__
 
 
 @contextmanager
-def format_errors(name: str, what: str) -> Iterator[None]:
+def refuse_damage(name: str, what: str) -> Iterator[None]:
     """Turn any error that a library raises on damaged bytes into one `InputError`."""
     try:
         yield

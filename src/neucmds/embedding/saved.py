@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from neucmds.backend.arrays import is_array, to_numpy
-from neucmds.backend.files import AnyPath, format_errors, read_npz
+from neucmds.backend.files import AnyPath, read_npz, refuse_damage
 from neucmds.embedding.info import Info
 from neucmds.form import Form
 from neucmds.place.rules import (
@@ -73,7 +73,7 @@ def write(embedding: Embedding, file: BinaryIO) -> None:
 def read(kind: type[Embedding], path: AnyPath | BinaryIO) -> Embedding:
     """Read an embedding; a foreign or damaged file is refused in one line."""
     arrays = read_npz(path, WHAT)
-    with format_errors(str(path), WHAT):
+    with refuse_damage(str(path), WHAT):
         header = json.loads(arrays.pop("header").tobytes())
         if header["format"] != FORMAT:
             raise ValueError("the format is another")

@@ -194,7 +194,7 @@ def diagnose(
     refuse_weights(problem, "diagnose")
     gram = problem.gram
     notify(callback, f"computing the spectrum of {gram.n:,} objects")
-    spectrum = outer_spectrum(gram)
+    spectrum = largest_eigenpairs(gram)
     lam = spectrum.values
     positive = int((lam > spectrum.null_level).sum())
     negative = int((lam < -spectrum.null_level).sum())
@@ -260,7 +260,7 @@ def _triangles(gram: Gram, rng: np.random.RandomState) -> Triangles:
     return Triangles(violated, examined, ids.size == gram.n, float(worst))
 
 
-def outer_spectrum(gram: Gram) -> Spectrum:
+def largest_eigenpairs(gram: Gram) -> Spectrum:
     """Compute all eigenpairs, or the hundred of largest magnitude for many objects."""
     if gram.n <= FULL_UP_TO:
         return full_spectrum(gram)

@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from neucmds.backend.arrays import Floats, Indices, Numbers, to_numpy
-from neucmds.backend.files import atomic_file, format_errors, read_npz
+from neucmds.backend.files import atomic_file, read_npz, refuse_damage
 from neucmds.backend.progress import ProgressBar
 from neucmds.embedding import Embedding
 from neucmds.embedding.inner_product import InnerProduct
@@ -659,7 +659,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         MetricIndex
         """
         arrays = read_npz(path, WHAT)
-        with format_errors(str(path), WHAT):
+        with refuse_damage(str(path), WHAT):
             signs = arrays["signs"]
             index = cls(metric, signs.size, **params)
             index._placed = PlacedObjects(

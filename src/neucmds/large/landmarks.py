@@ -79,16 +79,16 @@ def fit_landmarks(
     Parameters
     ----------
     X : array of shape (n, n_features), (n, n) or (n, L), or graph
-        Features; or dissimilarities, all or those to the landmarks. Finite, of NumPy, dask or
-        another library.
+        Features; or dissimilarities, all or those to the landmarks. All finite; an array of
+        NumPy, dask or another library.
     options : Options
         Its `landmarks` are "random", "maxmin" or row numbers.
     n_landmarks, n_near, placement, n_jobs
-        As for `LandmarkNeucMDS`.
+        As for `LandmarkNeucMDS`; with ``n_near=0`` there is one level of landmarks.
     columns : sequence of str, optional
         Names of the columns of dissimilarities.
     like : array, optional
-        Nodes of a graph are fitted and placed with its library, on its device.
+        Nodes of a graph are fitted and placed with the library of this array, on its device.
     """
     if placement not in PLACEMENTS:
         raise InputError(
@@ -96,11 +96,11 @@ def fit_landmarks(
         )
     rng = check_random_state(options.random_state)
     options = replace(options, random_state=rng)
-    of_graph = options.metric == SHORTEST_PATH
-    if of_graph:
+    is_graph = options.metric == SHORTEST_PATH
+    if is_graph:
         X = as_graph(X)
     n = X.shape[0]
-    k = _least_components(options.n_components)
+    k = _known_k(options.n_components)
     metric = None
     if options.metric not in (PRECOMPUTED, SHORTEST_PATH):
         metric = Metric.of(options.metric, symmetrize=options.symmetrize)
@@ -114,14 +114,14 @@ def fit_landmarks(
     if options.metric == PRECOMPUTED and n == X.shape[1]:
         _refuse_asymmetry(X, landmarks)
     options = replace(options, init=_start_among(options.init, landmarks, n))
-    # Numbers, among the landmarks, of those embedded first: all, or the global ones of two levels.
+    # Positions in `landmarks` of those embedded first: all, or with two levels the global ones.
     sources = np.arange(landmarks.size)
     if n_near:
         sources = draw_global(n, landmarks.size, n_near, k, options)
     source_ids = landmarks[sources]
     fitted_metric = None
     nodes = None
-    if of_graph:
+    if is_graph:
         nodes = _search_paths(
             X, landmarks, sources, n_near, options, n_jobs, like
         )
@@ -138,8 +138,8 @@ def fit_landmarks(
     sq_source_matrix, _ = as_squares(
         source_matrix.astype(np.float64),
         squared=options.squared,
-        # The length of a path, added up from its other end, is rounded otherwise.
-        symmetrize=of_graph or options.symmetrize,
+        # A path added up from its other end is rounded differently.
+        symmetrize=is_graph or options.symmetrize,
     )
     notify(options.callback, f"embedding {sources.size} landmarks")
     first_options = options
@@ -174,7 +174,7 @@ def _with_near_landmarks(
     options: Options,
     n_jobs: int | None,
 ) -> LandmarkFit:
-    """Embed all landmarks of two levels, after the global ones, those of `source_matrix`."""
+    """Embed all landmarks of two levels; the global ones, those of `source_matrix`, already are."""
     fit = replace(fit, recipe=None)
     if fit.nodes is not None:
         return fit_nodes(fit, X, options, n_jobs)
@@ -188,7 +188,7 @@ def _with_near_landmarks(
 
 
 def averaged(D: Any, options: Options) -> Any:
-    """Return the mean of D and its transpose if `options.symmetrize` and D is square, in memory.
+    """Average a square D in memory with its transpose if `options.symmetrize`.
 
     Any other input stays as it is.
     """
@@ -210,7 +210,7 @@ def _refuse_asymmetry(D: Any, landmarks: Indices) -> None:
     place = ""
     width = landmarks.size
     if is_dask(D):
-        # Every block of rows reads the chunks of all landmarks, so a few large blocks are faster.
+        # Each block reads the chunks of all landmarks: rows count as one entry, for larger blocks.
         width = 1
     for block in row_blocks(n, width):
         rows = np.arange(n)[block]
@@ -231,7 +231,7 @@ def _refuse_asymmetry(D: Any, landmarks: Indices) -> None:
 def _with_keys(
     fit: LandmarkFit, entries: Array, columns: Indices
 ) -> LandmarkFit:
-    """Draw the entries of landmarks that `LandmarkFit._keys` compares rows with.
+    """Draw the entries of landmarks by which `LandmarkFit._keys` tells rows apart.
 
     Column j of `entries` is column ``columns[j]`` of X.
     """
@@ -248,11 +248,11 @@ def _choose_landmarks(
     n_landmarks: int | float | None,
     k: int,
 ) -> Indices:
-    """Choose landmarks; refuse a block of dissimilarities that does not go with them."""
+    """Choose landmarks; refuse dissimilarities (n, L) whose columns are not one per landmark."""
     n, width = X.shape
     wanted = options.landmarks
-    is_block = options.metric == PRECOMPUTED and n != width
-    if is_block and isinstance(wanted, str):
+    is_to_landmarks = options.metric == PRECOMPUTED and n != width
+    if is_to_landmarks and isinstance(wanted, str):
         raise InputError(
             f"X is {n} × {width}, dissimilarities to landmarks only; pass the landmarks' rows as "
             "landmarks=, or metric= if X holds features."
@@ -266,12 +266,12 @@ def _choose_landmarks(
             candidates = np.arange(n)
             if CANDIDATES * count < n:
                 candidates = random_sample(n, CANDIDATES * count, rng)
-            dissimilarities_to = _comparing(X, options, metric, candidates)
+            dissimilarities_to = _comparer(X, options, metric, candidates)
             chosen = maxmin(candidates.size, count, dissimilarities_to, rng)
             ids = np.sort(candidates[chosen])
     else:
         ids = checked_rows(wanted, n, k)
-    if is_block and width != ids.size:
+    if is_to_landmarks and width != ids.size:
         raise InputError(
             f"X has {width} columns, but {ids.size} landmarks are named; pass one column per "
             f"landmark, or all {n}."
@@ -279,12 +279,12 @@ def _choose_landmarks(
     return ids
 
 
-def _comparing(
+def _comparer(
     X: Any, options: Options, metric: Metric | None, ids: Indices
 ) -> Callable[[int], Array]:
     """Return the function of i that compares the objects `ids` with the i-th of them."""
     if metric is not None:
-        fitted = metric_on(metric, X, ids, False)
+        fitted = metric_on(metric, X, ids, squared=False)
         points = fitted.points
         compare = fitted.dissimilarities
         return lambda i: to_numpy(compare(points, points[i : i + 1, :]))[:, 0]
@@ -309,15 +309,15 @@ def _landmark_names(
 
 def graph_landmarks(graph: Any, options: Options) -> Indices:
     """Choose landmarks among the nodes of a directed graph, at random or as they are named."""
-    options, count = _counted(options)
+    options, count = _split_count(options)
     rng = check_random_state(options.random_state)
     options = replace(options, random_state=rng)
-    k = _least_components(options.n_components)
+    k = _known_k(options.n_components)
     return _choose_landmarks(graph, options, None, count, k)
 
 
-def _counted(options: Options) -> tuple[Options, Any]:
-    """Return options that draw landmarks, and their number; without a number, options and None."""
+def _split_count(options: Options) -> tuple[Options, Any]:
+    """Return options with "random" in place of a number of landmarks, and the number or None."""
     count = options.landmarks
     if isinstance(count, (int, float, np.number)) and not isinstance(
         count, bool
@@ -331,7 +331,7 @@ def embed_by_landmarks(
 ) -> Embedding:
     """Embed landmarks and place all other objects: what `neuc_mds` does with `landmarks`."""
     metric = options.metric
-    options, count = _counted(options)
+    options, count = _split_count(options)
     if metric == PRECOMPUTED and not is_dask(data):
         data, names = unwrap(data)
         labels = names if labels is None else labels
@@ -361,7 +361,7 @@ def metric_on(metric: Metric, X: Any, ids: Indices, squared: bool) -> Metric:
 
 
 def _features_among(metric: Metric, sources: Indices, ids: Indices) -> Array:
-    """Dissimilarities among `sources`, landmarks that `metric` has the features of.
+    """Dissimilarities among `sources`, positions in the points of `metric`.
 
     Messages name them by `ids`, their numbers among all objects.
     """
@@ -412,6 +412,7 @@ def _search_paths(
             f"searching from {ids.size} landmarks to nodes near them",
         )
         near, lengths = nearest_landmarks(graph, ids, n_near, n_jobs=n_jobs)
+        # A landmark that was not found is infinitely far; its length is not known.
         lengths[np.isinf(lengths)] = np.nan
     if like is None:
         like = np.empty(0)
@@ -426,13 +427,14 @@ def _floor_of_edges(graph: Any) -> float | None:
     if not graph.data.any():
         return None
     edges = np.where(graph.data > 0, graph.data, np.inf)
+    # A connected graph has no empty row, which `reduceat` would misread.
     shortest = np.minimum.reduceat(edges, graph.indptr[:-1])
     return float(np.median(shortest[np.isfinite(shortest)]))
 
 
-def _least_components(n_components: Any) -> int:
-    """Return how many coordinates the landmarks must suffice for; 1 where a goal decides."""
-    # k, or a signature (p, q) of k = p + q; a goal is no integer.
+def _known_k(n_components: Any) -> int:
+    """Return k, or 1 while it is still to be chosen."""
+    # k, a signature (p, q) with k = p + q, or a goal such as "auto", which is not a whole number.
     sizes = np.asarray(n_components)
     if not np.issubdtype(sizes.dtype, np.integer):
         return 1

@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.utils.fixes import parse_version
 
 from neucmds.backend.arrays import Array, Floats
-from neucmds.backend.files import AnyPath, format_errors
+from neucmds.backend.files import AnyPath, refuse_damage
 from neucmds.backend.files import one_line as one_line
 from neucmds.errors import InputError, option
 from neucmds.problem.names import Labels, agreed, order_of
@@ -85,7 +85,7 @@ def opened(path: AnyPath) -> Iterator[tuple[str, BinaryIO, str]]:
         raise InputError(
             f"{path} does not exist, or is a directory; pass a file."
         )
-    with format_errors(name, "a table that can be read"), ExitStack() as stack:
+    with refuse_damage(name, "a table that can be read"), ExitStack() as stack:
         if str(path) != "-":
             stream = stack.enter_context(Path(path).open("rb"))
         yield kind, stream, name

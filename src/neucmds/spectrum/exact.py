@@ -1,7 +1,7 @@
 """The true STRESS minimised in closed form over everything that kept eigenvectors can express.
 
-On a support W the paper weights eigenvectors one by one and minimises a lower bound. Here
-G = U_W M U_Wᵀ with any symmetric M, and the STRESS itself is minimised: still convex.
+For a support W, the set of kept eigenvectors, the paper weights each one and minimises a lower
+bound. Here G = U_W M U_Wᵀ with any symmetric M, and the STRESS itself is minimised: still convex.
 
     E = B − G,  e = diag(E),  STRESS = 4‖E‖² + 2n‖e‖² + 2(Σe)²
 """
@@ -31,10 +31,10 @@ from neucmds.spectrum.selection import (
 )
 from neucmds.spectrum.spectrum import Spectrum
 
-# Candidates of matching pursuit from each end of the spectrum. Both ends make 1,000, and the matrix
-# H over these takes 8 MB.
-FAR_REACH = 500
-# Most objects for an n × n matrix, and for a full M on every support.
+# Fewest candidates that the wider matching pursuit takes from each end of the spectrum. Both ends
+# make 1,000, and the matrix H over these takes 8 MB.
+WIDE_REACH = 500
+# Up to this many objects an n × n matrix may be formed, and M is solved for on every support.
 MAX_DENSE = 2000
 
 
@@ -43,22 +43,21 @@ def exact_selection(
 ) -> Selection:
     """Choose the support and core M of least STRESS among all that are tried.
 
-    The supports are those of the paper's methods and the one that matching pursuit finds; the
-    paper's own weightings are candidates too, so the result is never worse than any of them. With a
-    fixed signature, M is used only if it has that signature; otherwise the weights are the best of
-    the requested signs.
+    The supports are those of the paper's methods and those that matching pursuit finds; the paper's
+    own weightings are candidates too, so the result is never worse than any of them. With a fixed
+    signature, an M that has another one is replaced by the best weights with the signs of the λ.
     """
     methods = [neuc, neuc_plus]
     if isinstance(components, int) and spectrum.n_top >= components:
         methods += [classical, lower]
-    published = [method(spectrum, components) for method in methods]
-    totals = [
+    by_paper = [method(spectrum, components) for method in methods]
+    stresses = [
         sum(stress_terms(spectrum, diagonal, candidate))
-        for candidate in published
+        for candidate in by_paper
     ]
-    by_neuc, by_neuc_plus = published[:2]
-    best_published = published[int(np.argmin(totals))]
-    supports = [by_neuc.kept, by_neuc_plus.kept, best_published.kept]
+    by_neuc, by_neuc_plus = by_paper[:2]
+    best_by_paper = by_paper[int(np.argmin(stresses))]
+    supports = [by_neuc.kept, by_neuc_plus.kept, best_by_paper.kept]
     if isinstance(components, int):
         k = components
         # Placing new objects divides by λ. So matching pursuit may keep no |λ| that is less than a
@@ -68,19 +67,21 @@ def exact_selection(
             for kept in supports
         ]
         floor = 0.1 * float(min(smallest))
-        # Neither reach is better on all data.
+        # Neither reach is better on all data; equal supports are solved for once.
         supports += [
             _matching_pursuit(spectrum, diagonal, k, reach, floor)
-            for reach in (2 * k, max(2 * k, FAR_REACH))
+            for reach in (2 * k, max(2 * k, WIDE_REACH))
         ]
-    ours = [
-        _on_support(spectrum, diagonal, kept, components)
+    solved = [
+        _best_on_support(spectrum, diagonal, kept, components)
         for kept in _promising(spectrum, diagonal, supports)
     ]
-    totals += [
-        sum(stress_terms(spectrum, diagonal, candidate)) for candidate in ours
+    stresses += [
+        sum(stress_terms(spectrum, diagonal, candidate))
+        for candidate in solved
     ]
-    return (published + ours)[int(np.argmin(totals))]
+    candidates = by_paper + solved
+    return candidates[int(np.argmin(stresses))]
 
 
 def _promising(
@@ -95,19 +96,20 @@ def _promising(
     supports = list(distinct.values())
     if diagonal.shape[0] <= MAX_DENSE or not supports:
         return supports
-    totals = []
+    stresses = []
     for kept in supports:
         weighted = exact_weights(spectrum, diagonal, kept)
-        totals.append(sum(stress_terms(spectrum, diagonal, weighted)))
-    return [supports[int(np.argmin(totals))]]
+        stresses.append(sum(stress_terms(spectrum, diagonal, weighted)))
+    return [supports[int(np.argmin(stresses))]]
 
 
-def _on_support(
+def _best_on_support(
     spectrum: Spectrum,
     diagonal: Array,
     kept: Indices,
     components: Size,
 ) -> Selection:
+    """Return the best core M, or weights where M has another signature than is asked for."""
     core = _best_core(spectrum, diagonal, kept)
     eigenvalues = np.linalg.eigvalsh(core)
     n_positive = int(np.sum(eigenvalues > 0))
@@ -121,7 +123,7 @@ def _on_support(
 def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
     """Solve for M.
 
-    With P = U_W U_Wᵀ and T = (n/2)I + ½11ᵀ the optimum is M = Λ_W + U_Wᵀ Diag(y) U_W where
+    With P = U_W U_Wᵀ and T = (n/2)I + ½·11ᵀ the optimum is M = Λ_W + U_Wᵀ Diag(y) U_W where
     (T⁻¹ + P∘P) y = e₀ and e₀ = diag(B) − (U_W∘U_W) λ_W; ∘ multiplies entry by entry. The matrix
     T⁻¹ + P∘P is symmetric and positive definite, and T⁻¹ = (2/n)I − 11ᵀ/n².
     """
@@ -145,12 +147,12 @@ def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
 def _conjugate_gradients(u: Array, e0: Array) -> Array:
     """Solve (T⁻¹ + P∘P) y = e₀ as in `_best_core`, with its diagonal as the preconditioner.
 
-    An error of 1e-6 in y is one of 1e-12 in the STRESS.
+    An error of 1e-6 in y is one of 1e-12 in the STRESS, which is quadratic at its minimum.
     """
     xp = namespace(u)
     n = u.shape[0]
     leverage = xp.sum(u * u, axis=1)
-    # diag(P∘P) = leverage², and diag(T⁻¹) = 2/n but for 1/n².
+    # diag(P∘P) = leverage², and diag(T⁻¹) = 2/n − 1/n² is about 2/n.
     preconditioner = 2 / n + leverage * leverage
     y = xp.zeros_like(e0)
     residual = e0
@@ -163,7 +165,8 @@ def _conjugate_gradients(u: Array, e0: Array) -> Array:
         if rho <= target:
             break
         # With v the direction, (P∘P)v = diag(P Diag(v) P), and T⁻¹v = (2/n)(v − (Σv)/(2n)).
-        image = xp.sum((u @ (u.T @ (direction[:, None] * u))) * u, axis=1)
+        weighted = u.T @ (direction[:, None] * u)
+        image = xp.sum((u @ weighted) * u, axis=1)
         image += (2 / n) * (direction - xp.sum(direction) / (2 * n))
         step = rho / float(xp.vecdot(direction, image))
         y = y + step * direction
@@ -190,7 +193,7 @@ def exact_weights(
         return Selection(
             kept, np.linalg.solve(hessian, linear).astype(np.float64)
         )
-    # With H = LLᵀ and w = s∘z, wᵀHw − 2cᵀw is ‖Lᵀ Diag(s) z − L⁻¹c‖² up to a constant, z ≥ 0.
+    # With H = LLᵀ and w = s∘z, z ≥ 0: wᵀHw − 2cᵀw is ‖Lᵀ Diag(s) z − L⁻¹c‖² up to a constant.
     factor = np.linalg.cholesky(hessian)
     target = solve_triangular(factor, linear, lower=True)
     magnitudes, _ = nnls(factor.T * signs[None, :], target)
@@ -233,16 +236,16 @@ def _matching_pursuit(
     is_large = np.abs(spectrum.values) >= floor
     candidates = places[is_near_end & is_large]
     hessian, residual = _quadratic(spectrum, diagonal, candidates)
-    schur = np.diag(hessian).copy()
+    schur_diagonal = np.diag(hessian).copy()
     rows = np.zeros((min(k, candidates.size), candidates.size))
     chosen: list[int] = []
     for step in range(rows.shape[0]):
-        # A column of H that the chosen ones span leaves only rounding.
-        is_independent = schur > 1e-12 * np.diag(hessian)
+        # If the chosen columns of H span that of a candidate, its Schur diagonal is only rounding.
+        is_independent = schur_diagonal > 1e-12 * np.diag(hessian)
         gain = np.divide(
             residual**2,
-            schur,
-            out=np.zeros_like(schur),
+            schur_diagonal,
+            out=np.zeros_like(schur_diagonal),
             where=is_independent,
         )
         gain[chosen] = -1
@@ -250,10 +253,10 @@ def _matching_pursuit(
         if gain[best] <= 0:
             break
         # One row of the Cholesky factor of the hessian.
-        pivot = np.sqrt(schur[best])
+        pivot = np.sqrt(schur_diagonal[best])
         row = (hessian[best] - rows[:step, best] @ rows[:step]) / pivot
         residual = residual - row * (residual[best] / pivot)
-        schur = schur - row**2
+        schur_diagonal = schur_diagonal - row**2
         rows[step] = row
         chosen.append(best)
     return np.sort(candidates[chosen])

@@ -29,7 +29,7 @@ from neucmds.tools.cli.inputs import (
 )
 from neucmds.tools.cli.outputs import Outputs, default_place, tell
 from neucmds.tools.cli.results import (
-    COORDINATES,
+    AXES_PLOTS,
     RESULT_FILES,
     Result,
     add_envfit,
@@ -247,7 +247,7 @@ def embed(
             "size": size,
         }
         if plots != "none":
-            for name, pair, fit in zip(COORDINATES, pairs, fits, strict=False):
+            for name, pair, fit in zip(AXES_PLOTS, pairs, fits, strict=False):
                 drawn = style | {"axes": pair, "arrows": fit}
                 ax = plot_coordinates(embedding, color, **drawn)
                 outputs.add_plot(f"{name}.{plots}", ax)

@@ -1,4 +1,4 @@
-"""Measure an embedding, and plan its files."""
+"""Measure an embedding, and collect its files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import neucmds
 from neucmds.ecology import EnvFit
 from neucmds.embedding import Embedding
 from neucmds.explore import PairErrors, Quality, evaluate, pair_errors
-from neucmds.explore.diagnosis import outer_spectrum
+from neucmds.explore.diagnosis import largest_eigenpairs
 from neucmds.explore.quality import measure_held_out
 from neucmds.problem.dense import Dense
 from neucmds.problem.directed import Directed
@@ -23,25 +23,43 @@ from neucmds.tools.plots import plot_scree, plot_shepard, plot_spectrum
 from neucmds.tools.report.words import axis_table
 
 # Attributes of an embedding, and of its `info`, that quality.json has.
-FIT_FIELDS = "n method loss floor curvature mean_distance requested k signature squared weights"
-INFO_FIELDS = "eigenvalues converged solver n_starts times_found"
+FIT_FIELDS = (
+    "n",
+    "method",
+    "loss",
+    "floor",
+    "curvature",
+    "mean_distance",
+    "requested",
+    "k",
+    "signature",
+    "squared",
+    "weights",
+)
+INFO_FIELDS = (
+    "eigenvalues",
+    "converged",
+    "solver",
+    "n_starts",
+    "times_found",
+)
 TABLES = ("axes", "centroids", "coordinates", "envfit", "objects", "species")
-COORDINATES = ("coordinates", "coordinates_neg")
-PLOTTED = ("spectrum", "scree", *COORDINATES, "shepard")
+AXES_PLOTS = ("coordinates", "coordinates_neg")
+PLOTS = ("spectrum", "scree", *AXES_PLOTS, "shepard")
 RESULT_FILES = (
     "embedding.npz",
     "quality.json",
     "methods.txt",
     *(f"{table}.csv" for table in TABLES),
-    *(f"{plot}.{kind}" for plot in PLOTTED for kind in PICTURES),
+    *(f"{plot}.{kind}" for plot in PLOTS for kind in PICTURES),
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """An embedding, and its quality: that of `measured`, all or some of its objects.
+    """An embedding, and its quality: how well `measured`, all or some of its objects, fits D.
 
-    `problem` is the D of the measured objects, `n_held_out` how many objects to fit without.
+    `problem` is the D of those objects; a second fit leaves `n_held_out` of them out.
     """
 
     embedding: Embedding
@@ -70,16 +88,20 @@ class Result:
         labels = self.measured.labels
         if labels is None:
             return None
-        return (*labels, *(self.measured.arrival_labels or ()))
+        arrivals = self.measured.arrival_labels or ()
+        return (*labels, *arrivals)
 
     def record(self, file: str) -> dict[str, Any]:
         """Return the fields of quality.json."""
         embedding = self.embedding
-        record: dict[str, Any] = {"command": "embed"}
-        record |= {"version": neucmds.__version__, "input": file}
-        for name in FIT_FIELDS.split():
+        record: dict[str, Any] = {
+            "command": "embed",
+            "version": neucmds.__version__,
+            "input": file,
+        }
+        for name in FIT_FIELDS:
             record[name] = getattr(embedding, name)
-        for name in INFO_FIELDS.split():
+        for name in INFO_FIELDS:
             record[name] = getattr(embedding.info, name)
         record |= self.quality.as_dict()
         record["pairs_off_by_10_percent"] = self.errors.pairs_off
@@ -93,12 +115,12 @@ class Result:
         record["measured_objects"] = self.measured.n
         if embedding.landmarks is not None:
             record["landmarks"] = len(embedding.landmarks)
-            # Words: weights and R² of the axes are those of the landmarks alone.
+            # Says that weights and R² of the axes are those of the landmarks alone, if they are.
             record["axes_of"] = embedding._landmarks_alone
         return record
 
     def add_tables(self, outputs: Outputs) -> None:
-        """Plan the embedding, its coordinates, its axes, and how its objects fit."""
+        """Add the embedding, and tables of its coordinates, its axes and how its objects fit."""
         columns = {
             "stress_share": self.errors.stress_share,
             "r2": self.errors.r2_of_object,
@@ -115,24 +137,24 @@ class Result:
     def add_pictures_of_d(
         self, outputs: Outputs, kind: str, size: str | None
     ) -> None:
-        """Plan plots of the pairs and, where all pairs count alike, of the spectrum."""
+        """Add plots of the pairs and, if D is symmetric, whole and unweighted, of the spectrum."""
         ax = plot_shepard(
             self.problem, self.measured, quality=self.quality, size=size
         )
         outputs.add_plot(f"shepard.{kind}", ax)
         if isinstance(self.problem, Directed):
             return
-        partial = (
+        is_partial = (
             self.embedding.landmarks is not None
             or self.measured.n < self.embedding.n
         )
-        if partial or self.problem.weights is not None:
+        if is_partial or self.problem.weights is not None:
             return
-        spectrum = outer_spectrum(self.problem.gram)
+        spectrum = largest_eigenpairs(self.problem.gram)
         outputs.add_plot(
             f"spectrum.{kind}", plot_spectrum(spectrum, self.embedding)
         )
-        # Squared dissimilarities may be negative on average, and then the trace is.
+        # The trace is negative where squared dissimilarities are negative on average.
         if spectrum.trace > 0:
             outputs.add_plot(
                 f"scree.{kind}", plot_scree(spectrum, self.embedding)
@@ -142,7 +164,7 @@ class Result:
 def add_envfit(
     outputs: Outputs, embedding: Embedding, fits: list[EnvFit]
 ) -> None:
-    """Plan r² and p of variables, and centroids of classes, on each pair of axes."""
+    """Add r² and p of variables, and centroids of classes, on each pair of axes."""
     shared_header = ["x", "y", "variable"]
     variable_header = [
         *shared_header,
@@ -156,11 +178,11 @@ def add_envfit(
     class_header = [*shared_header, "class", "centroid_x", "centroid_y"]
     variables = []
     classes = []
-    for fit in fits:
+    for envfit in fits:
         # Users count axes from 1.
-        axes = [embedding.axis_names[axis - 1] for axis in fit.axes]
-        for variable in fit.fits:
-            # Classes have no direction.
+        axes = [embedding.axis_names[axis - 1] for axis in envfit.axes]
+        for variable in envfit.fits:
+            # The direction of a categorical variable is empty.
             cosines = variable.direction.tolist() or [None, None]
             tested = (variable.r2, variable.p, variable.n)
             shared = [*axes, variable.name]

@@ -11,7 +11,7 @@ from neucmds.backend.arrays import Floats, Marks, to_numpy
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.explore import StressCurves
-from neucmds.explore.diagnosis import outer_spectrum
+from neucmds.explore.diagnosis import largest_eigenpairs
 from neucmds.prepared import prepare
 from neucmds.spectrum.spectrum import Spectrum
 from neucmds.tools.plots import figures
@@ -34,14 +34,14 @@ def plot_spectrum(
     symmetrize: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw every eigenvalue of B by its rank among those of its sign, negative ones below zero.
+    """Plot each eigenvalue of B against its rank by magnitude among those of its sign.
 
     Parameters
     ----------
     D : as for `neuc_mds`, or Spectrum
         With more than 2,000 objects only the largest eigenvalues are computed.
     kept : Embedding, optional
-        Eigenvalues that it keeps are drawn larger and filled; for "refined", those of its start.
+        Its kept eigenvalues are drawn larger and filled; for "refined", those that it started from.
     squared, symmetrize
         As in `neuc_mds`.
     ax : Axes, optional
@@ -72,14 +72,15 @@ def plot_spectrum(
             label=f"{part.label} ({count:,})",
             **style,
         )
-    _signed_log_scale(ax, lam)
-    # On a linear axis the points of more eigenvalues would overlap.
+    ax.axhline(0.0, color=GUIDE, linewidth=0.8)
+    _symlog_y(ax, lam)
+    # More than 60 points would overlap on a linear x axis.
     if lam.size > 60:
-        _log_scale(ax)
+        _log_x(ax)
     ax.set_xlabel("rank among the eigenvalues of the same sign")
     label = "eigenvalue of B"
     if not spectrum.complete:
-        label += ", the largest of all"
+        label += " (only the largest)"
     ax.set_ylabel(label)
     figures.legend_below(ax, 2)
     return ax
@@ -123,14 +124,14 @@ def plot_scree(
     ax = figures.axes_or_new(ax)
     lam = by_magnitude(spectrum.values)
     share = 100 * lam / trace
-    rank = np.arange(1, lam.size + 1)
+    position = np.arange(1, lam.size + 1)
     for part in _parts(lam, kept):
-        shown = part.members & (rank <= first)
+        shown = part.members & (position <= first)
         alpha = 1.0
         if kept is not None and not part.is_kept:
             alpha = 0.35
         bars = ax.bar(
-            rank[shown],
+            position[shown],
             share[shown],
             color=part.colour,
             label=part.label,
@@ -188,10 +189,11 @@ def plot_stress_curve(curves: StressCurves, *, ax: Axes | None = None) -> Axes:
             linewidth=1.5,
             label=method,
         )
+        # An axis without a point stays linear.
         if np.isfinite(values).any():
             ax.set_yscale("log")
     if len(curves.ks) > 1:
-        _log_scale(ax)
+        _log_x(ax)
     ax.set_xlabel("number of coordinates k")
     ax.set_ylabel("STRESS / ‖D‖²")
     figures.legend_below(ax, 6)
@@ -208,7 +210,7 @@ def by_magnitude(eigenvalues: Floats) -> Any:
 
 
 def ranks(eigenvalues: Floats) -> Any:
-    """Return the rank of each eigenvalue, by magnitude, among those of its sign."""
+    """Return the rank of each among those of its sign, of eigenvalues sorted by magnitude."""
     positive = eigenvalues > 0
     return np.where(positive, np.cumsum(positive), np.cumsum(~positive))
 
@@ -221,10 +223,10 @@ def kept_words(embedding: Embedding) -> tuple[str, str]:
 
 
 def mark_kept(values: Floats, embedding: Embedding) -> Marks:
-    """Mark one of `values` for each eigenvalue that is kept: the nearest not yet marked."""
+    """Mark the nearest unmarked one of `values` for each eigenvalue that the embedding keeps."""
     kept_eigenvalues = to_numpy(embedding.info.eigenvalues)
     marked = np.zeros(values.size, dtype=bool)
-    # The start of "refined" is solved to 1e-3 of ‖B‖.
+    # The eigenpairs that "refined" starts from have residuals up to 1e-3 of the largest |λ|.
     tolerance = 1e-3 * float(np.abs(values).max(initial=0.0))
     for eigenvalue in by_magnitude(kept_eigenvalues):
         differences = np.where(marked, np.inf, np.abs(values - eigenvalue))
@@ -237,11 +239,11 @@ def _spectrum(D: Any, squared: bool, symmetrize: bool) -> Spectrum:
     if isinstance(D, Spectrum):
         return D
     problem = prepare(D, squared=squared, symmetrize=symmetrize)
-    return outer_spectrum(problem.gram)
+    return largest_eigenpairs(problem.gram)
 
 
 class _Part(NamedTuple):
-    """Eigenvalues that are drawn alike: those of a sign that are kept, or that are not."""
+    """Eigenvalues that are drawn alike: of one sign, and either all kept or all not."""
 
     members: Marks
     colour: str
@@ -269,12 +271,11 @@ def _parts(values: Floats, embedding: Embedding | None) -> Iterator[_Part]:
     return (part for part in parts if part.members.any())
 
 
-def _signed_log_scale(ax: Axes, values: Floats) -> None:
+def _symlog_y(ax: Axes, values: Floats) -> None:
     """Scale y logarithmically over at most four decades, and linearly around zero.
 
     Values within two decades stay on a linear scale.
     """
-    ax.axhline(0.0, color=GUIDE, linewidth=0.8)
     magnitudes = np.abs(values)
     largest = magnitudes.max(initial=0.0)
     smallest = magnitudes.min(initial=np.inf)
@@ -283,7 +284,7 @@ def _signed_log_scale(ax: Axes, values: Floats) -> None:
         ax.set_yscale("symlog", linthresh=threshold, linscale=0.4)
 
 
-def _log_scale(ax: Axes) -> None:
+def _log_x(ax: Axes) -> None:
     """Scale x logarithmically, and label it with whole numbers."""
     from matplotlib.ticker import LogLocator
 
