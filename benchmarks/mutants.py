@@ -11,6 +11,9 @@ warning that points to another line are no fault.
 
     pip install coverage
     python benchmarks/mutants.py --seed 47 --record benchmarks/records/mutants.json
+
+With `--reached FILE`, which tests reach which line is written to a file by the first run, and read
+from it by the others of the same code, on another machine as well.
 """
 
 from __future__ import annotations
@@ -208,11 +211,10 @@ def modules(home: Path) -> list[Path]:
 
 
 def reached(
-    root: Path,
+    root: Path, notes_file: Path
 ) -> tuple[dict[str, dict[int, list[str]]], dict[str, float]]:
-    """Run the tests once; return who reaches each line of each module, and how long tests take."""
+    """Return who reaches each line of each module, and how long tests take, from a run of all."""
     home = root / "src" / "neucmds"
-    notes_file = root / "reached.json"
 
     def work() -> int:
         import pytest
@@ -230,7 +232,8 @@ def reached(
         )
         return 0
 
-    in_fork(root, work)
+    if not notes_file.exists():
+        in_fork(root, work)
     notes = json.loads(notes_file.read_text())
     tests = {
         module: {int(line): ids for line, ids in lines.items()}
@@ -277,6 +280,9 @@ def main() -> None:
         help="written after each; what it holds is not redone",
     )
     parser.add_argument(
+        "--reached", type=Path, help="which test reaches which line"
+    )
+    parser.add_argument(
         "--again", action="store_true", help="only the survivors of the record"
     )
     given = parser.parse_args()
@@ -305,7 +311,10 @@ def main() -> None:
             known = json.loads(given.record.read_text())
         done: dict[str, bool] = known.get("killed", {})
         same = known.get("same_answer", {})
-        tests, seconds = reached(root)
+        notes_file = root / "reached.json"
+        if given.reached is not None:
+            notes_file = given.reached.resolve()
+        tests, seconds = reached(root, notes_file)
         for path, node in chosen:
             module = str(path.relative_to(home))
             name = (
