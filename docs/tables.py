@@ -929,7 +929,7 @@ def five_tasks() -> list[list[str]]:
         [
             "road distances, Jinan, 64 numbers per node, mean error (all pairs, fitted on an H200)",
             road_error(True),
-            f"{road_error(False)}, ALT landmarks",
+            f"{road_error(False)}, ALT landmarks (lower median)",
             "[roads](docs/scoreboard.md#road-distances)",
         ],
         [
@@ -1133,8 +1133,8 @@ def two_levels() -> str:
 
 EDIT_SETS = {
     "amplicons": "18S amplicons",
-    "synthetic": "NeuroSEED, synthetic",
-    "words": "words of CNN-ED",
+    "synthetic": "NeuroSEED, closest strings",
+    "pairs": "NeuroSEED, pairs",
 }
 
 
@@ -1151,38 +1151,77 @@ def edit_vectors() -> str:
         "top-1, %",
         "top-10, %",
     )
-    lines = [
-        [
-            row["method"],
-            EDIT_SETS[row["data"]],
-            f"{row['references']:,}",
-            str(row["numbers"]),
-            str(row["distances"]),
-            f"{row['rmse']:.2f}",
-            f"{row['top_1']:.1f}",
-            f"{row['top_10']:.1f}",
-        ]
-        for row in found["rows"]
-    ]
 
-    def published(row: Any) -> tuple[str, str]:
+    def line(name: str, data: str, n: str, row: Any) -> list[str]:
+        digits = {"rmse": 2, "top_1": 1, "top_10": 1}
+        return [
+            name,
+            data,
+            n,
+            f"{row['numbers']:,}",
+            f"{row['distances']:,}",
+            *(
+                f"{row[key]:.{count}f}" if key in row else ""
+                for key, count in digits.items()
+            ),
+        ]
+
+    def published(data: str, n: str, row: Any) -> list[str]:
         name, _, size = row["method"].replace(" numbers)", "").partition(" (")
         size, _, metric = size.partition(",")
-        return f"{name}{',' if metric else ''}{metric} *", size or "128"
+        facts = {"numbers": int(size or 128), "distances": 0}
+        title = f"{name}{',' if metric else ''}{metric} *"
+        return line(title, data, n, row | facts)
 
-    for row in found["published_synthetic"]:
-        name, size = published(row)
-        known = ["", f"{row['top_1']:g}", f"{row['top_10']:g}"]
-        lines += [[name, EDIT_SETS["synthetic"], "10,000", size, "0", *known]]
-    for row in found["published"]:
-        name, size = published(row)
-        known = [
-            f"{row[f'qiita_{key}']:g}" for key in ("rmse", "top_1", "top_10")
+    lines = []
+    for data, name in EDIT_SETS.items():
+        own = [row for row in found["rows"] if row["data"] == data]
+        own.sort(key=lambda row: row["distances"] == 0)
+        lines += [
+            line(row["method"], name, f"{row['references']:,}", row)
+            for row in own
         ]
-        lines += [[name, "Qiita, 16S", "1,000", size, "0", *known]]
-        known = [f"{row['rt988_rmse']:g}", "", ""]
-        lines += [[name, "RT988, 16S", "", size, "0", *known]]
+        n = {"synthetic": "10,000", "pairs": "50"}.get(data, "")
+        lines += [
+            published(name, n, row)
+            for row in found.get(f"published_{data}", [])
+        ]
+    for row in found["published"]:
+        short = {
+            key: row[f"qiita_{key}"] for key in ("rmse", "top_1", "top_10")
+        }
+        method = {"method": row["method"]}
+        lines.append(published("Qiita, 16S", "1,000", method | short))
+        short = {"rmse": row["rt988_rmse"]}
+        lines.append(published("RT988, 16S", "", method | short))
     return table(head, lines) + "\n\\* published.\n"
+
+
+# The nearest sought, and among how many, as `SOUGHT` in edit_vectors.py has them.
+WORDS_SOUGHT = ((1, 1), (1, 16), (10, 16), (10, 128), (100, 128), (100, 1024))
+
+
+def edit_words() -> str:
+    """Return how many of the nearest words are among those of least d̂."""
+    rows = [
+        row for row in record("edit_vectors")["rows"] if row["data"] == "words"
+    ]
+    rows.sort(key=lambda row: row["distances"] == 0)
+    head = ["", "numbers", "edit distances per word", "RMSE, %"]
+    head += [f"nearest {k} in {among:,}" for k, among in WORDS_SOUGHT]
+    return table(
+        head,
+        (
+            [
+                row["method"],
+                f"{row['numbers']:,}" if row["numbers"] else "",
+                f"{row['distances']:,}",
+                f"{row['rmse']:.2f}",
+                *(f"{share:.3f}" for share in row["recall"]),
+            ]
+            for row in rows
+        ),
+    )
 
 
 def limits() -> str:
@@ -1307,12 +1346,7 @@ def ordination() -> str:
 
 def ordination_versions() -> str:
     """Return the versions of the programs."""
-    return (
-        ", ".join(
-            f"{a} {b}" for a, b in record("ordination")["versions"].items()
-        )
-        + ".\n"
-    )
+    return f"{where(record('ordination'))}\n"
 
 
 def speed() -> str:
@@ -1360,12 +1394,26 @@ def speed() -> str:
 
 
 def where(found: Any) -> str:
-    """Name the machine, its load and the versions in one line."""
-    m = found["machine"]
-    versions = ", ".join(
-        f"{name} {number}" for name, number in found["versions"].items()
+    """Name the machine and the versions in one line."""
+    parts = []
+    if "machine" in found:
+        m = found["machine"]
+        parts.append(
+            f"{m['processor']}, {m['cores']} cores, {m['memory_gb']} GB"
+        )
+    if "device" in found:
+        parts.append(found["device"])
+    parts.append(
+        ", ".join(
+            f"{name} {number}" for name, number in found["versions"].items()
+        )
     )
-    return f"{m['processor']}, {m['cores']} cores, {m['memory_gb']} GB; {versions}."
+    return f"{'; '.join(parts)}."
+
+
+def signed(shown: str, name: str) -> str:
+    """Return a table with the machine and the versions of its record below."""
+    return f"{shown}\n{where(record(name))}\n"
 
 
 def from_disk() -> str:
@@ -1691,8 +1739,10 @@ def metric_index_distances() -> str:
 
 
 TABLES = {
-    "metric-index": metric_index,
-    "metric-index-distances": metric_index_distances,
+    "metric-index": lambda: signed(metric_index(), "metric_index"),
+    "metric-index-distances": lambda: signed(
+        metric_index_distances(), "metric_index_distances"
+    ),
     "growing": growing,
     "large": large,
     "graph-ways": graph_ways,
@@ -1700,15 +1750,16 @@ TABLES = {
     "speed": speed,
     "from-disk": from_disk,
     **{name.replace("_", "-"): partial(on_gpu, name) for name in GPU},
-    "roads": roads,
+    "roads": lambda: signed(roads(), "roads"),
     "scoreboard-short": scoreboard_short,
     "scoreboard-paper": scoreboard_paper,
-    "smiles": partial(strings_of, "smiles"),
-    "amplicons": partial(strings_of, "amplicons"),
-    "string-costs": string_costs,
-    "string-indexes": string_indexes,
-    "two-levels": two_levels,
-    "edit-vectors": edit_vectors,
+    "smiles": lambda: signed(strings_of("smiles"), "strings"),
+    "amplicons": lambda: signed(strings_of("amplicons"), "strings"),
+    "string-costs": lambda: signed(string_costs(), "strings"),
+    "string-indexes": lambda: signed(string_indexes(), "strings"),
+    "two-levels": lambda: signed(two_levels(), "strings"),
+    "edit-vectors": lambda: signed(edit_vectors(), "edit_vectors"),
+    "edit-words": lambda: signed(edit_words(), "edit_vectors"),
     "limits": limits,
     "stress-programs": stress_programs,
     "projections": projections,
@@ -1719,7 +1770,7 @@ TABLES = {
     "distortion": quality_distortion,
     "fuzz": fuzz,
     "curvature": curvature,
-    "directed-streets": directed_streets,
+    "directed-streets": lambda: signed(directed_streets(), "directed"),
     "directed-tuned": directed_tuned,
     "directed-quadrangles": directed_quadrangles,
     "directed-folds": directed_folds,
@@ -1728,10 +1779,10 @@ TABLES = {
     "directed-towns": directed_towns,
     "directed-listed": directed_listed,
     "directed-breakfast": directed_breakfast,
-    "curved-spaces": curved_spaces,
+    "curved-spaces": lambda: signed(curved_spaces(), "curved_spaces"),
     "published-graphs": published_graphs,
     "published-folds": published_folds,
-    "latency": latency,
+    "latency": lambda: signed(latency(), "latency"),
     "methods": methods,
     "new-objects": new_objects,
     "gaps": gaps,

@@ -154,7 +154,7 @@ def write(path: Path, part: str, new: dict[str, Any]) -> None:
         for old in content[part]
         if (old["name"], old["device"]) != (new["name"], new["device"])
     ]
-    content[part] = [*others, new]
+    content[part] = [*others, new | {"versions": measure.versions("numpy")}]
     print(json.dumps(new), flush=True)
     measure.write_record(path, content)
 
@@ -170,6 +170,8 @@ def main() -> None:
     asked = parser.parse_args()
     known = {}
     if asked.folds:
+        if not asked.record.exists():
+            parser.error("--folds takes curvatures of a record: run without")
         rows = json.loads(asked.record.read_text())["rows"]
         known = {(row["name"], row["device"]): row for row in rows}
     with ProcessPoolExecutor(
