@@ -154,7 +154,7 @@ def test_the_page_tells_it(hyperbolic, tmp_path):
     _, emb = hyperbolic
     page = emb.report(tmp_path / "a.html").read_text("utf-8")
     assert f"−{-emb.curvature:.3g} / (mean d)²" in page
-    assert "hyperbolic, as trees and networks" in page
+    assert "hyperbolic, with curvature" in page
 
 
 def test_estimators_landmarks_and_sampled_pairs_take_it():

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import pi, sqrt
+from typing import Any
 
 import numpy as np
 
@@ -77,6 +78,32 @@ class Form:
                 f"times too long; pass {bounded} {0.99 * curvature / excess**2:.3g}, or 'auto'."
             )
         return cls(curvature=curvature / mean_distance**2)
+
+    def options(self, mean_distance: float) -> dict[str, Any]:
+        """Return the parameters of a fit with this form; `of` takes the same."""
+        return {
+            "curvature": self.relative_curvature(mean_distance),
+            "heights": self.has_heights,
+        }
+
+    def words(self, mean_distance: float) -> str:
+        """Say how the space is curved; empty if it is flat."""
+        if self.is_flat:
+            return ""
+        kind = "spherical" if self.curvature > 0 else "hyperbolic"
+        curvature = self.relative_curvature(mean_distance)
+        return f"{kind}, with curvature {curvature:.3g} / (mean d)²"
+
+    def relative_curvature(self, mean_distance: float) -> float:
+        """Return κ in units of 1/(mean d)², zero if the mean is not known."""
+        if self.is_flat:
+            return 0.0
+        return self.curvature * mean_distance**2
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """All that the form is made of but the signs, by the names of its fields."""
+        return {"curvature": self.curvature}
 
     @property
     def signature(self) -> tuple[int, int]:

@@ -132,13 +132,13 @@ INPUTS = (
     "large graph",
     "landmarks",
 )
+FORM_OPTIONS = ("curvature", "heights")
 OPTIONS = (
     "method",
     "loss",
     "ordinal",
     "floor",
-    "curvature",
-    "heights",
+    *FORM_OPTIONS,
     "n_components",
     "weights",
     "missing",
@@ -191,8 +191,7 @@ _PATHS = {
 _BLOCKS = {
     "loss": _IN_MEMORY,
     "ordinal": _STORED,
-    "curvature": _IN_MEMORY,
-    "heights": _IN_MEMORY,
+    **dict.fromkeys(FORM_OPTIONS, _IN_MEMORY),
     "weights": _STORED,
     "missing": _STORED,
     "n_init": _IN_MEMORY,
@@ -243,8 +242,7 @@ TABLE: dict[str, dict[str, str]] = {
         "loss": _NO_OTHER_LOSS,
         "ordinal": _NO_OTHER_LOSS,
         "floor": _NO_FLOOR,
-        "curvature": _NO_LOSS,
-        "heights": _NO_LOSS,
+        **dict.fromkeys(FORM_OPTIONS, _NO_LOSS),
         "init": _NO_START,
         "n_init": _NO_START,
         "weights": _NO_WEIGHTS,
@@ -252,18 +250,21 @@ TABLE: dict[str, dict[str, str]] = {
     },
     "squared loss": {
         "floor": _NO_FLOOR,
-        "curvature": _NO_LOSS,
-        "heights": _NO_LOSS,
+        **dict.fromkeys(FORM_OPTIONS, _NO_LOSS),
         "n_init": f"is for other losses; {option('loss', 'squared')} starts once, from "
         "eigenvectors.",
     },
     "distance loss": {"floor": _NO_FLOOR},
     "ordinal loss": {
         "floor": _NO_FLOOR,
-        "curvature": _NO_UNIT + "leave it out.",
-        "heights": _NO_UNIT + "leave it out.",
+        **dict.fromkeys(FORM_OPTIONS, _NO_UNIT + "leave it out."),
         "n_components": _NO_UNIT + "pass a number.",
     },
+    "linear placement": dict.fromkeys(
+        FORM_OPTIONS,
+        f"does not go with {option('placement', 'linear')}; use "
+        f"{option('placement', 'least_squares')}.",
+    ),
     "directed": {
         "method": f"needs a symmetric D, and {option('directed', True)} needs {_REFINED}.",
         "n_components": f"needs a symmetric D; with {option('directed', True)} pass a number.",

@@ -153,9 +153,9 @@ class Embedding:
 
     def __repr__(self) -> str:
         positive, negative = self.signature
-        curved = ""
-        if self.curvature:
-            curved = f" of curvature {self.curvature:.3g}"
+        space = ""
+        if self.form_words:
+            space = f", {self.form_words}"
         objects = f"{self.n} objects"
         if self.arrivals is not None:
             objects = f"{self.n} departures and {len(self.arrivals)} arrivals"
@@ -166,7 +166,7 @@ class Embedding:
             quality = f"stress-1 {self.stress1:.4g}"
         return (
             f"<Embedding of {objects} by {self.method}: {positive} positive and "
-            f"{negative} negative coordinates{curved}, {quality}{self._stress_note}>"
+            f"{negative} negative coordinates{space}, {quality}{self._stress_note}>"
         )
 
     @property
@@ -266,9 +266,12 @@ class Embedding:
 
         Negative: hyperbolic; positive: spherical. STRESS and R² are always computed on d².
         """
-        if self.form.is_flat:
-            return 0.0
-        return self.form.curvature * self.mean_distance**2
+        return self.form.relative_curvature(self.mean_distance)
+
+    @property
+    def form_words(self) -> str:
+        """How the space is curved; empty if it is flat."""
+        return self.form.words(self.mean_distance)
 
     @property
     def explained(self) -> Floats:

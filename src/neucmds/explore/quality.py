@@ -300,8 +300,7 @@ def options_of(embedding: Embedding, **others: Any) -> Options:
         loss=embedding.loss,
         ties=embedding.info.ties,
         floor=floor,
-        curvature=embedding.curvature,
-        heights=embedding.heights is not None,
+        **embedding.form.options(embedding.mean_distance),
         **others,
     )
 

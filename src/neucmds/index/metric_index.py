@@ -618,7 +618,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         placed = self._placed
         arrays: dict[str, Any] = {
             "signs": self.signs_,
-            "curvature": placed.form.curvature,
+            **placed.form.numbers,
             "sq_floor": placed.loss.sq_floor,
         }
         for name in PLACED:
@@ -661,9 +661,10 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         arrays = read_npz(path, WHAT)
         with refuse_damage(str(path), WHAT):
             signs = arrays["signs"]
+            numbers = {name: float(arrays[name]) for name in Form().numbers}
             index = cls(metric, signs.size, **params)
             index._placed = PlacedObjects(
-                form=Form(signs, float(arrays["curvature"])),
+                form=Form(signs, **numbers),
                 loss=PairLoss("relative", sq_floor=float(arrays["sq_floor"])),
                 # Numbers and text are arrays without axes.
                 **{name: arrays[name][()] for name in PLACED},

@@ -10,8 +10,7 @@ from sklearn.utils import check_random_state
 from neucmds.backend.arrays import Array
 from neucmds.dense_fit import fit
 from neucmds.embedding import Embedding
-from neucmds.errors import InputError, option
-from neucmds.options import Options
+from neucmds.options import Options, check_support
 from neucmds.place.recipe import (
     Recipe,
     cross_validated,
@@ -61,11 +60,7 @@ def embed_landmarks(
         # As many coordinates as the landmarks need, for all objects.
         wanted = embed(sq_dissimilarity, wanted).requested
     if placement == "linear":
-        if options.curvature:
-            raise InputError(
-                f"{option('placement', placement)} is for {option('curvature', 0)}; use "
-                f"{option('placement', 'least_squares')}."
-            )
+        check_support(options, "linear placement")
         embedding = embed(sq_dissimilarity, wanted, options)
         return replace(
             embedding, placement=linear_rule(sq_dissimilarity, embedding)

@@ -21,7 +21,6 @@ from neucmds.tools.plots.figures import with_minus
 from neucmds.tools.report.words import (
     COUNTED,
     count,
-    curvature_words,
     marked,
     measured_columns,
     object_name,
@@ -74,8 +73,8 @@ def facts(result: Result) -> list[tuple[str, str]]:
             f"on pairs of {count(result.measured.n)} objects drawn at random"
         )
         rows.append(("measured", text))
-    if embedding.curvature:
-        rows.append(("curvature", curvature_words(embedding)))
+    if embedding.form_words:
+        rows.append(("space", with_minus(embedding.form_words)))
     if math.isfinite(embedding.stress1):
         rows.append(("stress-1", _stress1(result)))
     compared = "fitted with given dissimilarities"

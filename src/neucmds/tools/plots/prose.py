@@ -116,8 +116,8 @@ def _space(embedding: Embedding) -> str:
         )
     if embedding.heights is not None:
         text += " and a height per object"
-    if embedding.curvature:
-        text += f" of curvature {with_minus(f'{embedding.curvature:.3g}')} / (mean d)²"
+    if embedding.form_words:
+        text += f"; their space is {with_minus(embedding.form_words)}"
     return text
 
 

@@ -115,7 +115,7 @@ def _methods(findings: Findings) -> Data:
             shown.signature,
             names[0],
         )
-        if not same_fit or shown.curvature:
+        if not same_fit or shown.form_words:
             names.append(row.method)
             embeddings.append(row.embedding)
             qualities.append(row.quality)

@@ -14,7 +14,7 @@ from neucmds.embedding import Embedding
 from neucmds.explore import Diagnosis, StressCurves, Triangles
 from neucmds.problem.files import require_pandas
 from neucmds.problem.names import EXAMPLES
-from neucmds.tools.plots.figures import printable, with_minus
+from neucmds.tools.plots.figures import printable
 from neucmds.tools.plots.shepard import on_scale
 
 COUNTED = "objects are counted from 0"
@@ -68,14 +68,6 @@ def signature(pair: Sequence[int]) -> str:
 def object_name(labels: Sequence[str] | None, i: int) -> str:
     """Name an object by its label, or by its number as in coordinates.csv."""
     return f"object {i}" if labels is None else printable(labels[i])
-
-
-def curvature_words(embedding: Embedding) -> str:
-    """Say what the curvature of an embedding means."""
-    text = with_minus(f"{embedding.curvature:.3g} / (mean d)²")
-    if embedding.curvature < 0:
-        return f"{text}: hyperbolic, as trees and networks"
-    return f"{text}: spherical"
 
 
 def clean(value: Any) -> Any:
