@@ -76,9 +76,10 @@ def versions(*packages: str) -> dict[str, str]:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    # Run from a checkout, the package may not be installed.
+    # Run from a checkout, the package may not be installed, or an older one is.
     import neucmds
 
+    found.pop("neucmds", None)
     return {"neucmds": neucmds.__version__, **found}
 
 

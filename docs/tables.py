@@ -1402,7 +1402,8 @@ def where(found: Any) -> str:
             f"{m['processor']}, {m['cores']} cores, {m['memory_gb']} GB"
         )
     if "device" in found:
-        parts.append(found["device"])
+        names = {"cuda": "a GPU", "cpu": "a CPU"}
+        parts.append(names[found["device"]])
     parts.append(
         ", ".join(
             f"{name} {number}" for name, number in found["versions"].items()
