@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist, squareform
 
 from neucmds import neuc_mds
 from neucmds.errors import FewerComponentsWarning
@@ -86,3 +87,18 @@ def test_what_rounding_hides_is_said():
     with pytest.warns(FewerComponentsWarning, match="lost in rounding"):
         embedding = neuc_mds(D, 10, "neuc")
     assert embedding.k < 10
+
+
+@pytest.mark.parametrize("loss", ["squared", "distance"])
+@pytest.mark.parametrize("times", [1e4, 1e6])
+def test_one_huge_dissimilarity_does_not_drown_the_stress_of_the_others(
+    loss, times
+):
+    x = np.random.default_rng(0).random((60, 4))
+    d = squareform(pdist(x, "cityblock"))
+    d[3, 7] = d[7, 3] = times * d.max()
+    emb = neuc_mds(d, 4, loss=loss)
+    residuals = emb.dissimilarities(squared=True) - d**2
+    assert emb.stress == pytest.approx(np.sum(residuals**2), rel=1e-9)
+    if loss == "squared":
+        assert emb.loss_value == pytest.approx(emb.stress / 2)

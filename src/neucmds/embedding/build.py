@@ -48,6 +48,7 @@ from neucmds.spectrum.geometry import (
     stress_rounding,
     stress_terms,
 )
+from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.selection import Selection, neuc
 from neucmds.spectrum.spectrum import Spectrum
 
@@ -78,13 +79,9 @@ def from_selection(
     lambdas = asarray_like(eigenvalues, x)
     # xᵀBx of each coordinate: with x = U·directions, it is directionsᵀ Λ directions.
     quadratic = lambdas @ directions**2
-    if problem.weights is not None:
-        terms, error, rises = _stress_of_pairs(problem, x, form)
-    else:
-        terms = stress_terms(spectrum, gram.diagonal(), selection)
-        rounding = gram_rounding(spectrum, selection)
-        error = stress_rounding(gram, x, terms, rounding)
-        rises = stress_rises(gram, x, form.signs, quadratic)
+    terms = stress_terms(spectrum, gram.diagonal(), selection)
+    rounding = gram_rounding(spectrum, selection)
+    terms, error, rises = _stress(problem, x, form, terms, rounding, quadratic)
     positive_trace = math.nan
     if spectrum.complete:
         positive_trace = float(spectrum.values[spectrum.values > 0].sum())
@@ -136,13 +133,15 @@ def from_descent(
     if quadratic is None:
         x = form.centered(asarray_like(x, gram.diagonal()))
         x, form = canonical(x, form)
-        quadratic = gram.quadratic(x)
     if problem.weights is not None or not form.is_bilinear:
         terms, error, rises = _stress_of_pairs(problem, x, form)
     else:
-        rises = stress_rises(gram, x, form.signs, quadratic)
+        if quadratic is None:
+            quadratic = gram.quadratic(x)
         terms, rounding = exact_terms(gram, x, form, quadratic)
-        error = stress_rounding(gram, x, terms, rounding)
+        terms, error, rises = _stress(
+            problem, x, form, terms, rounding, quadratic
+        )
     value = end.value
     converged = end.converged
     if end.loss.name == "squared":
@@ -182,6 +181,26 @@ def from_descent(
         method=method,
         requested=requested,
     )
+
+
+def _stress(
+    problem: Dense,
+    x: Array,
+    form: Form,
+    terms: tuple[float, float, float],
+    rounding: float,
+    quadratic: Array,
+) -> tuple[tuple[float, float, float], float, Any]:
+    """Return the terms of the STRESS, its rounding error, and its rises without a coordinate.
+
+    A huge D drowns the STRESS in the rounding of its terms: then pairs are summed, if D is stored.
+    """
+    gram = problem.gram
+    error = stress_rounding(gram, x, terms, rounding)
+    is_lost = error > sum(terms) and isinstance(gram, DenseGram)
+    if is_lost or problem.weights is not None:
+        return _stress_of_pairs(problem, x, form)
+    return terms, error, stress_rises(gram, x, form.signs, quadratic)
 
 
 def _stress_of_pairs(

@@ -89,8 +89,8 @@ class Embedding:
     weights : array of shape (k,)
         λ̃: the signed squared length of each coordinate column.
     stress_terms : tuple of three floats
-        C1, C2 and C3 (thm:stress-decomp); their sum is the exact STRESS. A weighted STRESS has no
-        such terms: it stands first, beside two zeros.
+        C1, C2 and C3 (thm:stress-decomp); their sum is the exact STRESS. One that is weighted, or
+        would be lost in their rounding beside a huge d, stands first, beside two zeros.
     method : str
         As of `neuc_mds`.
     requested : int
