@@ -92,6 +92,8 @@ class TestColumns:
         )
         assert table["ph"].tolist() == [5.0, 4.5]
         assert column_values(table, "plot") == ("1", "2")
+        blanks = read_metadata(write("m.txt", text.replace("\t", " ")))
+        assert column_values(blanks, "plot") == ("2", "1")
         noted = f"# of\t2026\tin May\n#\n{text}#s3\tleft\tout\n".replace(
             "#SampleID", "sample-id"
         )

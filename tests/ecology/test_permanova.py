@@ -244,6 +244,21 @@ class TestGroups:
         np.testing.assert_allclose(spread.permuted, 0, atol=1e-12)
 
 
+def test_warnings_point_to_the_caller(dune, dune_env):
+    gaps = [None, *dune_env["Use"][1:]]
+    from_file = read_metadata(FIXTURES / "dune_env.csv")
+    for call in (
+        lambda: permanova(dune, "~ g", {"g": gaps}, permutations=0),
+        lambda: dispersion(dune, gaps, permutations=0),
+        lambda: anosim(dune, gaps, permutations=0),
+        lambda: mantel(dune, dune, strata=gaps, permutations=0),
+        lambda: permanova(dune, "~ Use", from_file, permutations=0),
+    ):
+        with pytest.warns(NeucmdsWarning) as found:
+            call()
+        assert {warning.filename for warning in found} == {__file__}
+
+
 class TestMantel:
     @pytest.mark.parametrize("method", ["pearson", "spearman"])
     def test_it_is_vegan_s(self, dune, dune_env, method):

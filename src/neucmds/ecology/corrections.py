@@ -32,7 +32,7 @@ class Corrected:
 
 
 def lingoes(D: Any, *, squared: bool = False) -> Corrected:
-    """Add 2c to every squared dissimilarity: c is the size of the lowest eigenvalue of B.
+    """Add 2c to every squared dissimilarity, where −c is the lowest eigenvalue of B, if negative.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def lingoes(D: Any, *, squared: bool = False) -> Corrected:
     """
     sq_d, _ = sq_values(D, squared)
     constant = max(0.0, -_lowest_eigenvalue(centered_gram(sq_d)))
-    return _hollow(sq_d + 2 * constant, constant)
+    return _corrected(sq_d + 2 * constant, constant)
 
 
 def cailliez(D: Any, *, squared: bool = False) -> Corrected:
@@ -83,28 +83,34 @@ def cailliez(D: Any, *, squared: bool = False) -> Corrected:
     >>> round(cailliez(D).constant, 6)  # 4 + 2 = (1 + 2) + (1 + 2)
     2.0
     """
-    sq_d, _ = sq_values(D, squared)
-    lowest = float(sq_d.min())
-    if lowest < 0:
-        raise InputError(
-            f"the lowest squared dissimilarity is {lowest:.4g}, below 0; use lingoes."
-        )
-    d = np.sqrt(sq_d)
+    d, _ = root_values(D, squared)
     # The block matrix mixes d², d and 1: it keeps its digits if the largest d is 1.
     unit = float(d.max()) or 1.0
     d_gram = centered_gram(d / unit)
     sq_gram = centered_gram((d / unit) ** 2)
     constant = 0.0
-    # If D is Euclidean, the largest real eigenvalue is a multiple zero: Arnoldi does not converge.
+    # If D is Euclidean, several eigenvalues are the largest real one, 0: Arnoldi does not converge.
     if _lowest_eigenvalue(sq_gram) < -1e-12:
         constant = max(0.0, unit * _largest_real_eigenvalue(sq_gram, d_gram))
-    return _hollow((d + constant) ** 2, constant)
+    return _corrected((d + constant) ** 2, constant)
 
 
 def sq_values(D: Any, squared: bool) -> tuple[Floats, Labels]:
     """Read and check D; return its squares and its names."""
     squares, names = as_squares(D, squared=squared)
     return to_floats(squares), names
+
+
+def root_values(D: Any, squared: bool) -> tuple[Floats, Labels]:
+    """Read and check D; return its dissimilarities, not squared, and its names."""
+    sq_d, names = sq_values(D, squared)
+    lowest = float(sq_d.min())
+    if lowest < 0:
+        raise InputError(
+            f"the lowest squared dissimilarity is {lowest:.4g}, below 0, and has no root; use "
+            "lingoes, which corrects squares."
+        )
+    return np.sqrt(sq_d), names
 
 
 def centered_gram(values: Floats) -> Floats:
@@ -114,8 +120,8 @@ def centered_gram(values: Floats) -> Floats:
     return gram
 
 
-def _hollow(sq_dissimilarity: Floats, constant: float) -> Corrected:
-    """Set the diagonal back to zero."""
+def _corrected(sq_dissimilarity: Floats, constant: float) -> Corrected:
+    """Return the result, with its diagonal set back to zero in place."""
     np.fill_diagonal(sq_dissimilarity, 0.0)
     return Corrected(sq_dissimilarity, constant)
 

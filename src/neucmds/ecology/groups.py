@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +28,9 @@ from neucmds.ecology.permutation import (
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.problem.files import require_pandas
 
-# Which objects belong to each group.
+# A mask of the objects for each group.
 Members = Sequence[Marks]
+Names = npt.NDArray[np.str_]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,8 +86,8 @@ def dispersion(
     D : as for `neuc_mds`
         It must fit in memory.
     groups : sequence of length n, or Series
-        The group of each object, None or NaN for none; a Series with the names of the objects is
-        matched by them.
+        The group of each object, None or NaN if it has none; a Series with the names of the
+        objects is matched by them.
     center : {"median", "centroid"}, default="median"
         As ``type`` of ``betadisper``.
     strata : sequence of length n or Series, optional
@@ -117,15 +118,17 @@ def dispersion(
     >>> spread.group_distances.round(3).tolist(), round(spread.statistic, 2)
     ([0.667, 2.667], 2.12)
     """
-    sq_distances_to = {"median": _to_medians, "centroid": _to_centroids}
+    sq_distances_to = {
+        "median": _sq_distances_to_medians,
+        "centroid": _sq_distances_to_centroids,
+    }
     if center not in sq_distances_to:
         raise InputError(
             f"{option('center', center)} must be 'median' or 'centroid'."
         )
-    grouped = _grouped(D, groups, strata, squared)
-    sq_d = grouped.sq_d
-    group_of = grouped.group_of
-    levels = grouped.levels
+    sq_d, known, levels, group_of, blocks = _read_groups(
+        D, groups, strata, squared
+    )
     members = [group_of == group for group in range(levels.size)]
     sq_distances = sq_distances_to[center](sq_d, members)
     largest_sq = float(np.abs(sq_d).max())
@@ -134,22 +137,24 @@ def dispersion(
         message = f"{negative} negative squared distances to a center were set to zero."
         warnings.warn(NeucmdsWarning(message), stacklevel=2)
     to_center = np.sqrt(np.maximum(sq_distances, 0.0))
-    means = np.array([to_center[group].mean() for group in members])
+    means = np.array([to_center[mask].mean() for mask in members])
     residuals = to_center - means[group_of]
+    # Rounding of 1e-16 in squares is 1e-8 in their roots.
     if np.abs(residuals).max() <= 1e-8 * math.sqrt(largest_sq):
         raise InputError(
             f"in each of {levels.size} groups all objects are equally far from its center, so that "
             "F does not exist; pass groups of at least three different objects."
         )
     orders = permutation_orders(
-        permutations, len(sq_d), seed_of(random_state), grouped.strata
+        permutations, len(sq_d), seed_of(random_state), blocks
     )
     samples = residuals[orders]
+    # The first order is the observed one, whose F is that of the distances.
     samples[0] = to_center
-    f = f_oneway(*(samples[:, group] for group in members), axis=1).statistic
+    f = f_oneway(*(samples[:, mask] for mask in members), axis=1).statistic
     p = p_value(f)
-    distances = np.full(grouped.n, math.nan)
-    distances[grouped.rows] = to_center
+    distances = np.full(known.size, math.nan)
+    distances[known] = to_center
     return Dispersion(
         float(f[0]),
         p,
@@ -160,7 +165,7 @@ def dispersion(
         table=_variance_table(
             to_center, residuals, levels.size, len(orders) - 1, p
         ),
-        pairwise=_pairwise(to_center[orders], members, levels),
+        pairwise=_pairwise_table(to_center[orders], members, levels),
     )
 
 
@@ -183,9 +188,9 @@ def anosim(
     Returns
     -------
     PermutationTest
-        The statistic R is the mean rank between groups minus that within them, in units of half
-        the number of pairs: 1 if all pairs between groups are farther than all within, 0 if
-        the two do not differ; high values are extreme.
+        The statistic R is the mean rank between groups minus the mean rank within them, in units
+        of half the number of pairs: 1 if all pairs between groups are farther than all within, 0
+        if the two means are equal; high values are extreme.
 
     Examples
     --------
@@ -195,52 +200,41 @@ def anosim(
     >>> round(anosim(abs(x[:, None] - x), list("aaabbb"), random_state=0).statistic, 3)
     0.981
     """
-    grouped = _grouped(D, groups, strata, squared)
-    first, second = np.triu_indices(len(grouped.sq_d), 1)
-    ranks = rankdata(grouped.sq_d[first, second])
+    sq_d, _, _, group_of, blocks = _read_groups(D, groups, strata, squared)
+    first, second = np.triu_indices(len(sq_d), 1)
+    ranks = rankdata(sq_d[first, second])
 
     def separation(order: Indices) -> float:
-        group_of = grouped.group_of[order]
-        within = group_of[first] == group_of[second]
+        permuted = group_of[order]
+        within = permuted[first] == permuted[second]
         difference = ranks[~within].mean() - ranks[within].mean()
         return float(difference / (ranks.size / 2))
 
     return permutation_test(
-        separation,
-        len(grouped.sq_d),
-        permutations,
-        random_state,
-        grouped.strata,
+        separation, len(sq_d), permutations, random_state, blocks
     )
 
 
-class _Grouped(NamedTuple):
-    """Squares of the dissimilarities of the objects that have a group, with rows among all n."""
+def _read_groups(
+    D: Any, groups: Any, strata: Any, squared: bool
+) -> tuple[Floats, Marks, Names, Indices, Names]:
+    """Read D and groups, without objects that lack a group or stratum.
 
-    sq_d: Floats
-    rows: Indices
-    n: int
-    levels: npt.NDArray[np.str_]
-    group_of: Indices
-    strata: npt.NDArray[np.str_]
-
-
-def _grouped(D: Any, groups: Any, strata: Any, squared: bool) -> _Grouped:
-    """Read D and groups, without objects that lack a group or stratum."""
+    Returns the squares of D, a mask of the objects that are kept among all, the names of the
+    groups, and for each kept object the number of its group and the name of its stratum.
+    """
     sq_d, labels = sq_values(D, squared)
-    n = len(sq_d)
-    names = group_names(groups, labels, n)
-    blocks = group_names(strata, labels, n)
+    names = group_names(groups, labels, len(sq_d))
+    blocks = group_names(strata, labels, len(sq_d))
     known = (names != "") & (blocks != "")
-    rows = known_rows(known, "a group or stratum")
+    rows = known_rows(known, "a group or stratum", stacklevel=4)
     levels, group_of = np.unique(names[rows], return_inverse=True)
     if not 1 < levels.size < rows.size:
         raise InputError(
             f"{levels.size} groups of {rows.size} objects have no spread to compare; pass at least "
             "two groups, one of them with two objects."
         )
-    sq_d = sq_d[np.ix_(rows, rows)]
-    return _Grouped(sq_d, rows, n, levels, group_of, blocks[rows])
+    return sq_d[np.ix_(rows, rows)], known, levels, group_of, blocks[rows]
 
 
 def _variance_table(
@@ -253,15 +247,15 @@ def _variance_table(
     """Return the analysis of variance of the distances to centers."""
     df = np.array([n_groups - 1, residuals.size - n_groups])
     total = float(np.sum((to_center - to_center.mean()) ** 2))
-    left = float(np.sum(residuals**2))
-    sums = np.array([total - left, left])
-    means = sums / df
+    within = float(np.sum(residuals**2))
+    sums = np.array([total - within, within])
+    mean_squares = sums / df
     return require_pandas("a table").DataFrame(
         {
             "Df": df,
             "Sum Sq": sums,
-            "Mean Sq": means,
-            "F": [means[0] / means[1], math.nan],
+            "Mean Sq": mean_squares,
+            "F": [mean_squares[0] / mean_squares[1], math.nan],
             "N.Perm": [str(n_permutations), ""],
             "Pr(>F)": [p, math.nan],
         },
@@ -269,10 +263,8 @@ def _variance_table(
     )
 
 
-def _pairwise(
-    distances: Floats, members: Members, levels: npt.NDArray[np.str_]
-) -> Any:
-    """Compare distances of pairs of groups; the first row is observed, the others are permuted."""
+def _pairwise_table(distances: Floats, members: Members, levels: Names) -> Any:
+    """Test pairs of groups on distances: observed in the first row, permuted in the others."""
     names = []
     observed = []
     p = []
@@ -291,7 +283,8 @@ def _pairwise(
 
 
 def _holm(p: Floats) -> Floats:
-    """Correct p of several tests: the least by their number, the next by one less, and so on."""
+    """Correct p of m tests: the least is multiplied by m, the next by m − 1, and so on."""
+    # A pair of groups without t has no p: NaN is sorted last and not counted.
     order = np.argsort(p)
     factors = np.isfinite(p).sum() - np.arange(p.size)
     corrected = np.empty_like(p)
@@ -300,17 +293,20 @@ def _holm(p: Floats) -> Floats:
     return corrected
 
 
-def _to_centroids(sq_d: Floats, members: Members) -> Floats:
-    """Compute squared distances to the centroids of groups from D."""
+def _sq_distances_to_centroids(sq_d: Floats, members: Members) -> Floats:
+    """Return the squared distance of each object to the centroid of its group."""
     sq_distances = np.empty(len(sq_d))
-    for group in members:
-        means = sq_d[np.ix_(group, group)].mean(axis=1)
-        sq_distances[group] = means - means.mean() / 2
+    for mask in members:
+        means = sq_d[np.ix_(mask, mask)].mean(axis=1)
+        sq_distances[mask] = means - means.mean() / 2
     return sq_distances
 
 
-def _to_medians(sq_d: Floats, members: Members) -> Floats:
-    """Compute squared distances to spatial medians: the positive minus the negative part."""
+def _sq_distances_to_medians(sq_d: Floats, members: Members) -> Floats:
+    """Return the squared distance of each object to the spatial median of its group.
+
+    It is that along the positive coordinates minus that along the negative ones.
+    """
     gram = centered_gram(sq_d)
     eigenvalues, vectors = np.linalg.eigh((gram + gram.T) / 2)
     rounding = math.sqrt(np.finfo(np.float64).eps) * np.abs(eigenvalues).max()
@@ -318,9 +314,9 @@ def _to_medians(sq_d: Floats, members: Members) -> Floats:
     sq_distances = np.zeros(len(sq_d))
     for sign in (1.0, -1.0):
         x = coordinates[:, sign * eigenvalues > rounding]
-        for group in members:
-            offsets = x[group] - _spatial_median(x[group])
-            sq_distances[group] += sign * np.sum(offsets**2, axis=1)
+        for mask in members:
+            offsets = x[mask] - _spatial_median(x[mask])
+            sq_distances[mask] += sign * np.sum(offsets**2, axis=1)
     return sq_distances
 
 
@@ -334,11 +330,11 @@ def _spatial_median(x: Floats) -> Floats:
         return float(lengths.sum()), units.sum(axis=0)
 
     limits: Any = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 10_000}
-    median = minimize(
+    optimum = minimize(
         sum_and_gradient,
         x.mean(axis=0),
         jac=True,
         method="L-BFGS-B",
         options=limits,
     )
-    return np.asarray(median.x)
+    return np.asarray(optimum.x)

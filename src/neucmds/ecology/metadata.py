@@ -21,6 +21,7 @@ from neucmds.problem.names import (
     matchable,
     order_of,
     row_numbers,
+    text_of,
 )
 
 Column = npt.NDArray[np.float64] | tuple[str | None, ...]
@@ -72,31 +73,33 @@ def read_metadata(
     1.5
     """
     name, text = read_text(path)
+    # QIIME's line of column names may begin with #.
     text = REMARK.sub("", text).lstrip("\n").removeprefix("#")
     delimiter = _delimiter(text)
-    rows = _text_cells(COMMENT.sub("", text), delimiter, name)
-    if rows.empty:
+    table = _text_cells(COMMENT.sub("", text), delimiter, name)
+    if table.empty:
         raise InputError(
             f"{name} has one line; a line of column names and rows are needed."
         )
     categories = list(categories)
     for types in TYPES.findall(text):
-        kinds = types.lower().split(delimiter)
-        for title, kind in zip(rows.columns, kinds, strict=False):
+        kinds = re.split(delimiter, types.lower())
+        for title, kind in zip(table.columns, kinds, strict=False):
             if kind.strip() == "categorical":
                 categories.append(title)
             if kind.strip() == "numeric":
-                _check_numeric(rows[title])
-    first = rows.columns[0]
+                _check_numeric(table[title])
+    first = table.columns[0]
     for title in (*categories, name_column or first):
-        check_column(rows, title)
-    if name_column is None and _names_objects(rows[first]):
+        check_column(table, title)
+    if name_column is None and _has_names(table[first]):
         name_column = first
     if name_column is not None:
-        rows = rows.set_index(name_column).rename_axis(None)
-    for title in rows.columns:
-        rows[title] = _typed(rows[title], title in categories)
-    return rows
+        table = table.set_index(name_column).rename_axis(None)
+    for title in table.columns:
+        is_category = title in categories
+        table[title] = _numbers_or_categories(table[title], is_category)
+    return table
 
 
 def _text_cells(text: str, delimiter: str, name: str) -> Any:
@@ -117,7 +120,7 @@ def _text_cells(text: str, delimiter: str, name: str) -> Any:
         raise InputError(
             f"{name} is not a table: {one_line(error)}."
         ) from error
-    # As titles, pandas would number those that are repeated.
+    # Read as a row of cells: of titles that are repeated, pandas makes others.
     titles = header.iloc[0]
     _check_different(titles[titles != ""], name)
     if table.index.nlevels > 1:
@@ -143,12 +146,12 @@ def _delimiter(text: str) -> str:
     return r"\s+"
 
 
-def _typed(column: Any, is_category: bool) -> Any:
-    """Return cells as numbers, or as categories if one is text or all are missing."""
+def _numbers_or_categories(column: Any, is_category: bool) -> Any:
+    """Return cells as numbers, or as categories if one of them is text or all are missing."""
     numbers = _numbers(column)
     known = numbers.notna()
-    numeric = known.any() and (known | column.isin(MISSING)).all()
-    if numeric and not is_category:
+    is_numeric = known.any() and (known | column.isin(MISSING)).all()
+    if is_numeric and not is_category:
         return numbers
     # "None" and "?" may be classes: vegan's mite.env has None, Few and Many.
     return column.mask(column.isin(["", "NA"]))
@@ -159,8 +162,8 @@ def _numbers(column: Any) -> Any:
     return require_pandas("metadata").to_numeric(column, errors="coerce")
 
 
-def _names_objects(column: Any) -> bool:
-    """Tell whether a first column names the rows: distinct texts, or numbers from 0 or 1 on."""
+def _has_names(column: Any) -> bool:
+    """Tell whether a first column names the rows: its cells are distinct texts, or count them."""
     if not column.is_unique:
         return False
     numbers = _numbers(column)
@@ -211,7 +214,7 @@ def column_values(frame: Any, column: str) -> Column:
 def group_names(
     groups: Any, labels: Sequence[str] | None, n: int
 ) -> npt.NDArray[np.str_]:
-    """Return the name of the group of each object, empty where it has none; None without groups."""
+    """Return the name of the group of each object, empty if it has none; without groups "all"."""
     if groups is None:
         groups = ["all"] * n
     if hasattr(groups, "to_frame"):
@@ -224,15 +227,18 @@ def group_names(
 
 
 def known_rows(
-    known: npt.NDArray[np.bool_], what: str
+    known: npt.NDArray[np.bool_], what: str, stacklevel: int = 3
 ) -> npt.NDArray[np.intp]:
-    """Return the rows of objects that have what a test needs, and warn of the others."""
+    """Return the rows of objects that have what a test needs, and warn of the others.
+
+    The warning points to the caller of a test that calls this itself.
+    """
     lacking = int(np.sum(~known))
     if lacking:
         message = (
             f"{lacking} of {known.size} objects lack {what} and are left out."
         )
-        warnings.warn(NeucmdsWarning(message), stacklevel=4)
+        warnings.warn(NeucmdsWarning(message), stacklevel=stacklevel)
     return np.flatnonzero(known)
 
 
@@ -267,30 +273,33 @@ def match_rows(
     column. If one side has no names, rows are matched by their order. Objects without a row are
     refused, or get missing values if `missing` is "grey".
     """
-    from_file = SOURCE in table.attrs
-    by_name = labels is not None
-    if not from_file:
-        named = UNNAMED not in table.attrs
-        by_name = named and matchable(table.index, labels)
-        labels = labels or row_numbers(n)
-    if labels is None or not by_name:
-        _check_order(table, n)
-        matched = table.set_axis(labels or range(n))
+    is_from_file = SOURCE in table.attrs
+    if is_from_file:
+        is_named = labels is not None
     else:
-        no_names = require_pandas("metadata").RangeIndex
-        if from_file and isinstance(table.index, no_names):
+        is_named = UNNAMED not in table.attrs and matchable(
+            table.index, labels
+        )
+    labels = labels or row_numbers(n)
+    if not is_named:
+        _check_order(table, n)
+        matched = table.set_axis(labels)
+    else:
+        row_numbers_alone = require_pandas("metadata").RangeIndex
+        if is_from_file and isinstance(table.index, row_numbers_alone):
             table = table.set_index(table.columns[0])
-        row_names = [str(name) for name in table.index]
+        names = [text_of(name) for name in table.index]
         with_row = list(labels)
         if missing == "grey":
-            known = set(row_names)
+            known = set(names)
+            # If no object has a row, all are asked for, and so refused.
             with_row = [name for name in labels if name in known] or with_row
         advice = f"pass the column of names as {option('name_column')}"
         if missing is not None:
             grey = option("metadata_missing", "grey")
             advice = f"pass {grey} to draw objects without a row in grey"
         order = order_of(
-            row_names,
+            names,
             with_row,
             f"rows of {_source(table)}",
             others=True,
@@ -303,22 +312,24 @@ def match_rows(
 
 def _check_order(table: Any, n: int) -> None:
     """Refuse a table that cannot be in the order of n objects."""
-    index = [str(name) for name in table.index]
+    names = [str(name) for name in table.index]
     if SOURCE in table.attrs:
-        if not (counts(index) or counts(index, 1)):
+        if not (counts(names) or counts(names, 1)):
             raise InputError(
-                f"{_source(table)} names its rows ({examples(index)}), but the objects have no "
+                f"{_source(table)} names its rows ({examples(names)}), but the objects have no "
                 "names to match them with; give D names, or leave those of the rows out if they "
                 "are in the order of the objects."
             )
         message = f"rows of {_source(table)} were matched by their order."
-        warnings.warn(NeucmdsWarning(message), stacklevel=3)
-    if len(index) != n:
+        # The fourth caller is that of the function that matches rows with objects.
+        warnings.warn(NeucmdsWarning(message), stacklevel=4)
+    if len(names) != n:
         raise InputError(
-            f"{_source(table)} has {len(index)} rows for {n} objects and no names that say which "
-            "is which; give one row for each object, or names on both sides."
+            f"{_source(table)} has {len(names)} rows for {n} objects and no names that say which "
+            "row is which object's; give one row for each object, or names on both sides."
         )
 
 
 def _source(table: Any) -> str:
+    """Name a table in a message: its file, if it was read from one."""
     return str(table.attrs.get(SOURCE, "the metadata"))

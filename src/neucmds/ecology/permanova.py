@@ -36,9 +36,9 @@ class Permanova:
     Parameters
     ----------
     table : pandas.DataFrame
-        As vegan's: a row per term, Residual and Total; columns Df, SumOfSqs, R2, F and Pr(>F).
+        As vegan's: a row per term, then Residual and Total; columns Df, SumOfSqs, R2, F and Pr(>F).
     permuted : ndarray of shape (permutations, terms)
-        F of each permutation.
+        F of each term in each permutation.
     by : {"terms", "margin"} or None
         As of `permanova`.
     n : int
@@ -51,13 +51,13 @@ class Permanova:
     n: int
 
     def __repr__(self) -> str:
-        kinds = {
+        tested = {
             "terms": "terms in their order",
             "margin": "each term after all others",
             None: "all terms together",
         }
         heading = (
-            f"PERMANOVA of {self.n} objects, {kinds[self.by]}, {len(self.permuted)} "
+            f"PERMANOVA of {self.n} objects, {tested[self.by]}, {len(self.permuted)} "
             "permutations"
         )
         return table_text(heading, self.table)
@@ -76,8 +76,9 @@ def permanova(
 ) -> Permanova:
     """Test how much of D variables of the objects explain, as vegan's ``adonis2``.
 
-    The sum of squares of a term is the trace of −½CDC between projections on its columns, where C
-    centers. Negative eigenvalues count as they are, so a sum of squares may be negative.
+    The sum of squares of a term is tr(HG). G is −½CDC, with squares in D and the centering matrix
+    C; H projects on what the columns of the term add to those of other terms. Negative eigenvalues
+    of G count as they are, so a sum of squares may be negative.
 
     Parameters
     ----------
@@ -85,13 +86,13 @@ def permanova(
         It must fit in memory.
     formula : str
         Variables, as in ``"~ A1 + Management"``, ``"~ A1 * Management"`` or ``"~ log(A1)"``; what
-        stands before the tilde is not read. Numbers have one column, texts and categories are
-        factors. The package formulaic reads it.
+        stands before the tilde is not read. A variable of numbers has one column, texts and
+        categories are factors. The package formulaic parses the formula.
     metadata : DataFrame or mapping of str to sequence
         The variables, matched with the objects as in `envfit`.
     by : {"terms", "margin"} or None, default="terms"
-        "terms": each term beside those before it. "margin": each term beside all others; a term
-        that is part of an interaction is left out. None: all together.
+        "terms": what each term adds to those before it. "margin": what each term adds to all
+        others; a term that is part of an interaction is not tested. None: all terms together.
     strata : str, sequence of length n or Series, optional
         Permutations stay within these groups: a column of `metadata`, or a group per object.
     squared : bool, default=False
@@ -153,35 +154,37 @@ def permanova(
     orders = permutation_orders(
         permutations, n, seed_of(random_state), blocks[rows]
     )
+    # The last column is the sum of squares of all terms together.
     bases = [*terms.values(), whole]
-    sums = np.array([_explained(gram, bases, order) for order in orders])
+    sums = np.array([_sums_of_squares(gram, bases, order) for order in orders])
     residual = total - sums[:, -1]
     mean_squares = sums[:, :-1] / widths
     with np.errstate(divide="ignore", invalid="ignore"):
         f = mean_squares / (residual / residual_df)[:, None]
     p = [p_value(f_of_term) for f_of_term in f.T]
     sums_of_squares = np.array([*sums[0, :-1], residual[0], total])
-    unknown = [math.nan, math.nan]
-    printed = type(table)(
+    # Residual and Total have no F.
+    no_test = [math.nan, math.nan]
+    summary = type(table)(
         {
             "Df": [*widths, residual_df, n - 1],
             "SumOfSqs": sums_of_squares,
             "R2": sums_of_squares / total,
-            "F": [*f[0], *unknown],
-            "Pr(>F)": [*p, *unknown],
+            "F": [*f[0], *no_test],
+            "Pr(>F)": [*p, *no_test],
         },
         index=[*terms, "Residual", "Total"],
     )
-    return Permanova(printed, f[1:], by, n)
+    return Permanova(summary, f[1:], by, n)
 
 
 def variables_of(formula: str) -> list[str]:
     """Return the columns that a formula needs, in its order."""
-    names = _parsed(formula).required_variables
+    names = _parse(formula).required_variables
     return sorted(map(str, names), key=formula.find)
 
 
-def _parsed(formula: str) -> Any:
+def _parse(formula: str) -> Any:
     """Parse what stands after the tilde."""
     try:
         from formulaic import Formula
@@ -201,36 +204,41 @@ def _parsed(formula: str) -> Any:
 def _bases(
     formula: str, variables: Any, by: str | None
 ) -> tuple[dict[str, Floats], Floats]:
-    """Return an orthonormal basis of what each tested term adds to others, and one of all terms."""
-    matrix = _parsed(formula).get_model_matrix(variables)
+    """Return orthonormal bases: one of what each tested term adds to others, and one of all terms.
+
+    The others are the terms before it or, with "margin", all other terms.
+    """
+    matrix = _parse(formula).get_model_matrix(variables)
     x = np.asarray(matrix, dtype=np.float64)
     if x.shape[0] != len(variables) or not np.isfinite(x).all():
         raise InputError(
-            f"{option('formula', formula)} gives objects that have all values no finite number; "
-            "look at what it computes."
+            f"{option('formula', formula)} has no finite number for some objects that have all "
+            "values; look at what it computes."
         )
+    # A constant column becomes zero, which it is but for rounding.
     rounding = 1e-12 * np.linalg.norm(x, axis=0)
     x = x - x.mean(axis=0)
     x[:, np.linalg.norm(x, axis=0) <= rounding] = 0.0
+    # The intercept is the term of degree 0.
     slices = {
         term: columns
         for term, columns in matrix.model_spec.term_slices.items()
         if term.degree
     }
-    nothing = np.empty((len(x), 0))
-    whole = _directions(x, nothing)
+    no_columns = np.empty((len(x), 0))
+    whole = _basis_beside(no_columns, x)
     if by is None:
         return {"Model": whole}, whole
     bases = {}
-    before = nothing
+    others = no_columns
     for term, columns in slices.items():
         if by == "margin":
             if any(set(term.factors) < set(other.factors) for other in slices):
                 continue
-            others = np.delete(x, columns, axis=1)
-            before = _directions(others, nothing)
-        basis = _directions(x[:, columns], before)
-        before = np.hstack([before, basis])
+            others = _basis_beside(no_columns, np.delete(x, columns, axis=1))
+        basis = _basis_beside(others, x[:, columns])
+        if by == "terms":
+            others = np.hstack([others, basis])
         if basis.shape[1]:
             bases[str(term)] = basis
         else:
@@ -241,22 +249,22 @@ def _bases(
     return bases, whole
 
 
-def _directions(columns: Floats, before: Floats) -> Floats:
-    """Return an orthonormal basis of the part of columns that is orthogonal to the basis before."""
+def _basis_beside(others: Floats, columns: Floats) -> Floats:
+    """Return an orthonormal basis of the part of columns orthogonal to a basis of others."""
     lengths = np.linalg.norm(columns, axis=0)
     units = columns[:, lengths > 0] / lengths[lengths > 0]
-    rest = units - before @ (before.T @ units)
+    rest = units - others @ (others.T @ units)
     vectors, values, _ = np.linalg.svd(rest, full_matrices=False)
-    # R's qr drops columns below the same share of their length.
+    # R's qr drops a column of which less than this share of its length is left.
     basis: Floats = vectors[:, values > 1e-7]
     return basis
 
 
-def _explained(
+def _sums_of_squares(
     gram: Floats, bases: Sequence[Floats], order: Indices
 ) -> list[float]:
-    """Return the traces of a permuted Gram matrix on bases."""
-    # To permute rows and columns of the matrix is to permute bases by the inverse.
+    """Return the trace of a Gram matrix on each basis, with the objects of the matrix permuted."""
+    # Permuting the objects of the matrix is permuting those of the bases by the inverse.
     inverse = np.argsort(order)
     permuted = [basis[inverse] for basis in bases]
     return [float(np.vdot(basis, gram @ basis)) for basis in permuted]

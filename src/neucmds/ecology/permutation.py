@@ -20,7 +20,7 @@ from neucmds.alignment import (
     common_signs,
 )
 from neucmds.backend.arrays import Floats, Indices, to_floats
-from neucmds.ecology.corrections import sq_values
+from neucmds.ecology.corrections import root_values
 from neucmds.ecology.metadata import group_names, known_rows
 from neucmds.embedding import Embedding
 from neucmds.embedding.result import refuse_directed
@@ -28,7 +28,7 @@ from neucmds.errors import InputError, option
 from neucmds.problem.containers import as_real
 from neucmds.problem.names import Labels, common_objects, row_names
 
-# As in vegan, a permuted statistic this little below the observed one counts as larger.
+# As in vegan, a permuted statistic so little below the observed one counts as equal to it.
 TIE = math.sqrt(np.finfo(np.float64).eps)
 
 
@@ -40,8 +40,8 @@ class PermutationTest:
     ----------
     statistic : float
     p : float
-        Share of the permutations, the observed order included, with a statistic as extreme; NaN
-        without permutations.
+        Share of the orders, the observed and the permuted ones, with a statistic at least as
+        extreme as the observed one; NaN without permutations.
     permuted : ndarray of shape (permutations,)
         The statistic of each permutation.
     """
@@ -94,12 +94,14 @@ def protest(
     signs = common_signs(x_signs, y_signs)
     x = centered_columns(x[x_rows], columns_by_sign(x_signs, signs))
     y = centered_columns(y[y_rows], columns_by_sign(y_signs, signs))
-    norms = float(np.linalg.norm(x) * np.linalg.norm(y)) or 1.0
+    product_of_norms = float(np.linalg.norm(x) * np.linalg.norm(y)) or 1.0
 
     def correlation(order: Indices) -> float:
         permuted_y = y[order]
         if (signs > 0).all():
-            return float(np.linalg.norm(x.T @ permuted_y / norms, ord="nuc"))
+            # The best rotation leaves the sum of the singular values.
+            products = x.T @ permuted_y / product_of_norms
+            return float(np.linalg.norm(products, ord="nuc"))
         return math.sqrt(1 - align(x, permuted_y, signs).disparity)
 
     return permutation_test(correlation, len(x), permutations, random_state)
@@ -122,7 +124,7 @@ def mantel(
     a, b : as D of `neuc_mds`
         Of the same objects, matched by name if both have names.
     method : {"pearson", "spearman"}, default="pearson"
-        Of the dissimilarities, or of their ranks.
+        The correlation of the dissimilarities, or that of their ranks.
     strata : sequence of length n or Series, optional
         Permutations stay within these groups of objects.
     squared : bool, default=False
@@ -151,28 +153,27 @@ def mantel(
         raise InputError(
             f"{option('method', method)} must be 'pearson' or 'spearman'."
         )
-    x, x_names = _distances(a, squared)
-    y, y_names = _distances(b, squared)
+    x, x_names = root_values(a, squared)
+    y, y_names = root_values(b, squared)
     x_rows, y_rows = common_objects(x_names, len(x), y_names, len(y))
     blocks = group_names(strata, x_names, len(x))[x_rows]
-    known = known_rows(blocks != "", "a stratum")
-    x_rows = np.asarray(x_rows)[known]
-    y_rows = np.asarray(y_rows)[known]
+    kept = known_rows(blocks != "", "a stratum")
+    x_rows = x_rows[kept]
+    y_rows = y_rows[kept]
     upper = np.triu_indices(len(x_rows), 1)
     x_values = x[np.ix_(x_rows, x_rows)][upper]
     y_values = y[np.ix_(y_rows, y_rows)][upper]
     if method == "spearman":
         x_values = rankdata(x_values)
         y_values = rankdata(y_values)
-    x_units = _standardized(x_values)
-    y_units = _standardized(y_values)
-    x_matrix = squareform(x_units)
+    y_unit = _centered_unit_vector(y_values)
+    x_matrix = squareform(_centered_unit_vector(x_values))
 
     def correlation(order: Indices) -> float:
-        return float(x_matrix[np.ix_(order, order)][upper] @ y_units)
+        return float(x_matrix[np.ix_(order, order)][upper] @ y_unit)
 
     return permutation_test(
-        correlation, len(x_rows), permutations, random_state, blocks[known]
+        correlation, len(x_rows), permutations, random_state, blocks[kept]
     )
 
 
@@ -183,36 +184,25 @@ def permutation_test(
     random_state: Any,
     strata: npt.NDArray[np.str_] | None = None,
 ) -> PermutationTest:
-    """Compare a statistic of n objects in their order with that of permuted ones."""
+    """Compare a statistic of n objects in their own order with that in permuted orders."""
     orders = permutation_orders(permutations, n, seed_of(random_state), strata)
     values = np.array([statistic(order) for order in orders])
     return PermutationTest(float(values[0]), p_value(values), values[1:])
 
 
-def _distances(D: Any, squared: bool) -> tuple[Floats, Labels]:
-    """Return d and names of a matrix."""
-    sq_d, names = sq_values(D, squared)
-    lowest = float(sq_d.min())
-    if lowest < 0:
-        raise InputError(
-            f"the lowest squared dissimilarity is {lowest:.4g}, below 0, and has no root."
-        )
-    return np.sqrt(sq_d), names
-
-
-def _standardized(values: Floats) -> Floats:
-    """Return values of mean zero and unit length."""
+def _centered_unit_vector(values: Floats) -> Floats:
+    """Return values with mean zero and length one."""
     centered = values - values.mean()
     length = float(np.linalg.norm(centered))
     if length <= 1e-12 * float(np.linalg.norm(values)):
         raise InputError(
-            "all dissimilarities are equal, so that there is no correlation; pass others."
+            "all dissimilarities are equal in one matrix, so there is no correlation; pass another."
         )
     return np.asarray(centered / length)
 
 
 def seed_of(random_state: Any) -> int:
-    """Return a seed, so that several tests use the same permutations."""
+    """Draw a seed, with which several tests use the same permutations."""
     return int(check_random_state(random_state).randint(2**31))
 
 

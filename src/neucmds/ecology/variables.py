@@ -109,7 +109,7 @@ def envfit(
     Parameters
     ----------
     embedding : Embedding or array of shape (n, k)
-        Of a directed embedding the departures; pass its `arrivals` for these.
+        Of a directed embedding the departures are fitted; pass its `arrivals` to fit those.
     metadata : DataFrame or mapping of str to sequence
         Variables in the columns. The index of a DataFrame is matched with the labels of the
         embedding; without names on either side, rows are in the order of the objects. A table
@@ -128,7 +128,7 @@ def envfit(
     Notes
     -----
     An object without a value is left out of the fit of that variable only, and a `NeucmdsWarning`
-    counts the objects with one; vegan's ``na.rm`` leaves it out of all fits.
+    names such variables; vegan's ``na.rm`` leaves the object out of all fits.
 
     Examples
     --------
@@ -143,8 +143,8 @@ def envfit(
            [1. , 0.5]]), 0.5)
     """
     coordinates, _, labels = coordinates_of(embedding)
-    chosen = checked_axes(axes, coordinates.shape[1])
-    x = coordinates[:, [axis - 1 for axis in chosen]]
+    fitted_axes = axis_numbers(axes, coordinates.shape[1])
+    x = coordinates[:, [axis - 1 for axis in fitted_axes]]
     table = match_rows(as_metadata(metadata), labels, len(x))
     # Every variable is tested on the same permutations.
     seed = seed_of(random_state)
@@ -160,7 +160,7 @@ def envfit(
     if with_gaps:
         message = f"of {len(x)} objects, only those with a value are fitted: {examples(with_gaps)}."
         warnings.warn(NeucmdsWarning(message), stacklevel=2)
-    return EnvFit(chosen, tuple(fits))
+    return EnvFit(fitted_axes, tuple(fits))
 
 
 def species_scores(
@@ -171,7 +171,7 @@ def species_scores(
     Parameters
     ----------
     embedding : Embedding or array of shape (n, k)
-        Of a directed embedding the departures; pass its `arrivals` for these.
+        Of a directed embedding the departures are averaged; pass its `arrivals` for those.
     abundances : DataFrame or mapping of str to sequence
         A column per species, without negative numbers; rows are matched with the objects as in
         `envfit`.
@@ -195,17 +195,19 @@ def species_scores(
     k = coordinates.shape[1]
     if axes is None:
         axes = range(1, k + 1)
-    columns = [axis - 1 for axis in checked_axes(axes, k)]
+    columns = [axis - 1 for axis in axis_numbers(axes, k)]
     names = [f"axis{column + 1}" for column in columns]
     if isinstance(embedding, Embedding):
         names = [embedding.axis_names[column] for column in columns]
     table = match_rows(as_metadata(abundances), labels, len(coordinates))
     weights = as_real(table.astype(object), "abundances")
-    bad = np.sum(~np.isfinite(weights) | (weights < 0))
-    if bad:
+    n_refused = np.sum(~np.isfinite(weights) | (weights < 0))
+    if n_refused:
         raise InputError(
-            f"{bad} abundances are negative, missing or infinite; use 0 where nothing was found."
+            f"{n_refused} abundances are negative, missing or infinite; use 0 where nothing was "
+            "found."
         )
+    # A species without abundance has the shares 0/0.
     with np.errstate(invalid="ignore"):
         shares = weights / weights.sum(axis=0)
     scores = shares.T @ coordinates[:, columns]
@@ -215,7 +217,7 @@ def species_scores(
 def _fit_vector(
     name: str, x: Floats, column: Floats, permutations: int, seed: int
 ) -> VariableFit:
-    """Regress a variable on coordinates."""
+    """Regress a continuous variable on coordinates."""
     known = np.isfinite(column)
     n = int(known.sum())
     values = _centered(column[known])
@@ -239,17 +241,17 @@ def _fit_factor(
     permutations: int,
     seed: int,
 ) -> VariableFit:
-    """Compare the centroids of classes."""
+    """Fit the centroids of the classes of a categorical variable."""
     cells = np.array(column, dtype=object)
-    known = [value is not None for value in column]
-    n = sum(known)
+    known = np.array([value is not None for value in column])
+    n = int(known.sum())
     levels, level_of = np.unique(cells[known], return_inverse=True)
     # A row per object, with a one in the column of its class.
     members: Any = csr_array(
         (np.ones(n), level_of, np.arange(n + 1)), shape=(n, levels.size)
     )
     sizes = np.bincount(level_of)
-    # Columns of length one: products with values are √size times the means of the classes.
+    # With columns of length one, products with values are √size times the means of the classes.
     basis = members / np.sqrt(sizes)
     r2, p = _r2_and_p(basis, _centered(x[known]), permutations, seed)
     names = tuple(map(str, levels))
@@ -262,7 +264,7 @@ def _fit_factor(
 def _r2_and_p(
     basis: Any, values: Floats, permutations: int, seed: int
 ) -> tuple[float, float]:
-    """Return r², the share of squares in an orthonormal basis, and its p by permutation."""
+    """Return r², the share of the sum of squares in an orthonormal basis, and its p."""
     total = float(np.sum(values**2)) or 1.0
     orders = permutation_orders(permutations, len(values), seed)
     r2 = []
@@ -273,12 +275,13 @@ def _r2_and_p(
 
 
 def _centered(values: Floats) -> Floats:
+    """Return values minus their mean; there may be none."""
     centered: Floats = values - values.sum(axis=0) / max(1, len(values))
     return centered
 
 
-def checked_axes(axes: Sequence[int] | None, k: int) -> tuple[int, ...]:
-    """Check that axes are different and from 1 to k; the first two by default."""
+def axis_numbers(axes: Sequence[int] | None, k: int) -> tuple[int, ...]:
+    """Return axes, the first two by default; they must be different and from 1 to k."""
     if axes is None:
         axes = range(1, min(k, 2) + 1)
     numbers = np.atleast_1d(np.asarray(axes)).tolist()

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from neucmds.backend.arrays import Floats, to_numpy
 from neucmds.ecology import EnvFit, VariableFit
-from neucmds.ecology.variables import checked_axes
+from neucmds.ecology.variables import axis_numbers
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.explore import Bootstrap
@@ -322,7 +322,7 @@ def drawn_fits(
 
 def two_axes(axes: Sequence[int], k: int) -> tuple[int, int]:
     """Check that axes are two different ones of k; one axis alone is drawn as a line."""
-    pair = checked_axes(axes, max(k, 2))
+    pair = axis_numbers(axes, max(k, 2))
     if len(pair) != 2:
         raise InputError(
             f"{option('axes', pair)} must be two different axes, as in (1, 2)."
