@@ -104,7 +104,7 @@ def as_squares(
         labels = own_labels
     names = as_labels(labels, n)
     size = validate(
-        _extremes(source, dtype),
+        extremes(source, dtype),
         arrays.to_floats(xp.linalg.diagonal(source)),
         partial(_strips, source),
         arrays.eps(dtype, xp),
@@ -153,8 +153,8 @@ def _empty(source: Array, dtype: Any) -> Array:
     return target
 
 
-def _extremes(source: Array, dtype: Any) -> Extremes:
-    """Return the extremes of D, tile by tile; NaN if D holds NaN."""
+def extremes(source: Array, dtype: Any) -> Extremes:
+    """Return least and largest entry and asymmetry, tile by tile; NaN if there is NaN."""
     xp = arrays.namespace(source)
     in_numpy = arrays.is_numpy(source)
     if not in_numpy and source.dtype == dtype:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,14 @@ from neucmds.backend.arrays import (
     asarray_like,
     index_like,
     is_numpy,
+    min_and_max,
     namespace,
     to_numpy,
 )
 from neucmds.backend.memory import require_memory
 from neucmds.errors import InputError
 from neucmds.problem.containers import as_real
+from neucmds.problem.dense import extremes
 from neucmds.problem.names import Labels, ordered_by_name
 from neucmds.problem.pairs import refuse_parts
 from neucmds.problem.validation import refuse_range
@@ -51,13 +54,12 @@ def as_weighted(
         weights = xp.ones_like(filled)
     else:
         weights = checked_weights(weights, filled)
-        gap = float(xp.max(xp.abs(weights - weights.T)))
-        heaviest = float(xp.max(weights))
+        _, heaviest, gap = extremes(weights, weights.dtype)
         if gap > 1e-8 * heaviest:
             raise InputError(
                 f"weights are not symmetric: largest gap {gap:.2g}; average W and Wᵀ."
             )
-        largest = float(xp.max(xp.abs(filled)))
+        largest = max(map(abs, min_and_max(filled)))
         refuse_range(heaviest * largest, True, "weights times d² are")
         weights = xp.astype(weights, filled.dtype, copy=False)
     ids = index_like(np.arange(n), filled)
@@ -76,7 +78,8 @@ def checked_weights(weights: Any, like: Array) -> Array:
         raise InputError(
             f"weights have shape {tuple(weights.shape)}; expected {tuple(like.shape)}."
         )
-    if not bool(xp.all(xp.isfinite(weights) & (weights >= 0))):
+    low, high = min_and_max(weights)
+    if not (low >= 0 and high < inf):
         raise InputError(
             "weights are negative, NaN or infinite; use 0 for entries that do not count."
         )

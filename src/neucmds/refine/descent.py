@@ -166,13 +166,15 @@ def descend(
     max_iter: int = MAX_ITER,
     tol: float | None = None,
     callback: Callback | None = None,
+    measured: bool = True,
 ) -> Configuration:
     """Descend by Hestenes–Stiefel directions, restarted whenever one does not point down.
 
     It stops after `max_iter` iterations, or when three of them gain less than `tol` of the loss and
     the squared relative gradient is no larger; by default `usual_tol`, where an end that meets
     `TOL` has converged as well. After every step `callback`
-    is called with the iteration, the number of iterations at most and the loss.
+    is called with the iteration, the number of iterations at most and the loss. Only what is
+    `measured` in float64 has converged; a stage need not be.
     """
     enough = TOL
     if tol is None:
@@ -208,6 +210,8 @@ def descend(
         if _gains_little(history, tol) and _promises_little(
             current, tol, rounding
         ):
+            if not measured:
+                break
             current = current.measured()
             at_rest = _promises_little(current, tol, rounding)
             if at_rest:
@@ -219,7 +223,8 @@ def descend(
         direction *= beta
         direction -= current.step
         steepest = beta == 0.0
-    current = current.measured()
+    if measured:
+        current = current.measured()
     at_rest = at_rest or (
         _gains_little(history, enough)
         and _promises_little(current, enough, rounding)
@@ -239,7 +244,9 @@ def descend(
 
 def shortened(descent: Descent) -> Descent:
     """Return a descent that ends early: a stage, or one of several starts."""
-    return partial(descent, max_iter=STAGE_ITERATIONS, tol=STAGE_TOL)
+    return partial(
+        descent, max_iter=STAGE_ITERATIONS, tol=STAGE_TOL, measured=False
+    )
 
 
 briefly = shortened(descend)

@@ -159,8 +159,7 @@ def has_gaps(weights: Array) -> bool:
 
 def _observed_pairs(weights: Array) -> int:
     """Count the pairs of different objects that have a weight."""
-    xp = namespace(weights)
-    return int(xp.sum(xp.astype(weights > 0, xp.int64))) // 2
+    return int(namespace(weights).count_nonzero(weights > 0)) // 2
 
 
 def filled(sq: Array, weights: Array, model: Configuration) -> Array:

@@ -80,7 +80,7 @@ SMOOTHINGS = (1.0, 0.09, 1.0, None)
 SMOOTHING = 0.3
 # A start by "distance" is poor if its loss is this share of that of all objects in one place:
 # affinities of 128 patients in 20 coordinates start at 0.67 and end at 0.61, in stages at 0.41.
-POOR = 0.1
+POOR = 0.3
 
 
 def refine_for_loss(
@@ -149,6 +149,8 @@ def refine_for_loss(
     with pool_for(tiles.d):
         if n_init == 1 and not (several and isinstance(components, int)):
             stage = shortened(descent)
+            if n > FEW_OBJECTS:
+                stage = partial(stage, tol=TOL)
             start = approach(first, squared, stage)
             if first.loss != tiles.loss:
                 start = minimize(first, start, stage)

@@ -114,7 +114,7 @@ class SummedLoss(ABC):
 
     @abstractmethod
     def true_value(self, x: Array) -> float:
-        """Return Σ u q² in float64, no corner rounded."""
+        """Return Σ u q² with no corner rounded."""
 
     @cached_property
     def signs(self) -> Array:
@@ -137,6 +137,8 @@ class SummedLoss(ABC):
 
     def narrow(self, array: Array) -> Array:
         """Return an array in the precision of pairs."""
+        if array.dtype == self.precision:
+            return array
         return namespace(array).astype(array, self.precision, copy=False)
 
     def each(
@@ -155,7 +157,8 @@ class SummedLoss(ABC):
     def value_of(self, start: Configuration) -> float:
         """Return the loss of coordinates, both in the units of the data, computed in float64."""
         signed = self.signed(start.signs)
-        return signed.true_value(signed.scaled(start.coordinates)) * self.unit
+        exact = signed.exact()
+        return exact.true_value(exact.scaled(start.coordinates)) * self.unit
 
 
 def minimize(

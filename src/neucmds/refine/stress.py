@@ -11,8 +11,8 @@ from neucmds.backend.arrays import (
     EPS,
     Array,
     Floats,
-    asarray_like,
     in_double,
+    index_like,
     namespace,
     to_numpy,
 )
@@ -38,6 +38,7 @@ def stress_of_rows(
     xp = namespace(x)
     x_sizes = xp.sum(x * x, axis=1)
     y_sizes = xp.sum(y * y, axis=1)
+    powers = xp.stack([xp.ones_like(y_sizes), y_sizes, y_sizes**2], axis=1)
     step = math.ceil(x.shape[0] / FEW_OBJECTS)
     stress = 0.0
     spread = 0.0
@@ -45,30 +46,41 @@ def stress_of_rows(
     rises = np.zeros(x.shape[1])
     for rows, part in blocks:
         d = in_double(part)
-        w = xp.ones_like(d)
-        if weights is not None:
-            w = xp.astype(weights[rows, :], xp.float64)
-        if x is y:
-            # D̂ of an object with itself is 0 by definition.
-            own = np.arange(rows.start, rows.stop)[:, None]
-            w = w * asarray_like(own != np.arange(y.shape[0]), w)
         sq = form.sq(x[rows, :], y)
-        errors = w * (form.to_sq_distance(sq) - d) ** 2
-        stress += float(xp.sum(errors))
+        errors = form.to_sq_distance(sq) - d
+        errors *= errors
+        if weights is not None:
+            w = xp.astype(weights[rows, :], xp.float64, copy=False)
+        else:
+            w = xp.ones_like(d)
+            if x is y:
+                # D̂ of an object with itself is 0 by definition.
+                own = np.arange(rows.start, rows.stop)
+                w[index_like(own - rows.start, x), index_like(own, x)] = 0.0
+        errors *= w
+        # Σ_j w (|x_i|² + |y_j|²)² of every object i
+        sizes = x_sizes[rows]
+        sums = w @ powers
         spread += float(
-            xp.sum(w * (x_sizes[rows][:, None] + y_sizes[None, :]) ** 2)
+            xp.sum(sizes**2 * sums[:, 0] + 2 * sizes * sums[:, 1] + sums[:, 2])
         )
+        stress += float(xp.sum(errors))
         chosen = slice(-rows.start % step, None, step)
         with_all = float(xp.sum(errors[chosen, :]))
         counted += with_all
         for axis, sign in enumerate(to_numpy(form.signs)):
             first = x[rows, axis][chosen, None]
             second = y[None, :, axis]
-            part = float(sign) * (first - second) ** 2
-            if not sign:
-                part = first + second
-            without = form.to_sq_distance(sq[chosen, :] - part)
-            lost = w[chosen, :] * (without - d[chosen, :]) ** 2
+            if sign:
+                lost = first - second
+                lost *= lost
+                lost *= -float(sign)
+            else:
+                lost = -first - second
+            lost += sq[chosen, :]
+            lost = form.to_sq_distance(lost) - d[chosen, :]
+            lost *= lost
+            lost *= w[chosen, :]
             rises[axis] += float(xp.sum(lost)) - with_all
     level = max(16 * EPS, 4 * precision)
     error = level * math.sqrt(spread)

@@ -38,6 +38,7 @@ from neucmds.refine.losses import (
     weighted,
 )
 from neucmds.refine.pairwise import (
+    RIDGE,
     Line,
     PairObjective,
     SummedLoss,
@@ -52,6 +53,8 @@ Tile = tuple[slice, slice]
 # Rows of a tile, which has four times as many columns: few pairs are visited twice beside the
 # diagonal, and in float32 it takes 256 KB, so that four of them stay in the L2 cache.
 TILE = 128
+# Of many objects every so many stand for all where a step along a line is looked for.
+STRIDE = 4
 # Lists of tiles that threads take one at a time.
 SHARES = 16
 
@@ -185,7 +188,10 @@ class Tiles(SummedLoss):
         )
 
     def line(self, point: PairObjective, direction: Array) -> Line:
-        """Return the loss along a direction as a quartic, and the function that moves along it."""
+        """Return the loss along a direction as a quartic, and the function that moves along it.
+
+        Of many objects it is exact to first order, which decides what falls, and else estimated.
+        """
         x = point.x
         p = direction
         xp = namespace(x)
@@ -208,10 +214,14 @@ class Tiles(SummedLoss):
             changes,
             self._factors(coordinates_alone),
         )
+        stride = STRIDE
+        if self.precision == xp.float64 or self.d.shape[0] <= TILE:
+            stride = 1
 
         def walk(share: list[Tile]) -> Floats:
             sums = np.zeros(3)
-            for tile in share:
+            for rows, columns in share:
+                tile = (slice(rows.start, rows.stop, stride), columns)
                 d, u, sq_hat, first, second = self._parts(tile, *factors)
                 residual, slope, bend = terms_of(tile, d, sq_hat)
                 if slope is not None:
@@ -224,8 +234,10 @@ class Tiles(SummedLoss):
                 fall = 2 * dot(counted, residual)
                 if bend is not None:
                     bent = bent * bend
-                sums += self._times(*tile) * np.array(
-                    [fall + dot(bent, first), c3, c4]
+                sums += (
+                    self._times(*tile)
+                    * stride
+                    * np.array([fall + dot(bent, first), c3, c4])
                 )
             return sums
 
@@ -236,10 +248,13 @@ class Tiles(SummedLoss):
     def blocks(self, point: PairObjective) -> tuple[Array, Array]:
         """Return Σ_j u q′² (x_i − x_j)(x_i − x_j)ᵀ of every object i, and Σ_j u |q| q′; float64.
 
-        The expanded formula cancels: in float32 nothing would be left of it.
+        The expanded formula cancels: of near pairs that outweigh all others nothing would be left
+        in float32.
         """
         x, partners = self.form.tangents(point.x)
         features = moments(partners)
+        if self.loss.name == "squared" or self.loss.sq_floor > sqrt(RIDGE):
+            features = self.narrow(features)
         sums = empty_like(x, tuple(features.shape))
         pulls = empty_like(x, (self.n_points,))
         self._sum_rows(point.x, features, sums, pulls)
@@ -267,8 +282,10 @@ class Tiles(SummedLoss):
                 if slope is None:
                     slope = xp.ones_like(sq_hat)
                 counted = weighted(slope, u)
-                squares = in_double(counted * slope)
-                total = total + squares @ features[columns, :]
+                squares = xp.astype(
+                    counted * slope, features.dtype, copy=False
+                )
+                total = total + in_double(squares @ features[columns, :])
                 pulled = xp.abs(residual) * counted
                 pull = pull + xp.sum(pulled, axis=1, dtype=xp.float64)
             sums[rows, :] = total
@@ -291,14 +308,13 @@ class Tiles(SummedLoss):
         )
 
     def true_value(self, x: Array) -> float:
-        """Σ u q² in float64, no corner rounded."""
-        exact = self.exact()
-        factors = exact._factors(x)
+        """Σ u q² with no corner rounded."""
+        factors = self._factors(x)
 
         def walk(share: list[Tile]) -> float:
             total = 0.0
             for tile in share:
-                d, u, sq_hat = exact._parts(tile, factors)
+                d, u, sq_hat = self._parts(tile, factors)
                 total += self._times(*tile) * self.loss.value(
                     self.form, d, sq_hat, u
                 )
@@ -386,8 +402,8 @@ class Tiles(SummedLoss):
         if self.weights is not None:
             u = self.narrow(self.weights[tile])
         if self._times(rows, columns) == 1:
-            size = d.shape[0]
-            u = weighted(self._off_diagonal[:size, :size], u)
+            size = d.shape[1]
+            u = weighted(self._off_diagonal[: size : rows.step, :size], u)
         products = (
             left[rows, :] @ right[columns, :].T for left, right in factors
         )
