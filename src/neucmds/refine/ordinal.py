@@ -14,8 +14,8 @@ Pairs of equal d are in the order of their d̂ (primary ties), or have one δ (s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from math import inf, sqrt
 from typing import Any
@@ -49,8 +49,8 @@ STARTS = 32
 FEWER_STARTS = 4
 # At most so many pairs of all starts that descend at once: their arrays stay in the cache.
 BATCH = 16_000
-# How often the best is found before starts end.
-ENOUGH = 6
+# How often the best is found before starts end, and how many have then begun and ended about it.
+ENOUGH = 3
 # Noise about the best, and in place of coordinates that classical scaling lacks, relative to the
 # spread of coordinates.
 NOISE = 0.8
@@ -59,9 +59,9 @@ TOL = 1e-9
 # Two configurations, each of unit length, are the same if no object is farther off when they are
 # laid over each other; vegan's metaMDS has the same limit.
 SAME = 0.01
-# Iterations that L-BFGS remembers. A start is given up if thirty times what it fell in so many
-# would not bring it to the best.
-MEMORY = 8
+# Iterations that L-BFGS remembers. A start is given up if ten times what it fell in so many would
+# not bring it to the best.
+MEMORY = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +75,9 @@ class RankedPairs:
     dissimilarity : ndarray of shape (m,)
         d, rising.
     weight : ndarray of shape (m,)
-    ties : {"primary", "secondary", "metric"}
-        "metric": δ is the multiple of d that is nearest to d̂.
-    incidence : sparse array of shape (m, n)
-        A row has 1 at one object of its pair and −1 at the other.
+    ties : {"primary", "secondary"}
+    i, j : ndarray of shape (m,)
+        The objects of each pair.
     position : ndarray of shape (m,), optional
         Of the pairs of a matrix: where each is in the condensed matrix of all pairs.
     """
@@ -87,7 +86,8 @@ class RankedPairs:
     dissimilarity: Floats
     weight: Floats
     ties: str
-    incidence: Any
+    i: Indices
+    j: Indices
     position: Indices | None = None
 
     @classmethod
@@ -105,17 +105,24 @@ class RankedPairs:
             weight = to_numpy(weights)[i, j].astype(np.float64)
             position = position[weight[position] > 0]
         d = np.sqrt(sq[position])
-        incidence = incidence_of(i[position], j[position], n)
-        return cls(n, d, weight[position], ties, incidence, position)
+        return cls(
+            n, d, weight[position], ties, i[position], j[position], position
+        )
 
     @classmethod
     def listed(cls, pairs: Pairs, ties: str) -> RankedPairs:
         """Rank listed pairs."""
         check_defined(pairs.sq_dissimilarity, None, "ordinal")
         order = np.argsort(pairs.sq_dissimilarity, kind="stable")
-        incidence = incidence_of(pairs.i[order], pairs.j[order], pairs.n)
         d = np.sqrt(pairs.sq_dissimilarity[order])
-        return cls(pairs.n, d, pairs.weights[order], ties, incidence)
+        return cls(
+            pairs.n,
+            d,
+            pairs.weights[order],
+            ties,
+            pairs.i[order],
+            pairs.j[order],
+        )
 
     @cached_property
     def first(self) -> Indices:
@@ -151,85 +158,109 @@ class RankedPairs:
 
     def disparities(self, d_hat: Floats) -> Floats:
         """Return δ of every pair: in each row the isotonic regression of d̂ in the order of d."""
-        if self.ties == "metric":
-            d = self.dissimilarity
-            weighted = self.weight * d
-            return d * (d_hat @ weighted / (weighted @ d))[:, None]
         if self.ties == "secondary":
             steps = rising(self.means(d_hat), self.weight_of_value)
             return np.repeat(steps, self.count, axis=1)
+        weight: Floats | None = self.weight
+        if self.is_uniform:
+            weight = None
         if not self.tied.size:
-            return rising(d_hat, self.weight)
-        of_tied = d_hat[:, self.tied]
+            return rising(d_hat, weight)
+        of_tied = d_hat.take(self.tied, axis=1)
         # Below one, so that pairs stay among those of their d.
-        share = of_tied / (2 * of_tied.max() or 1.0)
-        order = self.tied[np.argsort(self.value_of_tied + share, axis=1)]
-        row = np.arange(len(d_hat))[:, None]
+        of_tied /= 2 * of_tied.max() or 1.0
+        of_tied += self.value_of_tied
+        # Nearly in order already, which a stable sort makes use of.
+        order = self.tied[np.argsort(of_tied, axis=1, kind="stable")]
         values = d_hat.copy()
+        row = np.arange(len(d_hat))[:, None]
         values[:, self.tied] = d_hat[row, order]
-        weight = np.tile(self.weight, (len(d_hat), 1))
-        weight[:, self.tied] = self.weight[order]
+        if weight is not None:
+            weight = np.tile(weight, (len(d_hat), 1))
+            weight[:, self.tied] = self.weight[order]
         disparity = rising(values, weight)
-        disparity[row, order] = disparity[:, self.tied]
+        disparity[row, order] = disparity.take(self.tied, axis=1)
         return disparity
+
+    @cached_property
+    def is_uniform(self) -> bool:
+        """Whether all weights are equal."""
+        return bool(np.ptp(self.weight) == 0)
 
     def total(self, values: Floats) -> float:
         """Return the weighted sum of squares over all pairs."""
         return float((self.weight * values) @ values)
 
-    def differences(self, x: Floats) -> Floats:
-        """Return x_i − x_j of every pair (m, b, k) at each of b configurations (b, n, k)."""
-        b, n, k = x.shape
-        beside = x.swapaxes(0, 1).reshape(n, b * k)
-        return np.asarray(self.incidence @ beside).reshape(-1, b, k)
-
     def distances(self, x: Floats) -> Floats:
-        """Return d̂ of every pair (b, m)."""
-        return lengths(self.differences(x))
+        """Return d̂ of every pair (b, m) at each of b configurations (b, n, k)."""
+        columns = np.ascontiguousarray(x.swapaxes(1, 2))
+        difference = columns.take(self.i, axis=2)
+        difference -= columns.take(self.j, axis=2)
+        squares = np.einsum("bkm,bkm->bm", difference, difference)
+        return np.asarray(np.sqrt(squares))
 
     def stress(self, x: Floats) -> tuple[Floats, Floats]:
         """Return stress-1² and its gradient at each of b configurations (b, n, k)."""
-        difference = self.differences(x)
-        d_hat = lengths(difference)
-        error = d_hat - self.disparities(d_hat)
-        weighted = self.weight * d_hat
-        weighted_error = self.weight * error
-        total = np.einsum("bm,bm->b", weighted, d_hat)
-        value = np.einsum("bm,bm->b", weighted_error, error) / total
-        slope = weighted_error - value[:, None] * weighted
-        slope *= 2 / total[:, None]
+        d_hat = self.distances(x)
+        disparity = self.disparities(d_hat)
+        total = np.vecdot(self.weight * d_hat, d_hat)
+        error = d_hat - disparity
+        value = np.vecdot(self.weight * error, error) / total
         # Objects in one place have no direction to part in.
         pull = np.divide(
-            slope, d_hat, out=np.zeros_like(slope), where=d_hat > 0
+            disparity, d_hat, out=np.zeros_like(d_hat), where=d_hat > 0
         )
-        difference *= pull.T[:, :, None]
-        pulled = self.incidence.T @ difference.reshape(len(difference), -1)
-        gradient = pulled.reshape(self.n, *difference.shape[1:])
-        return value, gradient.swapaxes(0, 1)
+        np.subtract((1 - value)[:, None], pull, out=pull)
+        pull *= self.weight
+        with_ones = np.concatenate([x, np.ones((*x.shape[:2], 1))], axis=2)
+        products = self.product(pull, with_ones)
+        gradient = products[:, :, -1:] * x - products[:, :, :-1]
+        return value, 2 / total[:, None, None] * gradient
+
+    def spread(self, noise: Floats) -> Floats:
+        """Return noise (n, k) times the matrix of classical scaling, the mean d² in gaps.
+
+        That leaves of noise what is along its longest axes: coordinates that know something.
+        """
+        sq = self.dissimilarity**2
+        mean = sq.mean()
+        centered = noise - noise.mean(axis=0)
+        (product,) = self.product((sq - mean)[None], centered[None])
+        return np.asarray(mean * centered - product)
+
+    def product(self, values: Floats, x: Floats) -> Floats:
+        """Return Σ_j v_ij x_j at each of b configurations, v (b, m) of the pairs."""
+        if self.position is None:
+            each = zip(values, x, strict=True)
+            return np.stack([self._listed(v) @ y for v, y in each])
+        b, n, _ = x.shape
+        padded = np.zeros((b, self.i.size + 1))
+        padded[:, :-1] = values
+        return padded.take(self._place, axis=1).reshape(b, n, n) @ x
+
+    @cached_property
+    def _place(self) -> Indices:
+        """Where in the ranking each pair of objects is; one beyond it if nowhere."""
+        m = self.i.size
+        place = np.full((self.n, self.n), m)
+        place[self.i, self.j] = np.arange(m)
+        place[self.j, self.i] = np.arange(m)
+        return place.ravel()
+
+    def _listed(self, values: Floats) -> Any:
+        """Return the symmetric matrix of values of listed pairs."""
+        upper = sparse.csr_array((values, (self.i, self.j)), (self.n, self.n))
+        return upper + upper.T
 
 
-def incidence_of(i: Indices, j: Indices, n: int) -> Any:
-    """Return a row per pair, with 1 at i and −1 at j."""
-    m = i.size
-    objects = np.stack([i, j], axis=1).ravel()
-    ends = (np.tile([1.0, -1.0], m), objects, np.arange(m + 1) * 2)
-    return sparse.csr_array(ends, shape=(m, n))
-
-
-def lengths(difference: Floats) -> Floats:
-    """Return the lengths (b, m) of vectors (m, b, k)."""
-    squares = np.einsum("mbk,mbk->mb", difference, difference)
-    return np.asarray(np.sqrt(squares).T.copy())
-
-
-def rising(values: Floats, weight: Floats) -> Floats:
+def rising(values: Floats, weight: Floats | None) -> Floats:
     """Return the rising numbers nearest to those of each row: their isotonic regression."""
     # One regression of all rows, each above those before it.
-    top = values.max()
-    floor = top * np.arange(len(values))[:, None]
-    weights = np.broadcast_to(weight, values.shape).ravel()
+    floor = values.max() * np.arange(len(values))[:, None]
     stacked = (values + floor).ravel()
-    fitted = isotonic_regression(stacked, weights=weights).x
+    if weight is not None:
+        weight = np.broadcast_to(weight, values.shape).ravel()
+    fitted: Floats = isotonic_regression(stacked, weights=weight).x
     return np.asarray(fitted.reshape(values.shape) - floor)
 
 
@@ -271,8 +302,8 @@ def refine_ordinal(
 ) -> OrdinalFit:
     """Find coordinates of the least stress-1, from the given ones first.
 
-    Up to `n_init` starts: the first, metric scaling from there, and then in turn a random one and
-    one about the best so far. They end once the best was found often enough.
+    Up to `n_init` starts: the first, and then in turn random ones and some about the best so far.
+    They end once the best was found often enough, and those about it found none lower.
     """
     if max_iter is None:
         max_iter = MAX_ITER
@@ -293,17 +324,24 @@ def refine_ordinal(
             callback(len(history), max_iter, history[-1])
 
     # Once more, for the history, and with new directions.
-    descent = Descents(pairs, x[None])
-    (x,), (value,) = descent.run(max_iter, tol, record=record)
+    descent = Descents(pairs, [x])
+    descent.advance(tol)
+    converged = False
+    for _ in range(max_iter):
+        (converged,) = descent.advance(tol)
+        record(float(descent.value[0]))
+        if converged:
+            break
+    x = descent.x.reshape(x.shape)
     d_hat = pairs.distances(x[None])
     scale = sqrt(pairs.total(pairs.dissimilarity) / pairs.total(d_hat[0]))
     end = Configuration(
         scale * (x - x.mean(axis=0)),
         Form(np.ones(first.shape[1])),
         PairLoss("ordinal"),
-        value=float(value) * sum_of_squares,
+        value=history[-1],
         history=tuple(history),
-        converged=descent.converged,
+        converged=bool(converged),
     )
     dissimilarity = pairs.dissimilarity[pairs.first]
     # Means of equal numbers are equal up to rounding.
@@ -333,120 +371,143 @@ def _search(
     tol: float,
 ) -> tuple[Floats, int, int]:
     """Return the best end of several descents, their number, and how often it was found."""
-    batch = int(np.clip(BATCH // pairs.dissimilarity.size, 1, STARTS // 2))
-    metric = Descents(replace(pairs, ties="metric"), first[None])
-    (scaled,), _ = metric.run(max_iter, 1e-5)
     # Where descents ended, and what those were drawn about that were drawn about the best.
-    ends: list[Floats] = []
+    ends: dict[int, Floats] = {}
     origins: dict[int, Floats] = {}
     best = first
     lowest = inf
     times_found = 0
-    while len(ends) < n_init and times_found < ENOUGH:
-        last = min(len(ends) + batch, n_init)
-        starts = []
-        for number in range(len(ends), last):
-            start = first
-            if number == 1:
-                start = scaled
-            elif number:
-                start = rng.normal(size=first.shape)
-            if ends and number > 1 and number % 2:
-                origins[number] = best
-                start = best + NOISE * best.std() * start
-            starts.append(start)
-        descents = Descents(pairs, np.array(starts))
-        # To tell ends apart; the best descends to `tol` in the end.
-        new_ends, values = descents.run(max_iter, 100 * tol, lowest)
-        ends += [*new_ends]
-        if values.min() < lowest:
-            lowest = float(values.min())
-            best = new_ends[values.argmin()]
-        is_best = _are_same(best, ends)
-        if origins:
-            # From about the best, that is no evidence.
-            numbers = [*origins]
-            is_best[numbers] &= ~_are_same(best, [*origins.values()])
-        times_found = int(is_best.sum())
+
+    def drawn(number: int) -> Floats:
+        if number == 0:
+            return first
+        noise = rng.normal(size=first.shape)
+        if number % 2 and ends:
+            origins[number] = best
+            return np.asarray(best + NOISE * best.std() * noise)
+        return pairs.spread(noise)
+
+    # To tell ends apart; the best descends to `tol` in the end.
+    rough_tol = 100 * tol
+    width = int(np.clip(BATCH // pairs.dissimilarity.size, 1, STARTS // 2))
+    n_begun = min(width, n_init)
+    descents = Descents(pairs, [drawn(number) for number in range(n_begun)])
+    numbers = np.arange(n_begun)
+    while numbers.size:
+        has_ended = descents.advance(rough_tol, max_iter, lowest)
+        rows = np.flatnonzero(has_ended)
+        for row in rows:
+            end = descents.x[row].reshape(first.shape).copy()
+            ends[int(numbers[row])] = end
+            if descents.value[row] < lowest:
+                lowest = float(descents.value[row])
+                best = end
+        # Where stress is another, so is the configuration.
+        if np.any(descents.value[rows] <= (1 + SAME) * lowest + rough_tol):
+            times_found = _times_found(best, ends, origins)
+        n_about = len(ends.keys() & origins.keys())
+        if min(times_found, n_about) >= ENOUGH:
+            break
+        for row in rows[: n_init - n_begun]:
+            numbers[row] = n_begun
+            descents.begin(row, drawn(n_begun))
+            has_ended[row] = False
+            n_begun += 1
+        if has_ended.any():
+            descents.keep(~has_ended)
+            numbers = numbers[~has_ended]
     return best, len(ends), times_found
 
 
-class Descents:
-    """Descents of stress-1² by L-BFGS, from several starts at once.
+def _times_found(
+    best: Floats, ends: dict[int, Floats], origins: dict[int, Floats]
+) -> int:
+    """Return how many descents ended at the best; from about it, that is no evidence."""
+    is_same = _are_same(best, [*ends.values(), *origins.values()])
+    is_best = is_same[: len(ends)]
+    from_best = dict(zip(origins, is_same[len(ends) :], strict=True))
+    is_evidence = [not from_best.get(number, False) for number in ends]
+    return int(np.sum(is_best & is_evidence))
 
-    Each has its own step, directions and end; arrays hold those that have not ended, one in a row.
+
+class Descents:
+    """Descents of stress-1² by L-BFGS, one in each row of the arrays.
+
+    Each has its own step, directions and end; where one ended, another may begin.
     """
 
-    def __init__(self, pairs: RankedPairs, starts: Floats) -> None:
+    def __init__(self, pairs: RankedPairs, starts: Sequence[Floats]) -> None:
         self.pairs = pairs
-        self.shape = starts.shape
-        spread = starts.std(axis=(1, 2))
-        spread[spread == 0] = 1.0
-        self.x = (starts / spread[:, None, None]).reshape(len(starts), -1)
-        self.value, self.gradient = self._stress(self.x)
-        self.number = np.arange(len(starts))
-        self.step = np.ones(len(starts))
+        self.shape = starts[0].shape
+        b = len(starts)
+        self.x = np.zeros((b, starts[0].size))
+        self.gradient = np.zeros_like(self.x)
+        self.direction = np.zeros_like(self.x)
+        self.value = np.zeros(b)
+        self.step = np.zeros(b)
+        self.scale = np.zeros(b)
+        self.age = np.zeros(b)
         # Changes of x and of its gradient in the last iterations, the inverse products of both,
         # and the values before.
-        self.moves = np.zeros((MEMORY, *self.x.shape))
+        self.memory = 0
+        self.moves = np.zeros((b, MEMORY, starts[0].size))
         self.turns = np.zeros_like(self.moves)
-        self.inverse = np.zeros(self.moves.shape[:2])
-        self.past = np.full(self.inverse.shape, inf)
-        length = np.linalg.norm(self.gradient, axis=1)
-        self.scale = 1 / np.where(length > 0, length, 1.0)
-        self.direction = -self.gradient * self.scale[:, None]
-        self.converged = False
+        self.inverse = np.zeros((b, MEMORY))
+        self.past = np.zeros((b, MEMORY))
+        for row, start in enumerate(starts):
+            self.begin(row, start)
 
-    def run(
-        self,
-        max_iter: int,
-        tol: float,
-        lowest: float = inf,
-        record: Callable[[float], None] | None = None,
-    ) -> tuple[Floats, Floats]:
-        """Return where each ends and its stress-1²; give up those far above the lowest one."""
-        ends = self.x.copy()
-        values = self.value.copy()
-        for iteration in range(max_iter):
-            memory = iteration % MEMORY
-            is_done = self._advance(memory, tol)
-            ends[self.number] = self.x
-            values[self.number] = self.value
-            if record is not None:
-                record(float(self.value[0]))
-            lowest = min(lowest, float(self.value.min()))
-            fall = self.past[memory] - self.value
-            self.past[memory] = self.value
-            is_hopeless = self.value - 30 * fall > lowest * (1 + 1e-3)
-            self._keep(~is_done & ~is_hopeless)
-            if not self.number.size:
-                self.converged = True
-                break
-            self._turn(memory)
-        return ends.reshape(self.shape), values
+    def begin(self, row: int, start: Floats) -> None:
+        """Begin a descent: the first step leads to the start."""
+        self.x[row] = (start / (start.std() or 1.0)).ravel()
+        self.direction[row] = 0.0
+        self.value[row] = inf
+        # With all pairs, that is a step of majorization (SMACOF).
+        self.scale[row] = start.size / 2
+        self.age[row] = -1
+        self.inverse[row] = 0.0
+        self.past[row] = inf
 
-    def _stress(self, x: Floats) -> tuple[Floats, Floats]:
-        value, gradient = self.pairs.stress(x.reshape(-1, *self.shape[1:]))
-        return value, gradient.reshape(x.shape)
+    def advance(
+        self, tol: float, max_iter: float = inf, lowest: float = inf
+    ) -> Marks:
+        """Iterate once, and mark descents that end or are far above the lowest value."""
+        is_done = self._step(tol)
+        fall = self.past[:, self.memory] - self.value
+        self.past[:, self.memory] = self.value
+        lowest = min(lowest, float(self.value.min()))
+        is_hopeless = self.value - 10 * fall > lowest * (1 + 1e-3)
+        self._turn()
+        self.memory = (self.memory + 1) % MEMORY
+        self.age += 1
+        return np.asarray(is_done | is_hopeless | (self.age >= max_iter))
 
-    def _advance(self, memory: int, tol: float) -> Marks:
+    def keep(self, rows: Marks) -> None:
+        """Drop the descents of other rows."""
+        names = "x gradient direction value step scale age moves turns inverse past"
+        for name in names.split():
+            setattr(self, name, getattr(self, name)[rows])
+
+    def _step(self, tol: float) -> Marks:
         """Take the steps that lower stress, and shorten the others; mark descents that end."""
-        slope = dots(self.direction, self.gradient)
+        slope = np.vecdot(self.direction, self.gradient)
         trial = self.x + self.step[:, None] * self.direction
-        value, gradient = self._stress(trial)
+        value, gradient = self.pairs.stress(trial.reshape(-1, *self.shape))
+        gradient = gradient.reshape(trial.shape)
         expected = self.step * slope
         fall = self.value - value
         is_lower = fall >= -1e-4 * expected
         taken = is_lower[:, None]
         move = np.where(taken, trial - self.x, 0.0)
         turn = np.where(taken, gradient - self.gradient, 0.0)
-        product = dots(move, turn)
-        square = dots(turn, turn)
+        product = np.vecdot(move, turn)
+        square = np.vecdot(turn, turn)
         is_convex = product > 1e-12 * square
-        self.moves[memory] = move
-        self.turns[memory] = turn
-        self.inverse[memory] = 0.0
-        np.divide(1.0, product, out=self.inverse[memory], where=is_convex)
+        self.moves[:, self.memory] = move
+        self.turns[:, self.memory] = turn
+        inverse = self.inverse[:, self.memory]
+        inverse[:] = 0.0
+        np.divide(1.0, product, out=inverse, where=is_convex)
         np.divide(product, square, out=self.scale, where=is_convex)
         self.x = np.where(taken, trial, self.x)
         self.gradient = np.where(taken, gradient, self.gradient)
@@ -457,35 +518,20 @@ class Descents:
         self.step = np.where(is_lower, 1.0, share * self.step)
         return np.where(is_lower, fall, -expected) <= tol
 
-    def _turn(self, memory: int) -> None:
+    def _turn(self) -> None:
         """Set the directions from the last moves, the last one first (two-loop recursion)."""
-        order = [(memory - age) % MEMORY for age in range(MEMORY)]
+        order = [(self.memory - age) % MEMORY for age in range(MEMORY)]
         direction = -self.gradient
-        shares = {}
+        shares = np.zeros((MEMORY, len(direction), 1))
         for i in order:
-            shares[i] = self.inverse[i] * dots(self.moves[i], direction)
-            direction -= shares[i][:, None] * self.turns[i]
+            share = self.inverse[:, i] * np.vecdot(self.moves[:, i], direction)
+            shares[i, :, 0] = share
+            direction -= shares[i] * self.turns[:, i]
         direction *= self.scale[:, None]
         for i in reversed(order):
-            share = shares[i] - self.inverse[i] * dots(
-                self.turns[i], direction
-            )
-            direction += share[:, None] * self.moves[i]
+            back = self.inverse[:, i] * np.vecdot(self.turns[:, i], direction)
+            direction += (shares[i] - back[:, None]) * self.moves[:, i]
         self.direction = direction
-
-    def _keep(self, rows: Marks) -> None:
-        """Drop the descents of other rows."""
-        if rows.all():
-            return
-        for name in ("x", "value", "gradient", "number", "step", "scale"):
-            setattr(self, name, getattr(self, name)[rows])
-        for name in ("moves", "turns", "inverse", "past"):
-            setattr(self, name, getattr(self, name)[:, rows])
-
-
-def dots(x: Floats, y: Floats) -> Floats:
-    """Return the product of each row with the same row of another array."""
-    return np.asarray(np.einsum("bi,bi->b", x, y))
 
 
 def classical_start(

@@ -102,7 +102,6 @@ def embed(
         raise InputError(
             "--arrows needs a table of the objects; pass --metadata FILE."
         )
-    # A wrong width is refused before the fit.
     if size is not None:
         inches(size)
     wanted = parse_value(components)
@@ -113,12 +112,12 @@ def embed(
         data = features
         if isinstance(measure, Metric) and not directed:
             data = features.to_numpy()
-        reading_options: dict[str, Any] = {
+        reading: dict[str, Any] = {
             "metric": measure,
             "squared": squared,
             "symmetrize": symmetrize,
         }
-        fit_options: dict[str, Any] = {
+        fitting: dict[str, Any] = {
             "n_components": wanted,
             "method": method,
             "loss": loss,
@@ -131,11 +130,10 @@ def embed(
             "random_state": seed,
             "callback": callback,
         }
-        # Then there is no symmetric D that is read as a whole before the fit.
-        is_read_by_fit = (
+        in_parts = (
             landmarks is not None or measure == SHORTEST_PATH or directed
         )
-        if is_read_by_fit and (correction != "none" or weights is not None):
+        if in_parts and (correction != "none" or weights is not None):
             raise InputError(
                 "--correction and --weights go without --landmarks, --directed and graphs; leave "
                 "one out."
@@ -145,14 +143,14 @@ def embed(
                 "--held-out goes without --landmarks and --directed; leave one out."
             )
         problem: Any = None
-        if is_read_by_fit:
+        if in_parts:
             n = data.shape[0]
         else:
             problem = prepare(
                 data,
                 wanted,
                 labels=names,
-                **reading_options,
+                **reading,
                 weights=read_weights(weights),
                 missing=missing,
                 callback=callback,
@@ -160,10 +158,10 @@ def embed(
             n = problem.n
             names = problem.labels
         table = objects_table(table, names, n, metadata_missing, color_by)
-        axes_pairs = None
+        pairs = None
         if axes is not None:
             k = total_of(checked_size(wanted, n))
-            axes_pairs = [two_axes(parse_value(axes), k)]
+            pairs = [two_axes(parse_value(axes), k)]
         color = None
         colours = Colours()
         if color_by is not None:
@@ -177,21 +175,17 @@ def embed(
                 landmarks=landmarks,
                 missing=missing,
                 directed=directed,
-                **fit_options,
-                **reading_options,
+                **fitting,
+                **reading,
             )
             if names is not None:
                 embedding = replace(embedding, labels=names)
             measured = embedding
             if directed:
-                options = Options(
-                    missing=missing, directed=True, **reading_options
-                )
-                problem = read_directed(data, options, names)
+                given = Options(missing=missing, directed=True, **reading)
+                problem = read_directed(data, given, names)
             else:
-                measured, problem = sample_of(
-                    embedding, data, seed, **reading_options
-                )
+                measured, problem = sample_of(embedding, data, seed, **reading)
         else:
             if correction != "none":
                 refuse_weights(
@@ -200,7 +194,7 @@ def embed(
                     "leave out --weights and --missing",
                 )
                 problem = corrected(problem, correction)
-            embedding = neuc_mds(problem, **fit_options)
+            embedding = neuc_mds(problem, **fitting)
             if correction != "none":
                 # New objects come without the constant, so they cannot be placed.
                 embedding = replace(embedding, placement=None)
@@ -210,16 +204,15 @@ def embed(
         record = result.record(file) | {"seconds": time.perf_counter() - start}
         outputs.add_text("quality.json", json_text(record))
         result.add_tables(outputs)
-        # Features with names that are never negative may be abundances of species.
         if (
             isinstance(measure, Metric)
             and features.columns.inferred_type == "string"
             and (features >= 0).all(axis=None)
-        ):
+        ):  # they have names and may be abundances
             scores = species_scores(embedding, features)
             outputs.add_csv("species.csv", scores.reset_index(names="species"))
-        axes_pairs = axes_pairs or default_axes(embedding)
-        fits: list[Any] = [None] * len(axes_pairs)
+        pairs = pairs or default_axes(embedding)
+        fits: list[Any] = [None] * len(pairs)
         permutations = 0
         if arrows:
             permutations = 999
@@ -231,13 +224,13 @@ def embed(
                     permutations=permutations,
                     random_state=seed,
                 )
-                for pair in axes_pairs
+                for pair in pairs
             ]
             add_envfit(outputs, embedding, fits)
         texts = [
             methods_text(
                 embedding,
-                _dissimilarity_words(measure, correction),
+                _embedded(measure, correction),
                 permutations=permutations,
             )
         ]
@@ -254,21 +247,19 @@ def embed(
             "size": size,
         }
         if plots != "none":
-            for name, pair, fit in zip(
-                AXES_PLOTS, axes_pairs, fits, strict=False
-            ):
-                look = style | {"axes": pair, "arrows": fit}
-                ax = plot_coordinates(embedding, color, **look)
+            for name, pair, fit in zip(AXES_PLOTS, pairs, fits, strict=False):
+                drawn = style | {"axes": pair, "arrows": fit}
+                ax = plot_coordinates(embedding, color, **drawn)
                 outputs.add_plot(f"{name}.{plots}", ax)
-                texts.append(f"{name}: {caption(embedding, **look)}")
+                texts.append(f"{name}: {caption(embedding, **drawn)}")
             result.add_pictures_of_d(outputs, plots, size)
         outputs.add_text("methods.txt", "\n\n".join(texts) + "\n")
         files = outputs.commit()
-    printed = facts_table(f"{file}: {embedding.n:,} objects", facts(result))
-    tell(files, record, as_json, printed, suggestion(result, wanted))
+    shown = facts_table(f"{file}: {embedding.n:,} objects", facts(result))
+    tell(files, record, as_json, shown, suggestion(result, wanted))
 
 
-def _dissimilarity_words(measure: Any, correction: str) -> str:
+def _embedded(measure: Any, correction: str) -> str:
     """Name the embedded dissimilarities, at the start of a sentence."""
     words = "Dissimilarities"
     if isinstance(measure, Metric):

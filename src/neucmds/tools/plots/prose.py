@@ -24,8 +24,8 @@ REFERENCES = {
     "multidimensional scaling: an alternating least squares method with optimal scaling features. "
     "Psychometrika 42:7–67.",
 }
-# Loss of a refined fit → the words for its method, and the works to cite.
-REFINED_METHODS = {
+# Loss → the words for it, and whom to cite.
+LOSSES = {
     "squared": (
         "multidimensional scaling that minimises S-STRESS, Σ(d̂² − d²)²",
         ("Takane et al. 1977", "Deng et al. 2024"),
@@ -63,7 +63,7 @@ def methods_text(
     dissimilarity : str, default="Dissimilarities"
         The start of the first sentence: "Bray–Curtis dissimilarities".
     permutations : int, default=0
-        Permutations of `envfit`, if variables were fitted to the axes.
+        Of `envfit`, if variables were fitted to the axes.
 
     Returns
     -------
@@ -78,12 +78,12 @@ def methods_text(
     Dissimilarities between 3 objects were ordinated by principal coordinates analysis (PCoA)
     """
     if embedding.method == "refined":
-        method, cited = REFINED_METHODS[embedding.loss]
+        done, cited = LOSSES[embedding.loss]
     elif embedding.method == "classical":
-        method = "principal coordinates analysis (PCoA)"
+        done = "principal coordinates analysis (PCoA)"
         cited = ("Gower 1966",)
     else:
-        method = f"Neuc-MDS, method “{embedding.method}”"
+        done = f"Neuc-MDS, method “{embedding.method}”"
         cited = ("Deng et al. 2024",)
     objects = f"between {embedding.n:,} objects"
     if embedding.arrivals is not None:
@@ -91,11 +91,11 @@ def methods_text(
         objects = (
             f"from {embedding.n:,} to {arrivals} objects, in this direction,"
         )
-    text = f"{dissimilarity} {objects} were ordinated by {method} ({'; '.join(cited)}) in "
+    text = f"{dissimilarity} {objects} were ordinated by {done} ({'; '.join(cited)}) in "
     text += (
         f"{_space(embedding)}, with neucmds {neucmds.__version__} (Python). "
     )
-    text += " ".join(_result_sentences(embedding))
+    text += " ".join(_results(embedding))
     if permutations:
         text += (
             " Variables were fitted to the axes drawn, by regression on their scores or as "
@@ -121,34 +121,34 @@ def _space(embedding: Embedding) -> str:
     return text
 
 
-def _result_sentences(embedding: Embedding) -> list[str]:
+def _results(embedding: Embedding) -> list[str]:
     """Say how well the fit went."""
     info = embedding.info
-    sentences = []
+    results = []
     if embedding.landmarks is not None:
         count = f"{len(embedding.landmarks):,}"
-        sentences.append(
+        results.append(
             f"{count} landmarks were embedded, and the others placed among them."
         )
     if math.isfinite(embedding.stress1):
-        sentences.append(f"Stress-1 was {embedding.stress1:.4f}.")
+        results.append(f"Stress-1 was {embedding.stress1:.4f}.")
     elif embedding.loss == "squared" and embedding.method == "refined":
         share = f"{100 * embedding.normalized_stress:.2g} %"
-        sentences.append(f"S-STRESS was {share} of Σd⁴.")
+        results.append(f"S-STRESS was {share} of Σd⁴.")
     if embedding.loss == "ordinal":
-        sentences.append(
+        results.append(
             f"Ties were {info.ties}, and the best configuration was found by {info.times_found} of "
             f"{info.n_starts} starts."
         )
     if "trace" in embedding.shares:
         shares = embedding.shares["trace"][:2]
-        percentages = [with_minus(f"{100 * share:.1f} %") for share in shares]
-        sentences.append(
-            f"The first axes have {' and '.join(percentages)} of the sum of all eigenvalues."
+        first = [with_minus(f"{100 * share:.1f} %") for share in shares]
+        results.append(
+            f"The first axes have {' and '.join(first)} of the sum of all eigenvalues."
         )
     if not info.converged:
-        sentences.append("The fit was stopped before it had converged.")
-    return sentences
+        results.append("The fit was stopped before it had converged.")
+    return results
 
 
 def caption(
@@ -207,13 +207,13 @@ def caption(
         sentences.append("Diamonds: objects of the columns")
     elif embedding.arrivals is not None:
         sentences.append("Arrows lead from departures to arrivals")
-    ellipse_words = {
+    of_ellipses = {
         "sd": f"ellipses that hold {100 * conf:g} % of a normal distribution",
         "se": f"{100 * conf:g} % confidence ellipses of the means",
     }
     shapes = []
-    if ellipses in ellipse_words:
-        shapes.append(ellipse_words[ellipses])
+    if ellipses in of_ellipses:
+        shapes.append(of_ellipses[ellipses])
     if hulls:
         shapes.append("convex hulls")
     if spiders:
