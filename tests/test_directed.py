@@ -642,6 +642,25 @@ def test_a_command_embeds_a_table_from_rows_to_columns(tmp_path):
     assert list(coordinates["object"]) == [*people, *"abcdefg"]
 
 
+@pytest.mark.parametrize("kind", ["csv", "npz"])
+def test_a_command_reads_what_python_reads(tmp_path, kind):
+    D = one_way(8)
+    file = tmp_path / f"d.{kind}"
+    if kind == "csv":
+        np.savetxt(file, D, delimiter=",")
+    else:
+        np.savez(file, D=D, names=list("abcdefgh"))
+    command = ["embed", str(file), "--directed", "--plots", "none"]
+    out = tmp_path / "out"
+    result = CliRunner().invoke(app, [*command, "--output", str(out)])
+    assert result.exit_code == 0
+    saved = Embedding.load(out / "embedding.npz")
+    expected = neuc_mds(file, directed=True, random_state=0)
+    assert saved.labels == expected.labels
+    assert saved.arrival_labels is None
+    np.testing.assert_array_equal(saved.arrivals, expected.arrivals)
+
+
 @pytest.mark.parametrize("side", ["to", "from"])
 def test_a_command_places_departures_or_arrivals(tmp_path, side):
     D = two_sided(16, 12, (1, 1, -1))

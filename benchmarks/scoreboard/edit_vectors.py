@@ -19,7 +19,8 @@ are placed by their distances to these, and only these.
 Synthetic: the closest-string task, with the parameters of
 closest_string/task/dataset_generator_synthetic.py: of 10,000 references of 1,024 letters, 200 are
 random and every other is a copy of an earlier one with 50 to 599 mutations, as is each of 1,000
-queries. 1,000 random references are landmarks.
+queries. 1,000 random references are landmarks. `--only synthetic --references 1000` adds the easier
+task in which all references are landmarks.
 
 Pairs: the approximation of edit distances, with the parameters of
 edit_distance/task/dataset_generator_synthetic.py: batches of 50 sequences of 1,024 letters, a
@@ -432,8 +433,12 @@ def main() -> None:
     ]
     for name in given.only:
         made = pairs() if name == "pairs" else rows(*load(name, given))
-        kept = [row for row in record["rows"] if row["data"] != name]
-        record["rows"] = kept
+        record["rows"] = [
+            row
+            for row in record["rows"]
+            if row["data"] != name
+            or (name == "synthetic" and row["references"] != given.references)
+        ]
         for row in made:
             print(row, flush=True)
             record["rows"] = [*record["rows"], row]

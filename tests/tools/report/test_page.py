@@ -186,6 +186,7 @@ def test_with_gaps_in_d_it_shows_what_needs_no_other_pair(written):
     text = written(embedding, D, missing="ignore")
     assert "pairs are missing or weighted" in text
     assert 'id="plot-shepard"' in text
+    assert "189 of 190 pairs: the others are missing." in text
     assert 'id="plot-stress"' not in text
 
 

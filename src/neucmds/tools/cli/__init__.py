@@ -19,6 +19,6 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    # As an exception, it removes half-written files.
+    # Where the signal raises an exception, half-written files are removed.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     return int(app(standalone_mode=False) or 0)

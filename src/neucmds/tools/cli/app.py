@@ -30,7 +30,7 @@ from neucmds.tools.cli.testing import run_tests
 BAD_INPUT = 2
 INTERRUPTED = 130
 
-# Parameters whose option has another name.
+# Parameters of the library whose option has another name.
 _FLAGS = {
     "n_components": "-k",
     "n_landmarks": "--landmarks",
@@ -51,28 +51,32 @@ class Program(TyperGroup):
     ) -> Any:
         """Parse, run, and exit: 0 done, 2 bad input, 1 a bug, 130 interrupted."""
         survive_any_encoding()
-        words = list(sys.argv[1:] if args is None else args)
+        if args is None:
+            args = sys.argv[1:]
+        words = list(args)
+        # The first word that names a command is the command that runs.
         command = next(
             (self.commands[word] for word in words if word in self.commands),
             None,
         )
 
-        def spelled(message: str) -> str:
+        def with_options(message: str) -> str:
             return rendered(
-                message, lambda name, value: self.spell(name, value, command)
+                message,
+                lambda name, value: self.option_text(name, value, command),
             )
 
+        extra |= {
+            "prog_name": "neucmds",
+            "standalone_mode": False,
+            "obj": words,
+        }
         code: Any = 0
-        with one_line_warnings(spelled):
+        with one_line_warnings(with_options):
             try:
-                extra |= {
-                    "prog_name": "neucmds",
-                    "standalone_mode": False,
-                    "obj": words,
-                }
                 code = super().main(args=words, **extra) or 0
             except BaseException as problem:
-                code = _report(problem, spelled)
+                code = _exit_code_of(problem, with_options)
         if code == INTERRUPTED:
             complain(
                 "error",
@@ -82,16 +86,19 @@ class Program(TyperGroup):
             sys.exit(code)
         return code
 
-    def spell(self, name: str, value: str | None, command: Any = None) -> str:
-        """Write a parameter of the library as an option of this command, or of one that has it."""
+    def option_text(
+        self, name: str, value: str | None, command: Any = None
+    ) -> str:
+        """Write a parameter of the library as an option of the command, or of one that has it."""
         if name == "metric_params":
             return "--metric NAME,PARAMETER=VALUE"
         if name in ("direction", "part"):
             name, value = "metric", f"shortest_path,{name}={value}"
         flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
-        commands = self.commands.values()
         holders = [
-            c.name for c in commands if any(flag in p.opts for p in c.params)
+            holder.name
+            for holder in self.commands.values()
+            if any(flag in parameter.opts for parameter in holder.params)
         ]
         if not holders:
             if value is not None:
@@ -108,13 +115,15 @@ class Program(TyperGroup):
         return f"{flag} of neucmds {holders[0]}"
 
 
-def _report(problem: BaseException, spelled: Callable[[str], str]) -> int:
-    """Print one line about a problem, and return its exit code."""
+def _exit_code_of(
+    problem: BaseException, with_options: Callable[[str], str]
+) -> int:
+    """Return the exit code of a problem, and print one line about it, after a bug's traceback."""
     if isinstance(problem, SystemExit):
         return int(problem.code or 0)
     if isinstance(problem, (KeyboardInterrupt, typer.Abort)):
         return INTERRUPTED
-    message = _message(problem, spelled)
+    message = _message(problem, with_options)
     if message:
         complain("error", message)
         return BAD_INPUT
@@ -124,11 +133,12 @@ def _report(problem: BaseException, spelled: Callable[[str], str]) -> int:
     return 1
 
 
-def _message(problem: Any, spelled: Callable[[str], str]) -> str:
-    """Return what a user can do something about; nothing for a bug."""
+def _message(problem: Any, with_options: Callable[[str], str]) -> str:
+    """Return the message of a problem that a user can mend; for a bug it is empty."""
     if isinstance(problem, InputError):
-        return spelled(problem.marked)
-    if hasattr(problem, "format_message"):  # of the arguments
+        return with_options(problem.marked)
+    # A problem of the arguments, from Typer.
+    if hasattr(problem, "format_message"):
         text = problem.format_message().rstrip(".")
         command = "neucmds"
         if problem.ctx is not None:

@@ -22,28 +22,28 @@ PIPE_WIDTH = 120
 
 
 def survive_any_encoding() -> None:
-    """Write symbols and letters that the encoding of a stream lacks as escapes."""
+    """Let streams write symbols and letters that their encoding lacks as escapes."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 
 
 def visible(text: str) -> str:
-    """Write control characters as escapes: a file name must not steer the terminal."""
+    """Return a text with escapes for control characters: a file name must not steer the screen."""
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
 def plain_console(file: TextIO) -> Console:
-    """Return a console without markup and emoji codes; it wraps standard output."""
-    wraps = file is sys.stdout
+    """Return a console without markup and emoji codes, which wraps lines of standard output."""
+    is_stdout = file is sys.stdout
     console = Console(
         file=file,
         highlight=False,
         markup=False,
         emoji=False,
-        soft_wrap=not wraps,
+        soft_wrap=not is_stdout,
     )
-    if wraps and not console.is_terminal:
+    if is_stdout and not console.is_terminal:
         console.width = PIPE_WIDTH
     return console
 
@@ -56,21 +56,21 @@ def say(text: str) -> None:
 
 def complain(kind: str, text: str) -> None:
     """Print one line to standard error: an error or a warning."""
-    plain_console(sys.stderr).print(
-        f"neucmds: {kind}: {visible(' '.join(text.split()))}"
-    )
+    line = " ".join(text.split())
+    plain_console(sys.stderr).print(f"neucmds: {kind}: {visible(line)}")
 
 
 def print_table(table: Table) -> None:
     """Print a table to standard output, never cut: a narrow screen wraps its lines."""
     console = plain_console(sys.stdout)
-    wide = console.measure(table, options=console.options.update(width=10_000))
-    console.width = max(wide.minimum, console.width)
+    unlimited = console.options.update(width=10_000)
+    least_width = console.measure(table, options=unlimited).minimum
+    console.width = max(least_width, console.width)
     console.print(table)
 
 
 def json_text(document: dict[str, Any]) -> str:
-    """Write one JSON document; NaN and infinities are null."""
+    """Return one JSON document as text; NaN and infinities are null."""
     return json.dumps(clean(document), indent=2, allow_nan=False) + "\n"
 
 
@@ -80,16 +80,15 @@ def print_json(document: dict[str, Any]) -> None:
 
 
 @contextmanager
-def one_line_warnings(spelled: Callable[[str], str]) -> Iterator[None]:
-    """Print every warning as one line; `spelled` writes its parameters as options."""
+def one_line_warnings(with_options: Callable[[str], str]) -> Iterator[None]:
+    """Print every warning for users as one line; `with_options` writes parameters as options."""
 
     def show(
         message: Warning | str, category: type[Warning], *_: Any, **__: Any
     ) -> None:
         if issubclass(category, UserWarning):
-            complain(
-                "warning", spelled(getattr(message, "marked", str(message)))
-            )
+            text = getattr(message, "marked", str(message))
+            complain("warning", with_options(text))
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
@@ -99,7 +98,10 @@ def one_line_warnings(spelled: Callable[[str], str]) -> Iterator[None]:
 
 @contextmanager
 def progress(first: str) -> Iterator[Callback]:
-    """Show on standard error, if that is a terminal, what the library tells its callback."""
+    """Show on standard error, if that is a terminal, what the library tells its callback.
+
+    `first` is shown before the callback is called.
+    """
     console = plain_console(sys.stderr)
     bar = Progress(
         *Progress.get_default_columns(),

@@ -102,6 +102,7 @@ def embed(
         raise InputError(
             "--arrows needs a table of the objects; pass --metadata FILE."
         )
+    # A wrong width is refused before the fit.
     if size is not None:
         inches(size)
     wanted = parse_value(components)
@@ -112,12 +113,12 @@ def embed(
         data = features
         if isinstance(measure, Metric) and not directed:
             data = features.to_numpy()
-        reading: dict[str, Any] = {
+        reading_options: dict[str, Any] = {
             "metric": measure,
             "squared": squared,
             "symmetrize": symmetrize,
         }
-        fitting: dict[str, Any] = {
+        fit_options: dict[str, Any] = {
             "n_components": wanted,
             "method": method,
             "loss": loss,
@@ -130,10 +131,11 @@ def embed(
             "random_state": seed,
             "callback": callback,
         }
-        in_parts = (
+        # Then there is no symmetric D that is read as a whole before the fit.
+        is_read_by_fit = (
             landmarks is not None or measure == SHORTEST_PATH or directed
         )
-        if in_parts and (correction != "none" or weights is not None):
+        if is_read_by_fit and (correction != "none" or weights is not None):
             raise InputError(
                 "--correction and --weights go without --landmarks, --directed and graphs; leave "
                 "one out."
@@ -143,14 +145,14 @@ def embed(
                 "--held-out goes without --landmarks and --directed; leave one out."
             )
         problem: Any = None
-        if in_parts:
+        if is_read_by_fit:
             n = data.shape[0]
         else:
             problem = prepare(
                 data,
                 wanted,
                 labels=names,
-                **reading,
+                **reading_options,
                 weights=read_weights(weights),
                 missing=missing,
                 callback=callback,
@@ -158,10 +160,10 @@ def embed(
             n = problem.n
             names = problem.labels
         table = objects_table(table, names, n, metadata_missing, color_by)
-        pairs = None
+        axes_pairs = None
         if axes is not None:
             k = total_of(checked_size(wanted, n))
-            pairs = [two_axes(parse_value(axes), k)]
+            axes_pairs = [two_axes(parse_value(axes), k)]
         color = None
         colours = Colours()
         if color_by is not None:
@@ -175,17 +177,21 @@ def embed(
                 landmarks=landmarks,
                 missing=missing,
                 directed=directed,
-                **fitting,
-                **reading,
+                **fit_options,
+                **reading_options,
             )
             if names is not None:
                 embedding = replace(embedding, labels=names)
             measured = embedding
             if directed:
-                given = Options(missing=missing, directed=True, **reading)
-                problem = read_directed(data, given, names)
+                options = Options(
+                    missing=missing, directed=True, **reading_options
+                )
+                problem = read_directed(data, options, names)
             else:
-                measured, problem = sample_of(embedding, data, seed, **reading)
+                measured, problem = sample_of(
+                    embedding, data, seed, **reading_options
+                )
         else:
             if correction != "none":
                 refuse_weights(
@@ -194,7 +200,7 @@ def embed(
                     "leave out --weights and --missing",
                 )
                 problem = corrected(problem, correction)
-            embedding = neuc_mds(problem, **fitting)
+            embedding = neuc_mds(problem, **fit_options)
             if correction != "none":
                 # New objects come without the constant, so they cannot be placed.
                 embedding = replace(embedding, placement=None)
@@ -204,15 +210,16 @@ def embed(
         record = result.record(file) | {"seconds": time.perf_counter() - start}
         outputs.add_text("quality.json", json_text(record))
         result.add_tables(outputs)
+        # Features with names that are never negative may be abundances of species.
         if (
             isinstance(measure, Metric)
             and features.columns.inferred_type == "string"
             and (features >= 0).all(axis=None)
-        ):  # they have names and may be abundances
+        ):
             scores = species_scores(embedding, features)
             outputs.add_csv("species.csv", scores.reset_index(names="species"))
-        pairs = pairs or default_axes(embedding)
-        fits: list[Any] = [None] * len(pairs)
+        axes_pairs = axes_pairs or default_axes(embedding)
+        fits: list[Any] = [None] * len(axes_pairs)
         permutations = 0
         if arrows:
             permutations = 999
@@ -224,13 +231,13 @@ def embed(
                     permutations=permutations,
                     random_state=seed,
                 )
-                for pair in pairs
+                for pair in axes_pairs
             ]
             add_envfit(outputs, embedding, fits)
         texts = [
             methods_text(
                 embedding,
-                _embedded(measure, correction),
+                _dissimilarity_words(measure, correction),
                 permutations=permutations,
             )
         ]
@@ -247,19 +254,21 @@ def embed(
             "size": size,
         }
         if plots != "none":
-            for name, pair, fit in zip(AXES_PLOTS, pairs, fits, strict=False):
-                drawn = style | {"axes": pair, "arrows": fit}
-                ax = plot_coordinates(embedding, color, **drawn)
+            for name, pair, fit in zip(
+                AXES_PLOTS, axes_pairs, fits, strict=False
+            ):
+                look = style | {"axes": pair, "arrows": fit}
+                ax = plot_coordinates(embedding, color, **look)
                 outputs.add_plot(f"{name}.{plots}", ax)
-                texts.append(f"{name}: {caption(embedding, **drawn)}")
+                texts.append(f"{name}: {caption(embedding, **look)}")
             result.add_pictures_of_d(outputs, plots, size)
         outputs.add_text("methods.txt", "\n\n".join(texts) + "\n")
         files = outputs.commit()
-    shown = facts_table(f"{file}: {embedding.n:,} objects", facts(result))
-    tell(files, record, as_json, shown, suggestion(result, wanted))
+    printed = facts_table(f"{file}: {embedding.n:,} objects", facts(result))
+    tell(files, record, as_json, printed, suggestion(result, wanted))
 
 
-def _embedded(measure: Any, correction: str) -> str:
+def _dissimilarity_words(measure: Any, correction: str) -> str:
     """Name the embedded dissimilarities, at the start of a sentence."""
     words = "Dissimilarities"
     if isinstance(measure, Metric):

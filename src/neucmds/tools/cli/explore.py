@@ -78,6 +78,7 @@ def diagnose(
 
 
 def _advice(diagnosis: Diagnosis) -> str:
+    """Say what classical MDS loses, and which command comes next."""
     text = (
         f"Classical MDS drops the negative eigenvalues, {negative_share(diagnosis)} of the "
         "spectrum; 'neuc', 'neuc+', 'exact' and 'refined' keep those that lower the STRESS."
@@ -160,7 +161,9 @@ def stress_curve(
 ) -> None:
     """Plot STRESS against k for every closed form, or for the methods you name."""
     outputs = Outputs(output or default_place(file), CURVE_FILES, force=force)
-    ks = None if k_max is None else spaced_ks(k_max)
+    ks = None
+    if k_max is not None:
+        ks = spaced_ks(k_max)
     with progress(f"reading {file}") as callback:
         curves = explore.stress_curve(
             file,

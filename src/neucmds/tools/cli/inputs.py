@@ -16,7 +16,7 @@ from neucmds.options import PRECOMPUTED, SHORTEST_PATH, Options
 from neucmds.prepared import prepare, read_directed
 from neucmds.problem.components import NComponents
 from neucmds.problem.containers import as_real, read_square
-from neucmds.problem.files import read_edge_table, read_table
+from neucmds.problem.files import read_edge_table, read_rectangle, read_table
 from neucmds.problem.graph import named_graph
 from neucmds.problem.metrics import Metric, refuse_params
 from neucmds.problem.names import Labels
@@ -24,7 +24,7 @@ from neucmds.problem.validation import as_labels
 
 
 def parse_value(text: str) -> Any:
-    """Read a number, values between commas, or a word; the library says what it does not take."""
+    """Read a number, several values between commas, or a word; the library checks them."""
     if "," in text:
         return tuple(parse_value(part) for part in text.split(","))
     for kind in (int, float):
@@ -54,8 +54,9 @@ def read_data(
 ) -> tuple[Any, Labels, Any]:
     """Read a graph, features or dissimilarities; return it with its names and the metric.
 
-    Dissimilarities are left to the library, which may read them in blocks, unless they are needed
-    as a `whole`. Those of a `directed` table are from its rows to its columns.
+    The library reads dissimilarities itself, if need be in blocks, unless they are needed as a
+    `whole` array or are `directed`, from the rows of a table to its columns; the names of such a
+    table are in its index and columns.
     """
     name, params = parse_metric(metric)
     if name == SHORTEST_PATH:
@@ -67,8 +68,10 @@ def read_data(
         features, names = _read_features(file)
         return features, names, Metric.of(name, params)
     if directed:
-        table, names = _read_features(file)
-        return table, None, name
+        values, rows, columns = read_rectangle(file)
+        rows = as_labels(rows, values.shape[0])
+        columns = as_labels(columns, values.shape[1])
+        return pd.DataFrame(values, rows, columns), None, name
     if not whole:
         return file, None, name
     return *read_square(file), name
@@ -85,7 +88,7 @@ def read_weights(file: Path | None) -> Any:
 
 
 def read_embedding(model: Path) -> Embedding:
-    """Read what embed wrote: the file itself, or that of its folder."""
+    """Read an embedding that embed wrote, from its file or from the folder of the file."""
     if model.is_dir():
         model = model / "embedding.npz"
     return Embedding.load(model)
@@ -98,7 +101,7 @@ def read_problem(
     directed: bool = False,
     **reading: Any,
 ) -> Any:
-    """Read and validate D, or the data that it is computed from."""
+    """Read and validate D, or the data that it is computed from; `reading` are other options."""
     data, names, measure = read_data(file, metric, directed=directed)
     reading["metric"] = measure
     if directed:
@@ -107,7 +110,7 @@ def read_problem(
 
 
 def _read_features(file: str) -> tuple[pd.DataFrame, Labels]:
-    """Read features, and the names of their rows."""
+    """Read a table of features, and the names of its rows."""
     if Path(file).suffix.lower() in (".npy", ".npz"):
         values, labels = read_table(file)
         table = pd.DataFrame(np.asarray(values, dtype=np.float64))

@@ -13,38 +13,34 @@ from rich.table import Table
 
 from neucmds.backend.files import Writer, atomic_folder
 from neucmds.errors import InputError
-from neucmds.tools.cli.console import (
-    print_json,
-    print_table,
-    say,
-)
+from neucmds.tools.cli.console import print_json, print_table, say
 from neucmds.tools.files import check_new
 
-# What a spreadsheet runs: not numbers, which begin with a sign too.
+# Texts that a spreadsheet runs: not numbers, though they may begin with a sign, too.
 _FORMULA = re.compile(r"[=+@\t\r-](?!(inf|nan|[\d.]+(e[+-]?\d+)?)$)")
 
 
 def default_place(source: str, end: str = "neucmds") -> Path:
-    """``<stem>-neucmds`` beside where the command runs."""
+    """Return ``<stem>-neucmds`` in the working folder."""
     stem = "stdin" if source == "-" else Path(source).stem
     return Path(f"{stem}-{end}")
 
 
 class Outputs:
-    """Files that are going to be written into one folder.
+    """Files that will be written into one folder.
 
     Parameters
     ----------
     folder : Path
     names : iterable of str
-        Every file that this kind of result may have; with `force`, older ones are replaced, and
-        those that the new result lacks are removed.
+        Every file that this kind of result may have.
     force : bool
+        Whether older files of these names are replaced, or removed if the new result lacks them.
 
     Attributes
     ----------
     files : dict
-        Name → what writes the file, given the open binary file.
+        Name → the function that writes to the open binary file.
     """
 
     def __init__(
@@ -81,7 +77,7 @@ class Outputs:
         self.add_text(name, as_csv(table))
 
     def commit(self) -> list[Path]:
-        """Write all files, or none: another run may have written the same ones meanwhile."""
+        """Write all files or, if another run has made some meanwhile, none, unless `force`."""
         return atomic_folder(
             self.folder,
             self.files,
@@ -108,18 +104,18 @@ def tell(
 
 
 def named_rows(columns: Any, names: Any, what: str = "object") -> pd.DataFrame:
-    """Return columns with the names of their rows, or numbers, in front."""
+    """Return a table of columns, with names of the rows or their numbers as the first column."""
     return pd.DataFrame(columns, index=names).reset_index(names=what)
 
 
 def as_csv(table: pd.DataFrame) -> str:
-    """Write a table as text; an apostrophe precedes what a spreadsheet would run."""
-    texts = table.select_dtypes(exclude="number").map(_harmless)
-    table = table.assign(**texts).rename(columns=_harmless)
+    """Return a table as text; an apostrophe precedes what a spreadsheet would run."""
+    texts = table.select_dtypes(exclude="number").map(_as_plain_text)
+    table = table.assign(**texts).rename(columns=_as_plain_text)
     return table.to_csv(index=False, lineterminator="\n")
 
 
-def _harmless(cell: Any) -> Any:
+def _as_plain_text(cell: Any) -> Any:
     if isinstance(cell, str) and _FORMULA.match(cell):
         return f"'{cell}"
     return cell

@@ -82,13 +82,17 @@ def project(
             raise InputError(
                 "--arrivals is for a model by --directed; leave it out."
             )
-        _, fitted = embedding._sides("from" if arrivals else "to")
-        compared = fitted
+        direction = "to"
+        if arrivals:
+            direction = "from"
+        _, fitted = embedding._sides(direction)
+        # The objects whose dissimilarities to the new ones place these.
+        references = fitted
         if fitted.landmarks is not None:
-            compared = fitted.take(fitted.landmarks)
-        rows, names = read_new_objects(new, compared.n, compared.labels)
+            references = fitted.take(fitted.landmarks)
+        rows, names = read_new_objects(new, references.n, references.labels)
         coordinates = to_numpy(fitted.transform(rows))
-        quality = _quality(compared, rows, coordinates)
+        quality = _quality(references, rows, coordinates)
     names = names or row_numbers(len(coordinates))
     columns = dict(zip(embedding.axis_names, coordinates.T, strict=True))
     text = as_csv(named_rows(columns | quality, names))
@@ -96,10 +100,10 @@ def project(
         with atomic_file(output, overwrite=force) as file:
             file.write(text.encode())
     if plot is not None:
-        both = fitted.unnamed.append(coordinates)
+        fitted_and_new = fitted.unnamed.append(coordinates)
         groups = ["fitted"] * fitted.n + ["new"] * len(names)
         texts = [""] * fitted.n + list(names)
-        ax: Any = plot_coordinates(both, groups, names=texts)
+        ax: Any = plot_coordinates(fitted_and_new, groups, names=texts)
         with atomic_file(plot, overwrite=force) as file:
             ax.figure.savefig(file, format=plot.suffix[1:])
     if output is None:
@@ -112,22 +116,21 @@ def project(
 
 
 def _quality(
-    compared: Embedding, new: Any, coordinates: Any
+    references: Embedding, rows: Any, coordinates: Any
 ) -> dict[str, Any]:
-    """Return STRESS / ‖D‖² and R² of each new object, over its known dissimilarities."""
-    sq_new = np.asarray(new, dtype=np.float64)
-    if not compared.squared:
-        sq_new = sq_new**2
-    sq_residuals = (
-        compared.form.residuals(
-            coordinates, to_numpy(compared.coordinates), sq_new
-        )
-        ** 2
+    """Return STRESS / ‖D‖² and R² of each new object, over its known dissimilarities in `rows`."""
+    sq_given = np.asarray(rows, dtype=np.float64)
+    if not references.squared:
+        sq_given = sq_given**2
+    residuals = references.form.residuals(
+        coordinates, to_numpy(references.coordinates), sq_given
     )
+    sq_residuals = residuals**2
     stress = np.nansum(sq_residuals, axis=1)
+    # An object with all dissimilarities equal or zero has no R² or share.
     with np.errstate(invalid="ignore", divide="ignore"):
-        variance = np.nanvar(sq_new, axis=1)
+        variance = np.nanvar(sq_given, axis=1)
         return {
-            "normalized_stress": stress / np.nansum(sq_new**2, axis=1),
+            "normalized_stress": stress / np.nansum(sq_given**2, axis=1),
             "r2": 1 - np.nanmean(sq_residuals, axis=1) / variance,
         }

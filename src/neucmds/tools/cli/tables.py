@@ -21,13 +21,13 @@ from neucmds.tools.plots.figures import with_minus
 from neucmds.tools.report.words import (
     COUNTED,
     count,
-    marked,
     measured_columns,
     object_name,
     percent,
     short,
     signature,
     significant,
+    texts_and_best,
 )
 
 
@@ -58,7 +58,7 @@ def facts(result: Result) -> list[tuple[str, str]]:
         ("method", method),
         (
             "coordinates",
-            f"{embedding.k}: {positive} positive, {negative} negative{_axes(result)}",
+            f"{embedding.k}: {positive} positive, {negative} negative{_trace_shares(result)}",
         ),
     ]
     if embedding.landmarks is not None:
@@ -92,8 +92,8 @@ def facts(result: Result) -> list[tuple[str, str]]:
         return [*rows, recall]
     stress = f"{significant(quality.stress)}, {percent(quality.normalized_stress)} of ‖D‖²"
     rows += [
-        ("off by over 10 %", _off(result)),
-        ("worst objects", _worst(result)),
+        ("off by over 10 %", _relative_errors(result)),
+        ("worst objects", _worst_objects(result)),
         recall,
         (
             "S-STRESS",
@@ -102,22 +102,22 @@ def facts(result: Result) -> list[tuple[str, str]]:
         ),
     ]
     if result.held_out_quality is not None:
-        new = result.held_out_quality
-        text = (
-            f"recall@10 {percent(new.neighbors_kept)}, mean relative error "
-            f"{percent(new.relative_error_mean)}, p95 {percent(new.relative_error_p95)}"
-        )
+        held_out = result.held_out_quality
+        recall_held_out = percent(held_out.neighbors_kept)
+        mean = percent(held_out.relative_error_mean)
+        p95 = percent(held_out.relative_error_p95)
+        text = f"recall@10 {recall_held_out}, mean relative error {mean}, p95 {p95}"
         rows.append(("held-out objects", text))
     if quality.negative_dissimilarities:
-        below = count(quality.negative_dissimilarities)
+        below_zero = count(quality.negative_dissimilarities)
         pairs = count(n_pairs(result.measured))
-        text = f"{below} of {pairs} pairs have a negative fitted square; take them as 0"
+        text = f"{below_zero} of {pairs} pairs have a negative fitted square; take them as 0"
         rows.append(("D̂ below zero", text))
     return rows
 
 
 def _stress1(result: Result) -> str:
-    """Say what stress-1 is and, of "ordinal", how often it was found."""
+    """Say what stress-1 is and, for an ordinal fit, how many starts found it."""
     embedding = result.embedding
     text = significant(embedding.stress1)
     if embedding.loss != "ordinal":
@@ -129,8 +129,8 @@ def _stress1(result: Result) -> str:
     )
 
 
-def _axes(result: Result) -> str:
-    """Say how much each axis explains."""
+def _trace_shares(result: Result) -> str:
+    """Say, where it is known, which share of the trace each of the first axes has."""
     embedding = result.embedding
     if embedding.loss == "ordinal" or "trace" not in embedding.shares:
         return ""
@@ -153,23 +153,25 @@ def n_pairs(embedding: Embedding) -> int:
     return embedding.n * len(embedding.arrivals)
 
 
-def _off(result: Result) -> str:
+def _relative_errors(result: Result) -> str:
+    """Say how many pairs are off by over 10 %, and how large relative errors are."""
     errors = result.errors
     if not errors.pairs:
         return "not defined: no dissimilarity is positive"
-    pairs = "pairs"
+    what = "pairs"
     if errors.pairs < n_pairs(result.measured):
-        pairs = "pairs with d > 0"
+        what = "pairs with d > 0"
     share = percent(errors.pairs_off / errors.pairs)
     mean = percent(result.quality.relative_error_mean)
     p95 = percent(result.quality.relative_error_p95)
     return (
-        f"{count(errors.pairs_off)} of {count(errors.pairs)} {pairs} ({share}); mean relative "
+        f"{count(errors.pairs_off)} of {count(errors.pairs)} {what} ({share}); mean relative "
         f"error {mean}, p95 {p95}"
     )
 
 
-def _worst(result: Result) -> str:
+def _worst_objects(result: Result) -> str:
+    """Name the objects with the largest mean relative errors."""
     labels = result.names
     errors = result.errors.of_object
     worst = result.errors.worst()
@@ -179,7 +181,7 @@ def _worst(result: Result) -> str:
         f"{object_name(labels, i)} ({percent(float(errors[i]))})"
         for i in worst
     ]
-    # The first percentage says what it is of.
+    # Only the first percentage says what it is a percentage of.
     texts[0] = texts[0].replace(" %)", " % mean relative error)")
     text = ", ".join(texts)
     if labels is None:
@@ -196,14 +198,15 @@ def suggestion(result: Result, wanted: NComponents) -> str:
     if embedding.loss == "ordinal":
         return ""
     k = embedding.k
-    more = min(2 * k, embedding.n - 1)
-    chosen = isinstance(wanted, (str, float))
+    larger_k = min(2 * k, embedding.n - 1)
+    is_k_chosen = isinstance(wanted, (str, float))
     tries = []
-    if more > k and not chosen and not result.quality.r2 >= 0.99:
-        tries.append(f"-k {more}")
+    # R² is NaN where all dissimilarities are equal.
+    if larger_k > k and not is_k_chosen and not result.quality.r2 >= 0.99:
+        tries.append(f"-k {larger_k}")
     if embedding.method != "refined":
         tries.append("--method refined")
-    elif k == 2 and embedding.loss == "squared" and not chosen:
+    elif k == 2 and embedding.loss == "squared" and not is_k_chosen:
         tries.append("-k 2,0 --loss distance, for a plot")
     if not tries or not result.errors.pairs_off:
         return ""
@@ -217,7 +220,7 @@ def comparison_table(title: str, rows: Sequence[ComparedMethod]) -> Table:
     }
     measured = measured_columns([row.quality for row in rows])
     for header, (texts, best) in measured.items():
-        columns[header] = _starred(texts, best)
+        columns[header] = _with_stars(texts, best)
     columns["signs"] = [signature(row.embedding.signature) for row in rows]
     columns["seconds"] = [f"{row.seconds:.3f}" for row in rows]
     lines = zip(*columns.values(), strict=True)
@@ -229,7 +232,8 @@ def curve_table(curves: StressCurves) -> Table:
     stress = np.array([curves.normalized(method) for method in curves.stress])
     rows = []
     for k, values in zip(curves.ks, stress.T, strict=True):
-        rows.append([str(k), *_starred(*marked(values, short))])
+        texts, best = texts_and_best(values, short)
+        rows.append([str(k), *_with_stars(texts, best)])
     return _table("STRESS / ‖D‖²", ["k", *curves.stress], rows)
 
 
@@ -250,9 +254,10 @@ def _table(
     return table
 
 
-def _starred(texts: list[str], best: set[int]) -> list[Text]:
-    # A blank keeps the digits below each other.
-    starred = [Text(f"{text} ") for text in texts]
+def _with_stars(texts: list[str], best: set[int]) -> list[Text]:
+    """Return texts with a star behind the best ones."""
+    # A blank behind the others keeps the digits below each other.
+    cells = [Text(f"{text} ") for text in texts]
     for i in best:
-        starred[i] = Text(f"{texts[i]}*", style="green")
-    return starred
+        cells[i] = Text(f"{texts[i]}*", style="green")
+    return cells

@@ -72,8 +72,9 @@ def run_tests(
         for name in needed:
             check_column(table, name)
         table = match_rows(table, problem.labels, problem.n)
+        # All tests are of the same objects.
         known = table[needed].notna().all(axis=1).to_numpy()
-        rows = known_rows(known, "a value of " + " or ".join(needed))
+        rows = known_rows(known, f"a value of {' or '.join(needed)}")
         table = table.iloc[rows].reset_index(drop=True)
         sq_d = sq_d[np.ix_(rows, rows)]
         settings: dict[str, Any] = {
@@ -83,28 +84,44 @@ def run_tests(
         }
         if strata is not None:
             settings["strata"] = table[strata].to_list()
-        each = None if by == "none" else by
-        whole = permanova(sq_d, formula, table, by=each, **settings)
-        alone, pairs = _each_alone(sq_d, table[variables], settings)
+        terms = None
+        if by != "none":
+            terms = by
+        of_formula = permanova(sq_d, formula, table, by=terms, **settings)
+        of_variables, pairs = _tests_of_variables(
+            sq_d, table[variables], settings
+        )
     if as_json:
-        tables = {"permanova": whole.table, "tests": alone, "pairs": pairs}
-        document: dict[str, Any] = {"command": "test", "input": file}
-        document |= {"formula": formula, "by": by, "strata": strata}
-        document["n"] = whole.n
+        document: dict[str, Any] = {
+            "command": "test",
+            "input": file,
+            "formula": formula,
+            "by": by,
+            "strata": strata,
+            "n": of_formula.n,
+        }
+        tables = {
+            "permanova": of_formula.table,
+            "tests": of_variables,
+            "pairs": pairs,
+        }
         for name, part in tables.items():
             document[name] = part.reset_index(names="name").to_dict("records")
         print_json(document)
         return
-    say(f"{file}: {whole}")
-    say(table_text("\nEach variable alone", alone))
+    say(f"{file}: {of_formula}")
+    say(table_text("\nEach variable alone", of_variables))
     if len(pairs):
         say(table_text("\nPERMDISP of pairs of groups", pairs))
 
 
-def _each_alone(
+def _tests_of_variables(
     sq_d: Any, table: pd.DataFrame, settings: dict[str, Any]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return Mantel tests of numbers, ANOSIM and PERMDISP of classes, and pairs of classes."""
+    """Return a table of tests of each variable alone, and one of pairs of classes.
+
+    Variables of numbers have a Mantel test, those of classes ANOSIM and PERMDISP.
+    """
     rows = []
     pairs = []
     for name in table.columns:

@@ -18,13 +18,13 @@ GROUP_COLOURS = (
     "#CC79A7", "#000000", "#882255", "#999933", "#332288",
 )  # fmt: skip
 GROUP_MARKERS = "os^Dv<>PX*"
-# With more groups the smallest share one name; more different integers than this are a scale.
+# Of more groups, the smallest are merged into one; more different integers are a scale.
 MAX_GROUPS = 30
 
 
 @dataclass(frozen=True, eq=False)
 class Colours:
-    """Colours of the objects: `numbers` (NaN: none), or `codes` of `groups` (−1: none)."""
+    """Values of the objects: `numbers`, NaN if unknown, or `codes`, indices of `groups` or −1."""
 
     numbers: Floats | None = None
     codes: Any = None
@@ -65,20 +65,20 @@ def as_colours(color: Any, n: int) -> Colours:
         raise InputError(
             f"{option('color')} has {len(values)} entries for {n} objects."
         )
-    if values.dtype.kind in "iuf":
-        is_scale = values.dtype.kind == "f" or values.nunique() > MAX_GROUPS
-        if is_scale:
-            return Colours(numbers=values.to_numpy(np.float64))
+    kind = values.dtype.kind
+    many_integers = kind in "iu" and values.nunique() > MAX_GROUPS
+    if kind == "f" or many_integers:
+        return Colours(numbers=values.to_numpy(np.float64))
     names = values.astype("string")
     sizes = names.value_counts()
     if sizes.size > MAX_GROUPS:
         small = sizes.index[MAX_GROUPS - 1 :]
         names = names.mask(names.isin(small), f"other ({small.size} groups)")
-    groups = sorted(names.dropna().unique(), key=_natural)
+    groups = sorted(names.dropna().unique(), key=_sort_key)
     codes = pandas.Categorical(names, groups).codes
     return Colours(codes=codes, groups=tuple(groups))
 
 
-def _natural(name: str) -> str:
-    """Sort whole numbers within text by value: plot 9 before plot 10."""
+def _sort_key(name: str) -> str:
+    """Return a key that sorts whole numbers within text by value: plot 9 before plot 10."""
     return re.sub(r"\d+", lambda number: number[0].zfill(20), name)

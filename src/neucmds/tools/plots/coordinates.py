@@ -75,15 +75,15 @@ def plot_coordinates(
     axes : (int, int), default=(1, 2)
         Which axes, counted from 1. `default_axes` names the pairs worth a picture.
     names : bool or sequence of str, optional
-        True writes the name of each object, False none; by default names of up to 60 objects are
-        written. Or other names, one per object. No two overlap: those without space are left out,
-        and a warning counts them if names were asked for.
+        True writes the name of each object, False none, and a sequence other names, one per object;
+        by default objects are named if they have names and are at most 60. No two names overlap:
+        those without space are left out, and a warning counts them if names were asked for.
     ellipses : {"none", "sd", "se"}, default="none"
         An ellipse for each category of at least three objects, as vegan's ``ordiellipse``: "sd"
         holds the share `conf` of a normal distribution with the mean and covariance of the
         objects, "se" is the confidence region of their mean.
     conf : float, default=0.95
-        Of the ellipses; 0.393 is one standard deviation, or one standard error.
+        Share of the ellipses; 0.393 is one standard deviation, or one standard error.
     hulls : bool, default=False
         Draw the convex hull of each category, as ``ordihull``.
     spiders : bool, default=False
@@ -99,9 +99,9 @@ def plot_coordinates(
     centroids : bool, default=False
         Mark the centroid of each class of the categorical variables of `arrows` by a cross.
     stress : bool, default=True
-        Write stress-1 in a corner, of fits by ``loss="ordinal"`` and ``"distance"``.
+        Write stress-1 in a corner, for fits by ``loss="ordinal"`` and ``"distance"``.
     title : str, optional
-        Title of the colours.
+        Title of the legend or colour bar.
     size : str, optional
         Width of the figure, as in "89mm"; its legend is then below, and adds to its height.
     ax : Axes, optional
@@ -163,24 +163,26 @@ def plot_coordinates(
                 _draw_hull(ax, members, style)
             if spiders:
                 _draw_spider(ax, members, colour)
+    # What names must not cover.
     marks = points
     lines: list[Any] = []
-    targets: Any = None
+    arrivals: Any = None
     if embedding.arrivals is not None:
-        targets = _on_axes(embedding.arrivals, pair)
-        marks = np.vstack([points, targets])
+        arrivals = _on_axes(embedding.arrivals, pair)
+        marks = np.vstack([points, arrivals])
         if embedding.arrival_labels is None:
-            _draw_steps(ax, points, targets)
-            lines = list(zip(points, targets, strict=True))
+            _draw_steps(ax, points, arrivals)
+            lines = list(zip(points, arrivals, strict=True))
         else:
-            style = _point_style(len(targets)) | {"color": NEGATIVE}
-            ax.scatter(*targets.T, marker="D", **style)
-    vectors: dict[str, Any] = {}
+            style = _point_style(len(arrivals)) | {"color": NEGATIVE}
+            ax.scatter(*arrivals.T, marker="D", **style)
+    # Positions by name.
+    tips: dict[str, Any] = {}
     crosses: dict[str, Any] = {}
     if arrows is not None:
         fits = drawn_fits(arrows, variables, p_max)
-        vectors = _draw_arrows(ax, arrows.axes, fits, pair, points)
-        lines += [((0.0, 0.0), end) for end in vectors.values()]
+        tips = _draw_arrows(ax, arrows.axes, fits, pair, points)
+        lines += [((0.0, 0.0), tip) for tip in tips.values()]
         if centroids:
             crosses = _centroids(fits)
     if not _set_aspect(ax):
@@ -189,41 +191,42 @@ def plot_coordinates(
         ax.scatter(*cross, marker="+", color="black", zorder=5, linewidths=0.8)
     marks = np.vstack([marks, *crosses.values()])
     write_corner(ax, marks, "\n".join(notes))
-    beside: Any = {"marks": marks, "lines": lines}
-    fitted = vectors | crosses
-    missed = write_names(
+    obstacles: Any = {"marks": marks, "lines": lines}
+    fitted = tips | crosses
+    left_out = write_names(
         ax,
         np.array([*fitted.values()]),
         [*fitted],
-        **beside,
+        **obstacles,
         leaders_cross_marks=True,
         weight="bold",
     )
-    left_out = write_names(ax, points, _names(names, embedding), **beside)
-    if targets is not None and embedding.arrival_labels is not None:
-        texts = _names(names, embedding._targets)
-        left_out += write_names(ax, targets, texts, **beside)
+    texts = _object_names(names, embedding)
+    unnamed_objects = write_names(ax, points, texts, **obstacles)
+    if embedding.arrival_labels is not None:
+        texts = _object_names(names, embedding._targets)
+        unnamed_objects += write_names(ax, arrivals, texts, **obstacles)
     if names is not None:
-        missed += left_out
-    if missed:
+        left_out += unnamed_objects
+    if left_out:
         message = (
-            f"{missed} names have no space in the figure; pass a larger {option('size')}, or fewer "
-            "names."
+            f"{left_out} names have no space in the figure; pass a larger {option('size')}, or "
+            "fewer names."
         )
         warnings.warn(NeucmdsWarning(message), stacklevel=2)
     return ax
 
 
 def _on_axes(coordinates: Any, pair: tuple[int, int]) -> Floats:
-    """Return two columns; an embedding of one coordinate is drawn at zero on the other."""
+    """Return two columns of coordinates; an axis beyond their number is zero."""
     padded = np.pad(to_numpy(coordinates), ((0, 0), (0, 2)))
     on_axes: Floats = padded[:, np.array(pair) - 1]
     return on_axes
 
 
-def _draw_steps(ax: Axes, points: Floats, targets: Floats) -> None:
-    """Draw arrows from departures to arrivals."""
-    steps = targets - points
+def _draw_steps(ax: Axes, points: Floats, arrivals: Floats) -> None:
+    """Draw an arrow from the departure of each object to its arrival."""
+    steps = arrivals - points
     ax.quiver(
         *points.T,
         *steps.T,
@@ -238,7 +241,7 @@ def _draw_steps(ax: Axes, points: Floats, targets: Floats) -> None:
         zorder=4,
     )
     # Arrows do not widen the axes by themselves.
-    ax.update_datalim(targets)
+    ax.update_datalim(arrivals)
     ax.autoscale_view()
 
 
@@ -251,7 +254,7 @@ def plot_bootstrap(
 ) -> Axes:
     """Draw the objects on two of their axes, each with the ellipse of its replicates.
 
-    It holds 95 % of a normal distribution with the mean and the covariance of the replicates.
+    An ellipse holds 95 % of a normal distribution with the mean and covariance of the replicates.
 
     Parameters
     ----------
@@ -274,7 +277,7 @@ def plot_bootstrap(
 
 
 def default_axes(embedding: Embedding) -> list[tuple[int, int]]:
-    """Return pairs of axes to plot, counted from 1: the first two, and the first of each sign."""
+    """Return pairs of axes to plot: the first two and, if another pair, the first of each sign."""
     pairs = [(1, 2)]
     if all(embedding.signature):
         signs = to_numpy(embedding.signs)
@@ -285,7 +288,7 @@ def default_axes(embedding: Embedding) -> list[tuple[int, int]]:
 
 
 def axis_label(embedding: Embedding, axis: int) -> str:
-    """Name an axis as its method does, with its sign if negative, and its share of the trace."""
+    """Name an axis, counted from 1, with its sign if negative and its share of the trace."""
     kind = "axis "
     if embedding.method == "classical":
         kind = "PCoA"
@@ -321,7 +324,7 @@ def drawn_fits(
 
 
 def two_axes(axes: Sequence[int], k: int) -> tuple[int, int]:
-    """Check that axes are two different ones of k; one axis alone is drawn as a line."""
+    """Return axes, which must be two different ones of k; with k = 1 the second is empty."""
     pair = axis_numbers(axes, max(k, 2))
     if len(pair) != 2:
         raise InputError(
@@ -331,14 +334,14 @@ def two_axes(axes: Sequence[int], k: int) -> tuple[int, int]:
 
 
 def _set_aspect(ax: Axes) -> bool:
-    """Draw both axes on the same scale if that leaves them readable, and tell whether it does."""
+    """Draw both axes on the same scale if they stay readable, and tell whether they do."""
     width = ax.dataLim.width
     height = ax.dataLim.height
     # Beyond 5 : 1 the short axis, often a negative one, would be a line.
-    readable = min(width, height) <= 0 or 0.2 < height / width < 5
-    if readable:
+    is_readable = min(width, height) <= 0 or 0.2 < height / width < 5
+    if is_readable:
         ax.set_aspect("equal", adjustable="datalim")
-    return readable
+    return is_readable
 
 
 def _point_style(n: int) -> dict[str, Any]:
@@ -383,7 +386,9 @@ def _draw_colours(
 def _shape_style(colour: str, filled: bool) -> dict[str, Any]:
     from matplotlib.colors import to_rgba
 
-    inside = to_rgba(colour, 0.12) if filled else "none"
+    inside: Any = "none"
+    if filled:
+        inside = to_rgba(colour, 0.12)
     return {"edgecolor": colour, "facecolor": inside, "linewidth": 0.8}
 
 
@@ -395,20 +400,23 @@ def draw_ellipse(
     *,
     of_mean: bool = False,
 ) -> None:
-    """Draw the ellipse of a normal distribution fitted to points, unless they are on a line."""
+    """Draw the ellipse of a normal distribution fitted to points, unless they are on a line.
+
+    With `of_mean` it is the confidence region of their mean.
+    """
     from matplotlib.patches import Ellipse
 
     if len(points) < 3:
         return
-    values, vectors = np.linalg.eigh(np.cov(points.T))
-    if values[0] <= 1e-12 * values[1]:
+    variances, directions = np.linalg.eigh(np.cov(points.T))
+    if variances[0] <= 1e-12 * variances[1]:
         return
     if of_mean:
-        values = values / len(points)
+        variances = variances / len(points)
     # The χ² distribution of two degrees of freedom has its quantiles in closed form.
     radius = math.sqrt(-2 * math.log(1 - conf))
-    width, height = 2 * radius * np.sqrt(values)
-    angle = math.degrees(math.atan2(vectors[1, 0], vectors[0, 0]))
+    width, height = 2 * radius * np.sqrt(variances)
+    angle = math.degrees(math.atan2(directions[1, 0], directions[0, 0]))
     centre = points.mean(axis=0)
     ax.add_patch(Ellipse(centre, width, height, angle=angle, **style))
 
@@ -450,7 +458,7 @@ def _draw_arrows(
     pair: tuple[int, int],
     points: Floats,
 ) -> dict[str, Floats]:
-    """Draw an arrow per continuous variable, and return where they end."""
+    """Draw an arrow per continuous variable, and return the tip of each by name."""
     if fitted_axes != pair:
         raise InputError(
             f"{option('arrows')} were fitted to axes {fitted_axes}, but axes {pair} are drawn; "
@@ -459,13 +467,13 @@ def _draw_arrows(
     vectors = [fit for fit in fits if fit.kind == "vector" and fit.r2 > 0]
     if not vectors:
         return {}
-    ends = np.array(
+    tips = np.array(
         [vector.direction * math.sqrt(vector.r2) for vector in vectors]
     )
     # As in vegan, the longest arrow reaches three quarters of the way to the border.
     border = np.abs(points).max(axis=0)
-    longest = np.abs(ends).max(axis=0).clip(1e-12)
-    ends *= 0.75 * float(np.min(border / longest))
+    longest = np.abs(tips).max(axis=0).clip(1e-12)
+    tips *= 0.75 * float(np.min(border / longest))
     style = {
         "arrowstyle": "-|>",
         "color": "black",
@@ -474,17 +482,17 @@ def _draw_arrows(
         "shrinkA": 0,
         "shrinkB": 0,
     }
-    for end in ends:
-        ax.annotate("", end, (0.0, 0.0), arrowprops=style, zorder=5)
-    ax.update_datalim(1.2 * ends)
+    for tip in tips:
+        ax.annotate("", tip, (0.0, 0.0), arrowprops=style, zorder=5)
+    ax.update_datalim(1.2 * tips)
     ax.autoscale_view()
     return {
-        vector.name: end for vector, end in zip(vectors, ends, strict=True)
+        vector.name: tip for vector, tip in zip(vectors, tips, strict=True)
     }
 
 
-def _names(names: Any, embedding: Embedding) -> Sequence[str]:
-    """Return the name of each object; empty where there is none."""
+def _object_names(names: Any, embedding: Embedding) -> Sequence[str]:
+    """Return the name to write for each object, empty for none."""
     if names is None:
         names = embedding.labels is not None and embedding.n <= MOST_NAMED
     if names is True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ METHOD_STYLES: dict[str, tuple[str, str]] = {
 }
 # Points of print: journals ask for 5 to 8.
 TEXT = 8
-# Labels of the figures made here, which may be laid out; those of a caller may not.
+# Labels of the figures made here. Only these may be laid out, not a caller's own.
 _OURS = "neucmds"
 _OF_GIVEN_WIDTH = "neucmds, of a given width"
 
@@ -67,7 +68,9 @@ def inches(size: str) -> float:
     """Read a width: 89mm, 18cm or 7in."""
     units = {"mm": 25.4, "cm": 2.54, "in": 1.0}
     parts = re.fullmatch(r"(\d+\.?\d*) *(mm|cm|in)", str(size).strip())
-    width = float(parts[1]) / units[parts[2]] if parts else 0.0
+    width = 0.0
+    if parts:
+        width = float(parts[1]) / units[parts[2]]
     # Narrower figures have no space for their own labels.
     if not 1 <= width <= 100:
         raise InputError(
@@ -78,15 +81,14 @@ def inches(size: str) -> float:
 
 
 def is_ours(ax: Axes) -> bool:
-    """Tell a figure that may be laid out from a caller's own."""
+    """Tell whether a figure was made here, and so may be laid out."""
     return ax.figure.get_label() in (_OURS, _OF_GIVEN_WIDTH)
 
 
 def settle(ax: Axes) -> None:
     """Lay a figure out twice: equal scales change the ticks, and ticks change the layout."""
-    figure: Any = (
-        ax.figure.figure
-    )  # the whole figure, where `ax` is in a subfigure
+    # Where `ax` is in a subfigure, this is the whole figure.
+    figure: Any = ax.figure.figure
     figure.draw_without_rendering()
     figure.draw_without_rendering()
 
@@ -97,7 +99,8 @@ def legend_of_groups(
     """Put a legend to the right, or below a figure of a given width, and make room for it."""
     figure: Any = ax.figure
     if figure.get_label() != _OF_GIVEN_WIDTH:
-        columns = -(-len(handles) // 18)
+        # As many columns as hold the names in 18 rows each.
+        columns = math.ceil(len(names) / 18)
         legend = place_legend(
             ax, "outside right upper", handles, names, columns, title
         )
@@ -105,8 +108,9 @@ def legend_of_groups(
             width = legend.get_window_extent().width / figure.dpi
             figure.set_figwidth(figure.get_figwidth() + width)
         return
+    # The fewest rows that are no wider than the figure; else one column.
     for rows in range(1, len(names) + 1):
-        columns = -(-len(names) // rows)
+        columns = math.ceil(len(names) / rows)
         legend = place_legend(
             ax, "outside lower center", handles, names, columns, title
         )
@@ -148,7 +152,7 @@ def place_legend(
         text.set_parse_math(False)
     handle: Any
     for handle in legend.legend_handles:
-        # Points have sizes; many are drawn pale.
+        # Many points are drawn pale, but not in the legend. Points have sizes, lines have none.
         if hasattr(handle, "set_sizes"):
             handle.set_alpha(1.0)
     return legend
@@ -161,7 +165,7 @@ def legend_below(ax: Axes, columns: int) -> None:
 
 
 def with_minus(text: Any) -> str:
-    """Write the signs of numbers as print does."""
+    """Write a minus sign, as print does, for the hyphen before a number."""
     return re.sub(r"(?<!\w)-(?=\d)", "−", str(text))
 
 

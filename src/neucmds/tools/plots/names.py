@@ -18,7 +18,7 @@ REACH = 3.5
 
 
 def write_corner(ax: Axes, points: Floats, text: str) -> None:
-    """Write a text in the corner that covers the fewest points."""
+    """Write a text in the corner where it covers the fewest points."""
     if not text:
         return
     settle(ax)
@@ -40,9 +40,10 @@ def write_corner(ax: Axes, points: Floats, text: str) -> None:
             inside = np.all((middles > low) & (middles < low + size), axis=1)
             covered[x, y] = int(inside.sum())
     x, y = min(covered, key=lambda corner: covered[corner])
+    sides = {0.01: ("left", "bottom"), 0.99: ("right", "top")}
     note.set_position((x, y))
-    note.set_horizontalalignment("right" if x > 0.5 else "left")
-    note.set_verticalalignment("top" if y > 0.5 else "bottom")
+    note.set_horizontalalignment(sides[x][0])
+    note.set_verticalalignment(sides[y][1])
 
 
 def write_names(
@@ -57,52 +58,55 @@ def write_names(
 ) -> int:
     """Write a name beside each anchor where there is space, and count those left out.
 
-    Names overlap neither each other, nor other texts, nor the `marks` of points, nor `lines`, each
-    from a point to another. A name farther away has a thin line to its anchor, its leader, which
-    does not overlap these either, but may cross marks.
+    Names overlap neither each other, nor other texts, nor the `marks` of points, nor `lines`, which
+    are pairs of ends. A name that does not touch its anchor has a thin line to it, its leader. A
+    leader overlaps none of these either, but with `leaders_cross_marks` it may cross marks.
     """
     settle(ax)
-    pixels = ax.figure.dpi / 72
+    # Pixels per point of print, as the sizes of texts are.
+    point = ax.figure.dpi / 72
     to_pixels = ax.transData.transform
     # A box is (left, bottom, right, top), in pixels.
-    of_marks = _boxes(to_pixels(marks), REACH / 2 * pixels)
-    taken = [of_marks[:0]]
+    mark_boxes = _boxes(to_pixels(marks), REACH / 2 * point)
+    # One empty array, so that there is something to stack.
+    taken = [mark_boxes[:0]]
     for start, end in lines:
         first, last = to_pixels([start, end])
-        taken.append(_line(first, last, pixels))
-    texts = [text for text in ax.texts if text.get_text()]
-    for text in texts:
-        box: Any = text.get_window_extent().padded(pixels).extents
-        taken.append(box[None])
+        taken.append(_line_boxes(first, last, point))
+    for text in ax.texts:
+        if text.get_text():
+            box: Any = text.get_window_extent().padded(point).extents
+            taken.append(box[None])
     left_out = 0
     for anchor, name in zip(anchors, names, strict=True):
         if not name:
             continue
         text = _write(ax, anchor, name, style)
-        half_size = text.get_window_extent().padded(pixels).size / 2
+        half_size = text.get_window_extent().padded(point).size / 2
         middle = to_pixels(anchor)
-        in_way_of_leader = np.vstack(taken)
-        in_way = np.vstack([in_way_of_leader, of_marks])
-        if not leaders_cross_marks:
-            in_way_of_leader = in_way
-        added = _free_box(
-            ax, middle, half_size, in_way, in_way_of_leader, pixels
+        in_way = np.vstack([*taken, mark_boxes])
+        in_way_of_leader = in_way
+        if leaders_cross_marks:
+            in_way_of_leader = np.vstack(taken)
+        added = _free_boxes(
+            ax, middle, half_size, in_way, in_way_of_leader, point
         )
         if added is None:
             text.remove()
             left_out += 1
             continue
         taken.append(added)
+        # The first box is that of the name.
         offset = (added[0, :2] + added[0, 2:]) / 2 - middle
-        text.set_position(offset / pixels)
+        text.set_position(offset / point)
         if len(added) > 1:
             edge = np.clip(0, offset - half_size, offset + half_size)
-            _lead(ax, anchor, edge / pixels)
+            _draw_leader(ax, anchor, edge / point)
     return left_out
 
 
 def _write(ax: Axes, anchor: Any, name: str, style: dict[str, Any]) -> Any:
-    """Write a name at a point."""
+    """Write a name in the middle of a point, and return its text."""
     from matplotlib.patheffects import withStroke
 
     text: Any = ax.annotate(
@@ -123,8 +127,11 @@ def _write(ax: Axes, anchor: Any, name: str, style: dict[str, Any]) -> Any:
     return text
 
 
-def _lead(ax: Axes, anchor: Any, edge: Any) -> None:
-    """Draw a thin line from a point to the edge of its name, in points of print from there."""
+def _draw_leader(ax: Axes, anchor: Any, edge: Any) -> None:
+    """Draw a thin line from a point to the edge of its name.
+
+    `edge` is measured from the point, in points of print.
+    """
     line = {
         "arrowstyle": "-",
         "color": GUIDE,
@@ -143,16 +150,19 @@ def _lead(ax: Axes, anchor: Any, edge: Any) -> None:
     leader.set_in_layout(False)
 
 
-def _free_box(
+def _free_boxes(
     ax: Axes,
     middle: Any,
     half_size: Any,
     in_way: Floats,
     in_way_of_leader: Floats,
-    pixels: float,
+    point: float,
 ) -> Any:
-    """Return the nearest free box for a name, then those of its leader, or None."""
-    reach = REACH * pixels
+    """Return the nearest free box for a name, then the boxes of its leader; None if none is free.
+
+    `middle` is that of the mark; `point` is a point of print, in pixels.
+    """
+    reach = REACH * point
     for ring in (1, 2, 4, 6, 9, 12):
         # The eight directions from a point, the right first.
         for x in (1, 0, -1):
@@ -161,16 +171,16 @@ def _free_box(
                     continue
                 offset = np.array([x, y]) * (half_size + reach * ring)
                 box = np.concatenate([offset - half_size, offset + half_size])
-                name = (np.tile(middle, 2) + box)[None]
-                if not _is_free(ax, name, in_way):
+                name_box = (np.tile(middle, 2) + box)[None]
+                if not _is_free(ax, name_box, in_way):
                     continue
                 if ring == 1:
-                    return name
+                    return name_box
                 edge = np.clip(0, box[:2], box[2:])
                 own_mark = reach * edge / np.linalg.norm(edge)
-                leader = _line(middle + own_mark, middle + edge, pixels)
+                leader = _line_boxes(middle + own_mark, middle + edge, point)
                 if _is_free(ax, leader, in_way_of_leader):
-                    return np.vstack([name, leader])
+                    return np.vstack([name_box, leader])
     return None
 
 
@@ -178,15 +188,14 @@ def _boxes(middles: Floats, half_size: float) -> Any:
     return np.hstack([middles - half_size, middles + half_size])
 
 
-def _line(start: Any, end: Any, pixels: float) -> Any:
-    """Cover a line with small boxes."""
-    steps = 2 + int(np.linalg.norm(end - start) / (REACH * pixels / 2))
-    points = np.linspace(start, end, steps)
-    return _boxes(points, pixels / 2)
+def _line_boxes(start: Any, end: Any, point: float) -> Any:
+    """Return small boxes that cover a line; `point` is a point of print, in pixels."""
+    n_boxes = 2 + int(np.linalg.norm(end - start) / (REACH * point / 2))
+    return _boxes(np.linspace(start, end, n_boxes), point / 2)
 
 
 def _is_free(ax: Axes, boxes: Floats, taken: Floats) -> bool:
-    """Tell whether boxes lie inside the Axes and overlap none that is taken."""
+    """Tell whether boxes lie inside the Axes and overlap none of those taken."""
     inside = (boxes[:, :2] >= ax.bbox.min) & (boxes[:, 2:] <= ax.bbox.max)
     apart = (boxes[:, None, :2] >= taken[:, 2:]) | (
         boxes[:, None, 2:] <= taken[:, :2]

@@ -24,8 +24,8 @@ REFERENCES = {
     "multidimensional scaling: an alternating least squares method with optimal scaling features. "
     "Psychometrika 42:7–67.",
 }
-# Loss → the words for it, and whom to cite.
-LOSSES = {
+# Loss of a refined fit → the words for its method, and the works to cite.
+REFINED_METHODS = {
     "squared": (
         "multidimensional scaling that minimises S-STRESS, Σ(d̂² − d²)²",
         ("Takane et al. 1977", "Deng et al. 2024"),
@@ -63,7 +63,7 @@ def methods_text(
     dissimilarity : str, default="Dissimilarities"
         The start of the first sentence: "Bray–Curtis dissimilarities".
     permutations : int, default=0
-        Of `envfit`, if variables were fitted to the axes.
+        Permutations of `envfit`, if variables were fitted to the axes.
 
     Returns
     -------
@@ -78,12 +78,12 @@ def methods_text(
     Dissimilarities between 3 objects were ordinated by principal coordinates analysis (PCoA)
     """
     if embedding.method == "refined":
-        done, cited = LOSSES[embedding.loss]
+        method, cited = REFINED_METHODS[embedding.loss]
     elif embedding.method == "classical":
-        done = "principal coordinates analysis (PCoA)"
+        method = "principal coordinates analysis (PCoA)"
         cited = ("Gower 1966",)
     else:
-        done = f"Neuc-MDS, method “{embedding.method}”"
+        method = f"Neuc-MDS, method “{embedding.method}”"
         cited = ("Deng et al. 2024",)
     objects = f"between {embedding.n:,} objects"
     if embedding.arrivals is not None:
@@ -91,11 +91,11 @@ def methods_text(
         objects = (
             f"from {embedding.n:,} to {arrivals} objects, in this direction,"
         )
-    text = f"{dissimilarity} {objects} were ordinated by {done} ({'; '.join(cited)}) in "
+    text = f"{dissimilarity} {objects} were ordinated by {method} ({'; '.join(cited)}) in "
     text += (
         f"{_space(embedding)}, with neucmds {neucmds.__version__} (Python). "
     )
-    text += " ".join(_results(embedding))
+    text += " ".join(_result_sentences(embedding))
     if permutations:
         text += (
             " Variables were fitted to the axes drawn, by regression on their scores or as "
@@ -121,34 +121,34 @@ def _space(embedding: Embedding) -> str:
     return text
 
 
-def _results(embedding: Embedding) -> list[str]:
+def _result_sentences(embedding: Embedding) -> list[str]:
     """Say how well the fit went."""
     info = embedding.info
-    results = []
+    sentences = []
     if embedding.landmarks is not None:
         count = f"{len(embedding.landmarks):,}"
-        results.append(
+        sentences.append(
             f"{count} landmarks were embedded, and the others placed among them."
         )
     if math.isfinite(embedding.stress1):
-        results.append(f"Stress-1 was {embedding.stress1:.4f}.")
+        sentences.append(f"Stress-1 was {embedding.stress1:.4f}.")
     elif embedding.loss == "squared" and embedding.method == "refined":
         share = f"{100 * embedding.normalized_stress:.2g} %"
-        results.append(f"S-STRESS was {share} of Σd⁴.")
+        sentences.append(f"S-STRESS was {share} of Σd⁴.")
     if embedding.loss == "ordinal":
-        results.append(
+        sentences.append(
             f"Ties were {info.ties}, and the best configuration was found by {info.times_found} of "
             f"{info.n_starts} starts."
         )
     if "trace" in embedding.shares:
         shares = embedding.shares["trace"][:2]
-        first = [with_minus(f"{100 * share:.1f} %") for share in shares]
-        results.append(
-            f"The first axes have {' and '.join(first)} of the sum of all eigenvalues."
+        percentages = [with_minus(f"{100 * share:.1f} %") for share in shares]
+        sentences.append(
+            f"The first axes have {' and '.join(percentages)} of the sum of all eigenvalues."
         )
     if not info.converged:
-        results.append("The fit was stopped before it had converged.")
-    return results
+        sentences.append("The fit was stopped before it had converged.")
+    return sentences
 
 
 def caption(
@@ -207,13 +207,13 @@ def caption(
         sentences.append("Diamonds: objects of the columns")
     elif embedding.arrivals is not None:
         sentences.append("Arrows lead from departures to arrivals")
-    of_ellipses = {
+    ellipse_words = {
         "sd": f"ellipses that hold {100 * conf:g} % of a normal distribution",
         "se": f"{100 * conf:g} % confidence ellipses of the means",
     }
     shapes = []
-    if ellipses in of_ellipses:
-        shapes.append(of_ellipses[ellipses])
+    if ellipses in ellipse_words:
+        shapes.append(ellipse_words[ellipses])
     if hulls:
         shapes.append("convex hulls")
     if spiders:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ def plot_shepard(
 ) -> Axes:
     """Draw the dissimilarities of the embedding against those given, and the line of agreement.
 
-    A corner has the squared correlation of both. Of a fit by ``loss="ordinal"`` the line is that of
+    Their squared correlation is in a corner. For a fit by ``loss="ordinal"`` the line is that of
     the disparities, which rise in steps, and the corner has the two R² of vegan's ``stressplot``:
     non-metric, 1 − stress-1², and linear, the squared correlation with the disparities.
 
@@ -59,9 +60,9 @@ def plot_shepard(
     max_pairs : int, default=20000
         If there are more pairs, this many are drawn at random.
     random_state : int, Generator or None, default=0
-        Seed of the pairs that are drawn.
+        Chooses the pairs that are drawn.
     quality : Quality, optional
-        What `evaluate` measured, where it is known: the corner has its ``shepard_r2``.
+        What `evaluate` measured, for its ``shepard_r2``; by default it is measured here.
     size, ax
         As for `plot_coordinates`.
 
@@ -102,7 +103,7 @@ def plot_shepard(
             color=colour,
             s=10,
             linewidths=0,
-            # Few pairs are drawn strongly, so that they stay visible among many.
+            # A subset of few pairs is drawn strongly, to be visible among many of the other.
             alpha=float(np.clip(1500 / count, 0.12, 0.7)),
             label=f"{name} ({count:,})",
             rasterized=True,
@@ -127,14 +128,14 @@ def plot_shepard(
     ax.set_ylabel(f"dissimilarity of the embedding{unit}")
     figures.legend_below(ax, 3)
     quality = quality or evaluate(embedding, problem)
-    # Negative dissimilarities have no roots to correlate.
+    # It is NaN where D has negative squares, which have no roots to correlate.
     r2 = f"{quality.shepard_r2:.3f}".replace("nan", "–")
-    fit = f"cor² {r2}"
+    measures = f"cor² {r2}"
     if embedding.loss == "ordinal":
         non_metric = 1 - embedding.stress1**2
-        fit = f"non-metric R² {non_metric:.3f}\nlinear R² {r2}"
-    drawn = np.column_stack([pairs.given, pairs.fitted])
-    write_corner(ax, drawn, f"{fit}\n{pairs.counted}")
+        measures = f"non-metric R² {non_metric:.3f}\nlinear R² {r2}"
+    points = np.column_stack([pairs.given, pairs.fitted])
+    write_corner(ax, points, f"{measures}\n{pairs.count_words}")
     return ax
 
 
@@ -149,9 +150,9 @@ class SampledPairs:
     given, fitted : ndarray of shape (m,)
         Dissimilarity of D and of the embedding; on the unsquared scale a negative D̂ is −√|D̂|.
     squared : bool
-        Whether they are on the squared scale.
+        Whether these two are on the squared scale.
     total : int
-        How many pairs there are in all.
+        How many pairs there are in all: those of a table of directed dissimilarities are known.
     """
 
     left: Indices
@@ -162,12 +163,12 @@ class SampledPairs:
     total: int
 
     @property
-    def counted(self) -> str:
-        """The number of pairs, in words; of a sample also the number of all pairs."""
-        count = f"{self.given.size:,}"
+    def count_words(self) -> str:
+        """The number of pairs, in words, and the number of all pairs if these are fewer."""
+        words = f"{self.given.size:,}"
         if self.given.size < self.total:
-            count += f" of {self.total:,}"
-        return f"{count} pairs"
+            words += f" of {self.total:,}"
+        return f"{words} pairs"
 
 
 def sampled_pairs(
@@ -187,15 +188,15 @@ def sampled_pairs(
             j = j[drawn]
         sq_given = to_numpy(problem.sq_dissimilarity)[i, j]
     else:
-        total = problem.n * (problem.n - 1) // 2
+        total = math.comb(problem.n, 2)
         i, j = _undirected_pairs(problem, max_pairs, rng)
         sq_given = problem.gram.entries(i, j)
         if problem.weights is not None:
             sq_given[to_numpy(problem.weights)[i, j] == 0] = np.nan
     x = to_floats(embedding.coordinates)
     y = to_floats(embedding._targets.coordinates)
-    d_hat = embedding.form.paired_sq(x[i], y[j])
-    sq_fitted = embedding.form.to_sq_distance(d_hat)
+    form = embedding.form
+    sq_fitted = form.to_sq_distance(form.paired_sq(x[i], y[j]))
     known = np.isfinite(sq_given) & np.isfinite(sq_fitted)
     return SampledPairs(
         i[known],
@@ -210,16 +211,16 @@ def sampled_pairs(
 def _undirected_pairs(
     problem: Dense, max_pairs: int, rng: np.random.Generator
 ) -> tuple[Indices, Indices]:
-    """Return all pairs, or some, of the rows that may be read."""
+    """Return all pairs, or random ones, of which the first object is in a row that is read."""
     n = problem.n
-    rows_read = np.arange(n)
+    rows = np.arange(n)
     if n > MAX_ROWS_READ and not isinstance(problem.gram, DenseGram):
-        rows_read = np.sort(rng.choice(n, MAX_ROWS_READ, replace=False))
-    total = n * (n - 1) // 2
-    if total <= max_pairs and rows_read.size == n:
+        rows = np.sort(rng.choice(n, MAX_ROWS_READ, replace=False))
+    total = math.comb(n, 2)
+    if total <= max_pairs and rows.size == n:
         i, j = np.triu_indices(n, 1)
         return i, j
-    i = rng.choice(rows_read, size=min(max_pairs, total))
+    i = rng.choice(rows, size=min(max_pairs, total))
     j = rng.integers(0, n - 1, size=i.size)
     j += j >= i  # any object but i
     return i, j

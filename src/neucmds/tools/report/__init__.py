@@ -48,7 +48,7 @@ def write_report(
         A table of the objects, matched by name; each column can colour the points, and is fitted
         to the axes by `envfit`. Numbers are a scale: make text of those that are classes.
     metadata_missing : {"error", "grey"}, default="error"
-        Whether objects without a row are refused, or drawn in grey.
+        Whether objects without a row in it are refused, or drawn in grey.
     color_by : str, optional
         Column that colours the points at first.
     title : str, optional
@@ -63,11 +63,11 @@ def write_report(
         Number of replicates of `neucmds.bootstrap`, drawn as ellipses, and of permutations of
         `neucmds.explore.stress_test`; each takes a fit.
     random_state : int, default=0
-        Seed of samples of pairs and objects, of replicates and permutations.
+        Seed for samples of pairs and objects, replicates and permutations.
     overwrite : bool, default=False
         Whether an existing file is replaced.
     command : str
-        Text that names on the page how it was made.
+        Text on the page that says how it was made.
     callback : callable, optional
         Called as ``callback(0, None, what)`` before each longer piece of work.
 
@@ -108,13 +108,13 @@ def write_report(
     findings = gather(
         embedding, problem, table, replicates, random_state, callback
     )
-    made = [
+    origin = [
         ("command", command),
         ("seed", str(random_state)),
         ("neucmds", neucmds.__version__),
     ]
     page = render(
-        template, findings, title or target.stem, made, table, color_by
+        template, findings, title or target.stem, origin, table, color_by
     )
     with atomic_file(target, overwrite=overwrite) as file:
         file.write(page.encode("utf-8", "replace"))

@@ -42,8 +42,8 @@ from neucmds.tools.plots.shepard import SampledPairs, sampled_pairs
 class Findings:
     """Everything that the page shows; `lacking` says why parts are None.
 
-    `comparisons` has every method at a few k, and `comparison` every method and loss at the k of
-    the embedding.
+    `comparisons` has every method at each of a few k, and `comparison` every method and loss at the
+    k of the embedding.
     """
 
     embedding: Embedding
@@ -89,14 +89,15 @@ def gather(
     if isinstance(problem, Directed):
         parts["lacking"] = "these parts need dissimilarities without direction"
         return Findings(embedding, **parts)
-    seeded: Any = {"random_state": random_state, "callback": callback}
+    common: Any = {"random_state": random_state, "callback": callback}
     if embedding.k:
         parts["nearest"] = nearest_of(embedding, problem)
     if replicates:
-        of_fit: Any = {"embedding": embedding, **seeded}
-        parts["stability"] = bootstrap(problem, n_boot=replicates, **of_fit)
+        parts["stability"] = bootstrap(
+            problem, n_boot=replicates, embedding=embedding, **common
+        )
         parts["stress_test"] = stress_test(
-            problem, permutations=replicates, **of_fit
+            problem, permutations=replicates, embedding=embedding, **common
         )
     if problem.weights is not None:
         parts["lacking"] = (
@@ -117,12 +118,12 @@ def gather(
             compare(sample, k, ALL_METHODS, random_state=random_state)
         )
         k *= 2
-    k = max(1, embedding.requested)
+    requested = max(1, embedding.requested)
     parts |= {
-        "diagnosis": diagnose(problem, **seeded),
+        "diagnosis": diagnose(problem, **common),
         "curves": stress_curve(problem, callback=callback),
         "comparisons": tuple(comparisons),
-        "comparison": compare(problem, k, COMPARED, **seeded),
+        "comparison": compare(problem, requested, COMPARED, **common),
         "lacking": "",
     }
     return Findings(embedding, **parts)
@@ -131,12 +132,14 @@ def gather(
 def nearest_of(
     embedding: Embedding, problem: Dense
 ) -> dict[str, npt.NDArray[Any]]:
-    """Find the nearest objects of each object by D and by D̂; −1 fills up where few are known."""
+    """Return the nearest objects of each object by D and by D̂; −1 where fewer are known."""
     count = min(NEIGHBORS, embedding.n - 1)
     by_fitted = to_numpy(embedding.neighbors(count)[0])
     by_given = np.empty_like(by_fitted)
     for rows, block in problem.gram.walk():
+        # A copy, so that D stays as it is.
         sq_given = to_floats(block)
+        # `rows` is a slice, so this writes into the copy.
         np.fill_diagonal(sq_given[:, rows], np.inf)
         if problem.weights is not None:
             sq_given[to_numpy(problem.weights[rows, :]) == 0] = np.inf

@@ -10,6 +10,11 @@
     for (let i = 0; i < text.length; i += 1) bytes[i] = text.charCodeAt(i);
     return new KINDS[packed.kind](bytes.buffer);
   }
+  // Long columns are packed; short lists and numbers are as they are.
+  const unpackFields = (fields) => fields && Object.fromEntries(
+    Object.entries(fields).map(([key, v]) => [key, v && v.data ? unpack(v) : v])
+  );
+  const allObjects = [...Array(data.n).keys()];
 
   // Plotly reads a few tags and entities in its texts; a name is only text.
   const plain = (text) =>
@@ -111,15 +116,15 @@
       [1, "positive", "circle"], [-1, "negative", "triangle-down"],
     ]) {
       for (const chosen of [0, 1]) {
-        const some = [...values.keys()].filter(
+        const ids = [...values.keys()].filter(
           (i) => Math.sign(values[i]) === sign && kept[i] === chosen
         );
-        if (!some.length) continue;
+        if (!ids.length) continue;
         const colour = shade(sign > 0 ? data.colours.positive : data.colours.negative);
         traces.push({
-          x: some.map((i) => rank[i]), y: some.map((i) => Math.abs(values[i])),
-          customdata: some.map((i) => number(values[i])), mode: "markers", type: "scatter",
-          name: `${name}, ${words[chosen ? 0 : 1]} (${some.length.toLocaleString("en")})`,
+          x: ids.map((i) => rank[i]), y: ids.map((i) => Math.abs(values[i])),
+          customdata: ids.map((i) => number(values[i])), mode: "markers", type: "scatter",
+          name: `${name}, ${words[chosen ? 0 : 1]} (${ids.length.toLocaleString("en")})`,
           marker: {
             symbol: chosen ? symbol : `${symbol}-open`, size: chosen ? 11 : 6, color: colour,
             line: { width: 1, color: chosen ? css("--text") : colour },
@@ -149,18 +154,19 @@
   };
   function drawCurve(id, what, title, extra = () => ({})) {
     const { here, ks } = data.curves;
-    const percent = what === "r2" ? (v) => v : (v) => (v === null ? null : 100 * v);
+    const inUnit = what === "r2" ? (v) => v : (v) => (v === null ? null : 100 * v);
     const unit = what === "r2" ? "" : " %";
     const traces = Object.entries(data.curves[what]).map(([method, values]) => ({
       x: ks,
-      y: values.map((v) => (v !== null && what === "normalized_stress" && v < 1e-28 ? null : percent(v))),
+      // A fit that is perfect up to rounding has no place on a log scale.
+      y: values.map((v) => (v !== null && what === "normalized_stress" && v < 1e-28 ? null : inUnit(v))),
       mode: "lines+markers", name: method,
       line: { color: shade(styleOf(method)[0]), width: 1.8 },
       marker: { symbol: styleOf(method)[1], size: 6 },
       hovertemplate: `${method}, k = %{x}: %{y:.4g}${unit}<extra></extra>`,
     }));
     traces.push({
-      x: [here.k], y: [percent(here[what])], mode: "markers", name: "this page",
+      x: [here.k], y: [inUnit(here[what])], mode: "markers", name: "this page",
       marker: { symbol: "star", size: 15, color: shade(styleOf(here.method)[0]),
         line: { color: css("--text"), width: 1.2 } },
       hovertemplate: `this page, ${here.method}, k = %{x}: %{y:.4g}${unit}<extra></extra>`,
@@ -190,7 +196,7 @@
     ]);
   }
   // Below −0.2 nothing is left to compare: a method that fails must not flatten the others.
-  const r2Range = (all) => ({ range: [Math.max(-0.2, Math.min(0, ...all)) - 0.02, 1.03] });
+  const r2Range = (values) => ({ range: [Math.max(-0.2, Math.min(0, ...values)) - 0.02, 1.03] });
 
   // --- the embedding ------------------------------------------------------------------------
   const coordinates = data.axes.values.map(unpack);
@@ -199,9 +205,7 @@
     ...column,
     values: unpack(column.numbers || column.groups),
   }));
-  const near = data.nearest && Object.fromEntries(
-    Object.entries(data.nearest).map(([key, v]) => [key, v && v.data ? unpack(v) : v])
-  );
+  const near = unpackFields(data.nearest);
   const state = { x: 0, y: 1, colour: -1, chosen: null };
 
   function extent(values) {
@@ -260,18 +264,17 @@
   }
 
   function objectTraces() {
-    const all = [...Array(data.n).keys()];
     const size = data.n > 5000 ? 3 : data.n > 500 ? 6 : 9;
     const opacity = data.n > 5000 ? 0.5 : 0.8;
     const grey = { size, opacity: 0.5, color: isDark() ? "#6b737d" : "#b0b4ba" };
     const column = columns[state.colour];
     if (!column) {
       const marker = { size, opacity, color: shade(data.colours.positive) };
-      return [points(all, { name: "objects", marker, showlegend: false })];
+      return [points(allObjects, { name: "objects", marker, showlegend: false })];
     }
     if (column.order) {
       const traces = column.order.map((name, g) => points(
-        all.filter((i) => column.values[i] === g),
+        allObjects.filter((i) => column.values[i] === g),
         {
           name: plain(short(name)),
           marker: {
@@ -282,13 +285,13 @@
           },
         }
       ));
-      const gone = all.filter((i) => column.values[i] < 0);
-      if (gone.length) traces.push(points(gone, { name: "no value", marker: grey }));
+      const unknown = allObjects.filter((i) => column.values[i] < 0);
+      if (unknown.length) traces.push(points(unknown, { name: "no value", marker: grey }));
       return traces;
     }
-    const known = all.filter((i) => Number.isFinite(column.values[i]));
-    const gone = all.filter((i) => !Number.isFinite(column.values[i]));
-    const traces = gone.length ? [points(gone, { name: "no value", marker: grey })] : [];
+    const known = allObjects.filter((i) => Number.isFinite(column.values[i]));
+    const unknown = allObjects.filter((i) => !Number.isFinite(column.values[i]));
+    const traces = unknown.length ? [points(unknown, { name: "no value", marker: grey })] : [];
     traces.push(points(known, {
       name: "objects", showlegend: false,
       marker: {
@@ -382,21 +385,22 @@
     return notes;
   }
 
-  let writing = false;
+  // To write texts is to lay the plot out anew, which asks for the texts again.
+  let isWriting = false;
   function writeTexts() {
     const plot = by("plot-objects");
-    if (writing) return Promise.resolve();
-    writing = true;
+    if (isWriting) return Promise.resolve();
+    isWriting = true;
     const others = plot.layout.annotations.filter((note) => note.name !== "beside a mark");
     return Plotly.relayout(plot, { annotations: [...others, ...textNotes()] })
-      .then(() => { writing = false; });
+      .then(() => { isWriting = false; });
   }
 
   function groupCentroids() {
     const column = columns[state.colour];
     if (!checked("centroids") || state.y === null || !column || !column.order) return [];
     return column.order.map((name, g) => {
-      const ids = [...Array(data.n).keys()].filter((i) => column.values[i] === g);
+      const ids = allObjects.filter((i) => column.values[i] === g);
       return { name: short(name), at: moments(coordinates[state.x], coordinates[state.y], ids)[0] };
     });
   }
@@ -434,24 +438,29 @@
 
   // Outline of the ellipse that holds 95 % of a normal distribution; null if it is a line.
   function ellipse([mx, my], [vxx, vxy, vyy]) {
+    // The eigenvalues of the covariance are half ± gap.
     const half = (vxx + vyy) / 2;
     const gap = Math.hypot((vxx - vyy) / 2, vxy);
     if (!(half - gap > 1e-12 * half)) return null;
     const radius = Math.sqrt(-2 * Math.log(0.05));
-    const [long, short] = [radius * Math.sqrt(half + gap), radius * Math.sqrt(half - gap)];
+    const [major, minor] = [radius * Math.sqrt(half + gap), radius * Math.sqrt(half - gap)];
     const turn = Math.atan2(2 * vxy, vxx - vyy) / 2;
     return [...Array(65).keys()].map((i) => {
-      const [c, s] = [long * Math.cos(i * Math.PI / 32), short * Math.sin(i * Math.PI / 32)];
+      const [c, s] = [major * Math.cos(i * Math.PI / 32), minor * Math.sin(i * Math.PI / 32)];
       return [mx + c * Math.cos(turn) - s * Math.sin(turn), my + c * Math.sin(turn) + s * Math.cos(turn)];
     });
   }
 
+  // The means of two columns, and their variances with the covariance between them.
   function moments(xs, ys, ids) {
     const mean = (of) => ids.reduce((sum, i) => sum + of(i), 0) / ids.length;
     const [mx, my] = [mean((i) => xs[i]), mean((i) => ys[i])];
-    const more = ids.length / Math.max(1, ids.length - 1);
-    const product = (a, ma, b, mb) => more * mean((i) => (a[i] - ma) * (b[i] - mb));
-    return [[mx, my], [product(xs, mx, xs, mx), product(xs, mx, ys, my), product(ys, my, ys, my)]];
+    const unbiased = ids.length / Math.max(1, ids.length - 1);
+    const covariance = (a, ma, b, mb) => unbiased * mean((i) => (a[i] - ma) * (b[i] - mb));
+    return [
+      [mx, my],
+      [covariance(xs, mx, xs, mx), covariance(xs, mx, ys, my), covariance(ys, my, ys, my)],
+    ];
   }
 
   function outlines(shapes, name, colour) {
@@ -470,19 +479,20 @@
     const column = columns[state.colour];
     if (checked("ellipses") && column && column.order) {
       column.order.forEach((name, g) => {
-        const ids = [...Array(data.n).keys()].filter((i) => column.values[i] === g);
+        const ids = allObjects.filter((i) => column.values[i] === g);
         if (ids.length < 3) return;
         const shape = ellipse(...moments(coordinates[x], coordinates[y], ids));
         const colour = shade(data.groupColours[g % data.groupColours.length]);
         traces.push(outlines([shape], `ellipse of ${plain(name)}`, colour));
       });
     }
-    const moved = data.stability;
-    if (checked("stability") && Math.max(x, y) < moved.axes) {
-      const [means, spread] = [unpack(moved.means), unpack(moved.covariances)];
-      const at = (i, a, b) => spread[(i * moved.axes + a) * moved.axes + b];
-      const shapes = [...Array(data.n).keys()].map((i) => ellipse(
-        [means[i * moved.axes + x], means[i * moved.axes + y]], [at(i, x, x), at(i, x, y), at(i, y, y)]
+    // The box is on the page only if there are replicates.
+    if (checked("stability") && Math.max(x, y) < data.stability.axes) {
+      const { axes, means, covariances } = unpackFields(data.stability);
+      const covariance = (i, a, b) => covariances[(i * axes + a) * axes + b];
+      const shapes = allObjects.map((i) => ellipse(
+        [means[i * axes + x], means[i * axes + y]],
+        [covariance(i, x, x), covariance(i, x, y), covariance(i, y, y)]
       ));
       traces.push(outlines(shapes, "replicates", css("--soft")));
     }
@@ -495,7 +505,7 @@
     if (y === null || !checked("arrows")) return [];
     const [xs, ys] = [coordinates[x], coordinates[y]];
     const found = columns.filter((c) => c.variable && c.numbers).map((column) => {
-      const ids = [...Array(data.n).keys()].filter((i) => Number.isFinite(column.values[i]));
+      const ids = allObjects.filter((i) => Number.isFinite(column.values[i]));
       const [vxx, vxy, vyy] = moments(xs, ys, ids)[1];
       const [, vxv, vvv] = moments(xs, column.values, ids)[1];
       const vyv = moments(ys, column.values, ids)[1][1];
@@ -520,6 +530,7 @@
     }));
   }
 
+  // Through the chosen object, on one axis of each sign: where their differences cancel.
   function mixedLines(ranges) {
     const { x, y, chosen } = state;
     if (chosen === null || y === null || data.axes.signs[x] === data.axes.signs[y]) return [];
@@ -544,7 +555,7 @@
     const ranges = [padded(all(x), "x"), y === null ? [-1, 1] : padded(all(y), "y")];
     const [width, height] = ranges.map(([low, high]) => high - low);
     // Beyond 5 : 1 the short axis, often a negative one, would be a line.
-    const same = y !== null && height / width > 0.2 && height / width < 5;
+    const isSameScale = y !== null && height / width > 0.2 && height / width < 5;
     const colour = (a) =>
       (data.axes.signs[a] < 0 ? shade(data.colours.negative) : css("--text"));
     const titled = (a, more) => {
@@ -553,7 +564,7 @@
       return made;
     };
     by("explanation").textContent = explanation(x, y) +
-      (same || y === null ? "" : " The two axes have different scales.");
+      (isSameScale || y === null ? "" : " The two axes have different scales.");
     const traces = [
       ...objectTraces(), ...arrivalTraces(), ...outlined, ...centroidTraces(), ...chosenTraces(),
     ];
@@ -563,7 +574,7 @@
       yaxis: y === null
         ? axis("", { range: ranges[1], showticklabels: false })
         : titled(y, {
-          range: ranges[1], ...(same ? { scaleanchor: "x", scaleratio: 1 } : {}),
+          range: ranges[1], ...(isSameScale ? { scaleanchor: "x", scaleratio: 1 } : {}),
         }),
       shapes: mixedLines(ranges), uirevision: `${x},${y},${outlined.length}`, hovermode: "closest", dragmode: "pan",
       legend: { y: -0.12, font: { size: 12 } }, showlegend: true,
@@ -670,8 +681,8 @@
     });
     find.form.addEventListener("submit", (event) => {
       event.preventDefault();
-      // All of them are asked: the exact one may come late.
-      const exact = [...Array(data.n).keys()].find((i) => nameOf(i) === find.value.trim());
+      // All objects are asked: the one of exactly this name may come late.
+      const exact = allObjects.find((i) => nameOf(i) === find.value.trim());
       const first = exact === undefined ? matches(find.value, 1)[0] : exact;
       if (first === undefined) {
         by("panel").replaceChildren(cell("p", `No object is called “${find.value}”.`));
@@ -728,9 +739,7 @@
   }
 
   // --- pairs --------------------------------------------------------------------------------
-  const pairs = data.pairs && Object.fromEntries(
-    Object.entries(data.pairs).map(([key, v]) => [key, v && v.data ? unpack(v) : v])
-  );
+  const pairs = unpackFields(data.pairs);
   function pairTraces(height, unit) {
     const step = hasWebGL ? 1 : Math.ceil(pairs.given.length / MOST_SVG);
     const drawn = [...pairs.given.keys()].filter((i) => i % step === 0);
@@ -802,20 +811,22 @@
     }
     const traces = [...pairTraces(error, "off by %{y:.3g} %"), ...lines];
     const all = traces.flatMap((t) => Array.from(t.y)).filter(Number.isFinite).sort((a, b) => a - b);
-    const at = (share) => all[Math.floor(share * (all.length - 1))];
+    const quantile = (share) => all[Math.floor(share * (all.length - 1))];
     // A near pair may be off by a factor of a thousand: it must not flatten all others.
-    const range = [Math.min(-15, 1.2 * at(0.01)), Math.max(15, 1.2 * at(0.99))];
-    const cut = at(1) > 1.3 * range[1] || at(0) < 1.3 * range[0];
-    by("error-note").textContent = cut
+    const range = [Math.min(-15, 1.2 * quantile(0.01)), Math.max(15, 1.2 * quantile(0.99))];
+    const [least, most] = [quantile(0), quantile(1)];
+    const isCut = most > 1.3 * range[1] || least < 1.3 * range[0];
+    by("error-note").textContent = isCut
       ? `The plot ends at ${number(range[0], 2)} % and ${number(range[1], 2)} %; the extreme ` +
-        `errors are ${number(at(0), 3)} % and ${number(at(1), 3)} %. Double-click to see all.`
+        `errors are ${number(least, 3)} % and ${number(most, 3)} %. Double-click to see all.`
       : "";
     const given = Array.from(pairs.given).filter((v) => v > 0).sort((a, b) => a - b);
-    const wide = given[given.length - 1] > 30 * given[Math.floor(given.length / 100)];
+    // Without the nearest hundredth of the pairs.
+    const isWide = given[given.length - 1] > 30 * given[Math.floor(given.length / 100)];
     return draw("plot-errors", traces, {
-      xaxis: axis(`dissimilarity given${scale}`, wide ? logAxis(given) : {}), hovermode: "closest",
+      xaxis: axis(`dissimilarity given${scale}`, isWide ? logAxis(given) : {}), hovermode: "closest",
       yaxis: axis("error of the embedding, %", {
-        zerolinecolor: css("--text"), zerolinewidth: 1.5, ...(cut ? { range } : {}),
+        zerolinecolor: css("--text"), zerolinewidth: 1.5, ...(isCut ? { range } : {}),
       }),
     });
   }

@@ -34,7 +34,7 @@ from neucmds.tools.plots.figures import (
     POSITIVE,
     with_minus,
 )
-from neucmds.tools.plots.shepard import SampledPairs, on_scale
+from neucmds.tools.plots.shepard import MAX_PAIRS, SampledPairs, on_scale
 from neucmds.tools.plots.spectra import (
     by_magnitude,
     kept_words,
@@ -54,15 +54,16 @@ def render(
     template: Any,
     findings: Findings,
     title: str,
-    made: Sequence[tuple[str, str]],
+    origin: Sequence[tuple[str, str]],
     metadata: Any,
     color_by: str | None,
 ) -> str:
-    """Write the page; `made` is a list of names and values for its last section."""
+    """Write the page; `origin` has names and values for its last section, how it was made."""
     page: str = template.render(
         findings=findings,
         title=title,
-        made=made,
+        origin=origin,
+        max_pairs=MAX_PAIRS,
         color_by=color_by,
         methods=_methods(findings),
         axis_table=words.axis_table(findings.embedding),
@@ -73,7 +74,7 @@ def render(
 
 
 def load_template() -> Any:
-    """Return the template of the page; the packages of the extra must be installed."""
+    """Return the template of the page; refuse if packages of the extra are not installed."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
         from plotly.offline import get_plotlyjs
@@ -109,13 +110,14 @@ def _methods(findings: Findings) -> Data:
     shown = findings.embedding
     names = [_fit_name(shown)]
     embeddings = [shown]
-    qualities = [_comparable(findings)]
+    qualities = [_quality_with_unit(findings)]
     for row in findings.comparison.methods:
-        same_fit = (row.embedding.signature, row.method) == (
-            shown.signature,
-            names[0],
+        is_same_fit = (
+            row.method == names[0]
+            and row.embedding.signature == shown.signature
+            and not shown.form_words
         )
-        if not same_fit or shown.form_words:
+        if not is_same_fit:
             names.append(row.method)
             embeddings.append(row.embedding)
             qualities.append(row.quality)
@@ -126,11 +128,11 @@ def _methods(findings: Findings) -> Data:
     }
 
 
-def _comparable(findings: Findings) -> Any:
-    """Return the quality of the fit; distances of an ordinal one have no unit to compare."""
+def _quality_with_unit(findings: Findings) -> Any:
+    """Return the quality of the fit; what needs a unit of distances is NaN for an ordinal fit."""
     if findings.embedding.loss != "ordinal":
         return findings.quality
-    with_unit = (
+    fields = (
         "stress",
         "normalized_stress",
         "r2",
@@ -138,7 +140,7 @@ def _comparable(findings: Findings) -> Any:
         "distortion",
     )
     quality: Any = findings.quality
-    return replace(quality, **dict.fromkeys(with_unit, math.nan))
+    return replace(quality, **dict.fromkeys(fields, math.nan))
 
 
 def _fit_name(embedding: Embedding) -> str:
@@ -149,7 +151,7 @@ def _fit_name(embedding: Embedding) -> str:
 
 
 def _payload(findings: Findings, metadata: Any, color_by: str | None) -> Data:
-    """Gather the data that the scripts of the page draw, without those that are unknown."""
+    """Return the data that the script of the page draws, without parts that are unknown."""
     embedding = findings.embedding
     data: Data = {
         "n": embedding.n,
@@ -170,7 +172,7 @@ def _payload(findings: Findings, metadata: Any, color_by: str | None) -> Data:
         data["names"] = embedding.labels + (embedding.arrival_labels or ())
     if findings.nearest is not None:
         data["nearest"] = {
-            key: _packed(ids) for key, ids in findings.nearest.items()
+            key: _as_base64(ids) for key, ids in findings.nearest.items()
         }
     if findings.diagnosis is not None and findings.diagnosis.scan is not None:
         scan = findings.diagnosis.scan
@@ -196,10 +198,10 @@ def _pairs(findings: Findings, pairs: SampledPairs, errors: Any) -> Data:
     worst = errors.worst(NEIGHBORS)
     return {
         "pairs": {
-            "left": _packed(pairs.left),
-            "right": _packed(right),
-            "given": _packed(pairs.given),
-            "fitted": _packed(pairs.fitted),
+            "left": _as_base64(pairs.left),
+            "right": _as_base64(right),
+            "given": _as_base64(pairs.given),
+            "fitted": _as_base64(pairs.fitted),
         },
         "tenths": _tenths(pairs),
         "worst": {
@@ -239,44 +241,45 @@ def _tenths(pairs: SampledPairs) -> list[Data]:
 def _spectrum(findings: Findings) -> Data | None:
     """Return eigenvalues by magnitude, their rank per sign, and which are kept."""
     embedding = findings.embedding
-    lam = to_numpy(embedding.info.eigenvalues)
+    eigenvalues = to_numpy(embedding.info.eigenvalues)
     if findings.curves is not None:
-        lam = findings.curves.eigenvalues
-    lam = by_magnitude(lam)
+        eigenvalues = findings.curves.eigenvalues
+    lam = by_magnitude(eigenvalues)
     if not lam.size:
         return None
-    is_kept = mark_kept(lam, embedding)
+    diagnosis = findings.diagnosis
     return {
         "values": lam,
         "rank": ranks(lam),
-        "kept": is_kept.astype(int),
+        "kept": mark_kept(lam, embedding).astype(int),
         "words": kept_words(embedding),
-        "complete": findings.diagnosis is not None
-        and findings.diagnosis.complete,
+        "complete": diagnosis is not None and diagnosis.complete,
         "trace": embedding.info.trace,
     }
 
 
 def _axes(embedding: Embedding) -> Data:
-    """Return the coordinates, those of arrivals, and which two are drawn at first."""
+    """Return signs, labels and columns of the axes that can be drawn, and columns of arrivals."""
     shown = min(embedding.k, MOST_CHOSEN)
     labels = [axis_label(embedding, axis + 1) for axis in range(shown)]
     arrivals = None
     if embedding.arrivals is not None:
-        arrivals = _packed_columns(embedding.arrivals, shown)
+        arrivals = _columns_as_base64(embedding.arrivals, shown)
     return {
         "shown": shown,
         "signs": to_numpy(embedding.signs)[:shown].astype(int),
         "labels": labels,
         "names": embedding.axis_names[:shown],
-        "values": _packed_columns(embedding.coordinates, shown),
+        "values": _columns_as_base64(embedding.coordinates, shown),
         "arrivals": arrivals,
         "twoSets": embedding.arrival_labels is not None,
     }
 
 
-def _packed_columns(coordinates: Any, shown: int) -> list[Data]:
-    return [_packed(column) for column in to_numpy(coordinates)[:, :shown].T]
+def _columns_as_base64(coordinates: Any, shown: int) -> list[Data]:
+    return [
+        _as_base64(column) for column in to_numpy(coordinates)[:, :shown].T
+    ]
 
 
 def _columns(
@@ -284,7 +287,7 @@ def _columns(
 ) -> list[Data]:
     """Return what can colour the points: the columns of the metadata, and the mean error.
 
-    The column that colours at first is the first.
+    `color_by`, which colours them when the page opens, comes first.
     """
     n = findings.embedding.n
     titles: list[str] = []
@@ -298,13 +301,14 @@ def _columns(
         colours = as_colours(column_values(metadata, title), n)
         column: Data = {"title": title, "variable": True}
         if colours.numbers is not None:
-            column["numbers"] = _packed(colours.numbers)
+            column["numbers"] = _as_base64(colours.numbers)
         else:
-            column["groups"] = _packed(colours.codes)
+            column["groups"] = _as_base64(colours.codes)
             column["order"] = colours.groups
         columns.append(column)
     if findings.errors is not None and findings.embedding.loss != "ordinal":
-        error = _packed(100 * findings.errors.of_object[:n])
+        # Errors of arrivals, if they are other objects, come behind these.
+        error = _as_base64(100 * findings.errors.of_object[:n])
         columns.append(
             {"title": "mean error of the object in %", "numbers": error}
         )
@@ -312,12 +316,12 @@ def _columns(
 
 
 def _curves(findings: Findings) -> Data | None:
-    """Return measures of every method against k, and of the embedding of the page."""
+    """Return measures of every method against k, and those of the embedding of the page."""
     if findings.curves is None or findings.quality is None:
         return None
     comparisons = findings.comparisons
     methods = [row.method for row in comparisons[0].methods]
-    here = _comparable(findings).as_dict()
+    here = _quality_with_unit(findings).as_dict()
     here["k"] = findings.embedding.k
     here["method"] = findings.embedding.method
     document: Data = {
@@ -336,16 +340,17 @@ def _curves(findings: Findings) -> Data | None:
 
 
 def _stability(replicates: Bootstrap) -> Data:
-    """Return means and covariances of the clouds of the objects."""
-    shown = min(replicates.embedding.k, NEIGHBORS)
+    """Return the mean and the covariance of the replicates of each object on the first axes."""
+    # A covariance has k² numbers per object.
+    shown = min(replicates.embedding.k, 10)
     return {
         "axes": shown,
-        "means": _packed(replicates.clouds.mean(axis=0)[:, :shown]),
-        "covariances": _packed(replicates.covariances[:, :shown, :shown]),
+        "means": _as_base64(replicates.clouds.mean(axis=0)[:, :shown]),
+        "covariances": _as_base64(replicates.covariances[:, :shown, :shown]),
     }
 
 
-def _packed(values: Any) -> dict[str, str]:
+def _as_base64(values: Any) -> dict[str, str]:
     """Encode whole numbers or floats in four bytes each, as base64."""
     array = np.asarray(values)
     kind = "f4"

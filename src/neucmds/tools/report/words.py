@@ -61,7 +61,7 @@ MEASURES: tuple[tuple[str, str, Callable[[float], str], bool], ...] = (
 
 
 def signature(pair: Sequence[int]) -> str:
-    """Write numbers of positive and negative coordinates."""
+    """Write the numbers of positive and of negative coordinates."""
     return "{}+ {}−".format(*pair)
 
 
@@ -83,39 +83,43 @@ def clean(value: Any) -> Any:
     return value
 
 
-def marked(
+def texts_and_best(
     values: Sequence[float],
     write: Callable[[float], str],
     *,
-    most: bool = False,
+    more_is_better: bool = False,
 ) -> tuple[list[str], set[int]]:
-    """Return a column of numbers as texts, and the rows that read as the best."""
+    """Return numbers as texts, and the positions of those that read as the best."""
     known = [value for value in values if not math.isnan(value)]
-    best_of = max if most else min
-    best = write(best_of(known, default=math.inf))
+    best = min(known, default=math.inf)
+    if more_is_better:
+        best = max(known, default=math.inf)
+    best_text = write(best)
     texts = [write(value) for value in values]
-    return texts, {i for i, text in enumerate(texts) if text == best}
+    return texts, {i for i, text in enumerate(texts) if text == best_text}
 
 
 def measured_columns(qualities: Sequence[Any]) -> dict[str, Any]:
-    """Return what `marked` makes of each measure of several embeddings, by header."""
+    """Return, by header, the texts of a measure of several embeddings, and which are best."""
     columns = {}
     for header, field, write, more_is_better in MEASURES:
         values = [getattr(quality, field) for quality in qualities]
-        columns[header] = marked(values, write, most=more_is_better)
+        columns[header] = texts_and_best(
+            values, write, more_is_better=more_is_better
+        )
     return columns
 
 
 def axis_table(embedding: Embedding) -> Any:
-    """Return sign, weight, R² lost without it, and shares of every axis as a DataFrame."""
+    """Return a row per axis: its sign, its weight, the R² lost without it, and its shares."""
     columns = {
         "axis": embedding.axis_names,
         "sign": to_numpy(embedding.signs).astype(int),
         "weight": to_numpy(embedding.weights),
         "r2_lost": embedding.explained,
     }
-    for name, share in embedding.shares.items():
-        columns[f"share_of_{name}"] = share
+    for name, shares in embedding.shares.items():
+        columns[f"share_of_{name}"] = shares
     table = require_pandas("a table of axes").DataFrame(columns)
     if embedding.curvature:
         table["curvature"] = embedding.curvature
@@ -124,8 +128,8 @@ def axis_table(embedding: Embedding) -> Any:
     return table
 
 
-def tested(fit: EnvFit | None) -> list[VariableFit]:
-    """Return the variables but those with another text per object, which are names."""
+def variables_of(fit: EnvFit | None) -> list[VariableFit]:
+    """Return the variables without those that have another text for each object, as names do."""
     if fit is None:
         return []
     return [each for each in fit.fits if len(each.levels) < each.n]
@@ -154,7 +158,7 @@ def diagnosis_facts(
 
 
 def outlying(diagnosis: Diagnosis, squared: bool) -> str:
-    """Name the first outlying entries of D."""
+    """Write a sentence on the first outlying entries of D."""
     labels = diagnosis.labels
     entries = diagnosis.outliers.entries
     pairs = []
@@ -249,7 +253,7 @@ def paradox(curves: StressCurves) -> str:
             return f"Classical MDS gets better at least up to {last_k}; raise --k-max."
         return f"Classical MDS gets better up to {last_k}: no dimensionality paradox."
     rise = (curves.last_stress - curves.best_stress) / curves.sq_norm
-    # Less cannot be seen in any plot.
+    # A smaller rise cannot be seen in any plot.
     if rise < 0.001:
         return (
             f"Classical MDS gets better up to k = {curves.best_k}, and hardly worse from there to "
