@@ -39,6 +39,7 @@ def stress_of_rows(
     x_sizes = xp.sum(x * x, axis=1)
     y_sizes = xp.sum(y * y, axis=1)
     powers = xp.stack([xp.ones_like(y_sizes), y_sizes, y_sizes**2], axis=1)
+    everyone = index_like(np.arange(y.shape[0]), y)
     step = math.ceil(x.shape[0] / FEW_OBJECTS)
     stress = 0.0
     spread = 0.0
@@ -55,8 +56,7 @@ def stress_of_rows(
             w = xp.ones_like(d)
             if x is y:
                 # D̂ of an object with itself is 0 by definition.
-                own = np.arange(rows.start, rows.stop)
-                w[index_like(own - rows.start, x), index_like(own, x)] = 0.0
+                w[everyone[rows, None] == everyone] = 0.0
         errors *= w
         # Σ_j w (|x_i|² + |y_j|²)² of every object i
         sizes = x_sizes[rows]
