@@ -236,8 +236,8 @@ def asymmetric(gap: float, entry: str, share: float = 0.0) -> InputError:
         difference = "one of two mirrored entries is missing (NaN)"
     return InputError(
         f"D is not symmetric: {difference} at {entry}; pass (D + D.T) / 2, or embed a D in memory "
-        f"with {option('symmetrize', True)} to average, or with {option('directed', True)} to keep "
-        "both directions."
+        f"with {option('symmetrize', True)} to average, or, without landmarks, with "
+        f"{option('directed', True)} to keep both directions."
     )
 
 
