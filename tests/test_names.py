@@ -176,7 +176,7 @@ def test_the_difference_of_names_is_said(frame):
     for names, said in (
         (
             "aba",
-            r"columns of new objects have the name 'a' twice \(rows 1 and 3\)",
+            r"columns of new objects have the name 'a' twice \(numbers 1 and 3\)",
         ),
         ("ab", r"1 of 3 objects are not among them \('c'\); name them alike"),
         ("abcd", r"different names: 1 of them name no object \('d'\);"),

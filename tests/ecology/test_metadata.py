@@ -255,7 +255,7 @@ class TestMatching:
                 "s,soil\na,x\nb,y\na,z\n",
                 ["a", "b"],
                 2,
-                r"'a' twice \(rows 1 and 3\)",
+                r"'a' twice \(numbers 1 and 3\)",
             ),
             ("s,soil\n2,x\n3,y\n1,z\n", None, 3, "names its rows"),
             (SITES, None, 3, "objects have no names to match them with"),

@@ -140,12 +140,12 @@ def test_squares_are_written_in_place_only_when_allowed(
     data, dtype, order, copy
 ):
     D = signed(7).astype(dtype, order=order)
-    D[1, 1] = 1e-9
     before = D.copy()
     with drawn_tiles(data):
         kept = as_squares(D, squared=True, copy=copy)[0]
         assert np.shares_memory(kept, D)
         D = np.abs(D)
+        D[1, 1] = 1e-9
         assert not np.shares_memory(as_squares(D)[0], D)
         D.flags.writeable = False
         squares = as_squares(D, copy=False)[0]
@@ -155,6 +155,17 @@ def test_squares_are_written_in_place_only_when_allowed(
         assert as_squares(D, copy=False)[0] is D
     np.testing.assert_array_equal(kept, before)
     np.testing.assert_array_equal(D, squares)
+
+
+@pytest.mark.parametrize("squared", [False, True])
+def test_a_diagonal_of_rounding_counts_as_zero(squared):
+    D = distances(6).astype(np.float32)
+    rounded = D + np.float32(1e-4) * np.eye(6, dtype=np.float32)
+    before = rounded.copy()
+    exact = neuc_mds(D, 2, method="neuc", squared=squared)
+    result = neuc_mds(rounded, 2, method="neuc", squared=squared)
+    assert result.stress == exact.stress
+    np.testing.assert_array_equal(rounded, before)
 
 
 def peak_memory(**options):

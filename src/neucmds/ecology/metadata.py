@@ -15,7 +15,7 @@ import numpy.typing as npt
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.problem.files import MISSING, one_line, read_text, require_pandas
 from neucmds.problem.names import (
-    counts,
+    are_row_numbers,
     examples,
     is_frame,
     matchable,
@@ -302,7 +302,7 @@ def match_rows(
             names,
             with_row,
             f"rows of {_source(table)}",
-            others=True,
+            may_have_others=True,
             advice=f"correct the names, or {advice}",
         )
         matched = table.iloc[order].set_axis(with_row).reindex(list(labels))
@@ -314,7 +314,7 @@ def _check_order(table: Any, n: int) -> None:
     """Refuse a table that cannot be in the order of n objects."""
     names = [str(name) for name in table.index]
     if SOURCE in table.attrs:
-        if not (counts(names) or counts(names, 1)):
+        if not (are_row_numbers(names) or are_row_numbers(names, 1)):
             raise InputError(
                 f"{_source(table)} names its rows ({examples(names)}), but the objects have no "
                 "names to match them with; give D names, or leave those of the rows out if they "

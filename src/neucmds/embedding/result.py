@@ -49,8 +49,8 @@ from neucmds.place.rules import LossPlacement, Placement
 from neucmds.problem.containers import as_real
 from neucmds.problem.names import (
     Labels,
+    are_row_numbers,
     common_objects,
-    counts,
     examples,
     ids_in,
     is_number,
@@ -699,7 +699,7 @@ class Embedding:
         """Return coordinates and names with those of new objects."""
         points = self._as_points(new, "coordinates")
         names = None
-        if labels is None and counts(self.labels or ("",)):
+        if labels is None and are_row_numbers(self.labels or ("",)):
             names = row_numbers(self.n + len(points))
         elif self.labels is not None or labels is not None:
             old_names = self.labels or row_numbers(self.n)

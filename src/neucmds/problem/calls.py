@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ _watching: ContextVar[Callback | None] = ContextVar("watching", default=None)
 
 @contextmanager
 def watched(callback: Callback | None) -> Iterator[None]:
-    """Tell a callback of the calls in this context."""
+    """Have `call_pairs` report its progress to a callback, in this context."""
     token = _watching.set(callback)
     try:
         yield
@@ -38,27 +39,29 @@ def call_pairs(
     j: Numbers,
     name: str,
 ) -> Floats:
-    """Call a function of two objects for listed pairs, i of x with j of y, in rounds of a second.
+    """Return ``function(x[i], y[j])`` of listed pairs (i, j), called in rounds of a second.
 
-    They run in processes if two seconds are left; joblib's `parallel_config` sets the number.
+    Rounds run in processes while more than two seconds are left; joblib's `parallel_config` sets
+    the number of these. `name` is the function's in messages.
     """
     callback = _watching.get()
     values = np.empty(i.size)
     done = 0
     # Pairs in a round: four times as many as in the last, at most as many as take a second.
-    size = 1
-    workers = 1
+    round_size = 1
+    n_processes = 1
     while done < i.size:
-        stop = min(i.size, done + size)
+        stop = min(i.size, done + round_size)
         start_time = time.perf_counter()
         left = [x[number] for number in i[done:stop].tolist()]
         right = [y[number] for number in j[done:stop].tolist()]
+        share = math.ceil((stop - done) / n_processes)
         parts = (
             delayed(_call)(function, left[block], right[block])
-            for block in row_blocks(size, 1, -(-size // workers))
+            for block in row_blocks(stop - done, 1, share)
         )
         try:
-            results = Parallel(n_jobs=workers)(parts)
+            results = Parallel(n_jobs=n_processes)(parts)
         except PicklingError as error:
             raise InputError(
                 f"{name} or the objects cannot be sent to other processes; pass "
@@ -72,10 +75,10 @@ def call_pairs(
             )
         values[done:stop] = returned
         seconds_per_pair = (time.perf_counter() - start_time) / (stop - done)
-        size = int(min(4 * size, max(1, 1 / seconds_per_pair)))
+        round_size = int(min(4 * round_size, max(1, 1 / seconds_per_pair)))
         done = stop
         if (i.size - done) * seconds_per_pair > 2:
-            workers = effective_n_jobs(None)
+            n_processes = effective_n_jobs(None)
         if callback:
             callback(done, i.size, f"calls of {name}")
     return values

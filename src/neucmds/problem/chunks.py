@@ -30,14 +30,14 @@ def lazy_dissimilarity(
     squared: bool = False,
     labels: Sequence[object] | None = None,
 ) -> Array:
-    """Check a dask array and put it on the squared scale.
+    """Return the squares of a dask array D, lazy, after D was checked.
 
-    Its chunks stay on the workers of a cluster, or in memory if they fit; else they are computed
-    or read again whenever they are used.
+    Chunks stay on the workers of a cluster, or in memory if they fit; else they are computed or
+    read again whenever they are used.
 
     Symmetry is tested by one random vector v: ``D v`` is compared with ``vᵀ D``, which finds a
-    single asymmetric pair for certain and more of them almost surely; the row with the largest
-    difference is then compared entry by entry.
+    single asymmetric pair for certain and more of them almost surely. The row with the largest
+    difference is then compared with its column, entry by entry.
     """
     lazy.require_known_chunks(data, "D")
     n = len(data)
@@ -47,7 +47,7 @@ def lazy_dissimilarity(
             f"D is {shape}; a dask array must be n × n, of 2 objects or more."
         )
     names = as_labels(labels, n)
-    # Empty chunks have no lowest entry.
+    # Without empty chunks, which have no lowest entry.
     data = data.rechunk([list(filter(None, sizes)) for sizes in data.chunks])
     dtype = np.dtype(working_dtype(data))
     stored = lazy.kept(data.astype(dtype))
@@ -55,7 +55,7 @@ def lazy_dissimilarity(
     rng = np.random.default_rng(0)
     # No entry of v is small, so a single gap between D and Dᵀ cannot hide behind one.
     v = rng.uniform(0.5, 1.5, n) * rng.choice([-1.0, 1.0], n)
-    low, high, diagonal, along_rows, along_columns = lazy.compute(
+    low, high, diagonal, row_sums, column_sums = lazy.compute(
         stored.min(),
         stored.max(),
         dask.array.diagonal(stored),
@@ -65,16 +65,17 @@ def lazy_dissimilarity(
     low = float(low)
     high = float(high)
     rounding = tolerance(max(high, -low), eps(dtype))
-    row_gaps = np.abs(along_rows - along_columns)
+    row_gaps = np.abs(row_sums - column_sums)
     row = int(np.argmax(row_gaps))
-    # A gap of D is at least half as large in D v: |v| ≥ 0.5.
+    # A gap of D is at least half as large in D v, since |v| ≥ 0.5.
     if row_gaps[row] > 0.5 * rounding:
         gaps = np.abs(np.subtract(*lazy.compute(stored[row], stored[:, row])))
         column = int(np.argmax(gaps))
         if gaps[column] > rounding:
             i, j = sorted((row, column))
             raise asymmetric(gaps[column], entry_name(i, j, names))
-    size = validate(
+    largest = validate(
+        # No gap: symmetry has been checked.
         (low, high, 0.0),
         diagonal,
         partial(_strips, stored),
@@ -82,26 +83,29 @@ def lazy_dissimilarity(
         squared=squared,
         labels=names,
     )
-    if loses_squares(size, squared, n):
+    if loses_squares(largest, squared, n):
         dtype = np.dtype(np.float64)
 
-    def finish(chunk: Floats, block_info: Any = None) -> Floats:
+    def square_chunk(chunk: Floats, block_info: Any = None) -> Floats:
+        """Return a chunk squared, with zeros where it meets the diagonal of D."""
         (top, bottom), (left, right) = block_info[0]["array-location"]
         # A copy: the chunk may belong to someone else.
         square = chunk.astype(dtype)
         if not squared:
             square *= square
-        diagonal = np.arange(max(top, left), min(bottom, right))
-        square[diagonal - top, diagonal - left] = 0
+        objects = np.arange(max(top, left), min(bottom, right))
+        square[objects - top, objects - left] = 0
         return square
 
     return lazy.kept(
-        stored.map_blocks(finish, dtype=dtype, meta=np.empty((0, 0), dtype))
+        stored.map_blocks(
+            square_chunk, dtype=dtype, meta=np.empty((0, 0), dtype)
+        )
     )
 
 
 def _strips(data: Array) -> Strips:
-    """Read rows once more, also as columns: symmetry has been checked."""
+    """Yield blocks of rows, also in place of columns: symmetry has been checked."""
     start = 0
     for size in data.chunks[0]:
         (rows,) = lazy.compute(data[start : start + size])

@@ -1,4 +1,4 @@
-"""Parse `n_components`."""
+"""Check `n_components`, the number of coordinates or a goal that decides on it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ import numpy as np
 
 from neucmds.errors import InputError, option
 
-# Coordinates unless others are asked for.
+# The default number of coordinates.
 N_COMPONENTS = 2
 AUTO: Literal["auto"] = "auto"
-# Most coordinates that "auto" considers, and that memory is set aside for while k is not known.
+# Most coordinates that "auto" considers; where a goal decides on k, memory must suffice for these.
 MOST_CHOSEN = 100
 
 # k coordinates of any sign, or at most p positive and q negative ones.
 Size = int | tuple[int, int]
-# Or what chooses k: the R² to reach, or "auto", the error on held-out objects.
+# Or a goal that decides on k: the R² to reach, or "auto", the least error on held-out objects.
 NComponents = Size | float | str
-GOALS = (float, np.floating, str)
+R2_TYPES = (float, np.floating)
+GOALS = (*R2_TYPES, str)
 
 
 def total_of(size: Size) -> int:
@@ -29,17 +30,14 @@ def total_of(size: Size) -> int:
 
 
 def checked_size(n_components: NComponents, n: int) -> Size:
-    """Check a user's `n_components` against the number of objects.
-
-    While k is to be chosen, return as many as memory is needed for.
-    """
+    """Check a user's `n_components` against n objects; of a goal, return the most coordinates."""
     is_auto = isinstance(n_components, str) and n_components == AUTO
-    is_share = isinstance(n_components, GOALS[:2]) and 0 < n_components < 1
-    if is_auto or is_share:
+    is_r2 = isinstance(n_components, R2_TYPES) and 0 < n_components < 1
+    if is_auto or is_r2:
         return max(1, min(MOST_CHOSEN, n - 1))
     counts = np.asarray(n_components)
-    whole = counts.dtype.kind in "iu" and counts.shape in ((), (2,))
-    if not whole or counts.min() < 0 or not 1 <= counts.sum() < n:
+    is_size = counts.dtype.kind in "iu" and counts.shape in ((), (2,))
+    if not is_size or counts.min() < 0 or not 1 <= counts.sum() < n:
         raise InputError(
             f"{option('n_components', n_components)} must be a whole number k from 1 to n − 1 = "
             f"{n - 1}, a pair (p, q) of numbers ≥ 0 with such a sum, at most so many positive and "
@@ -54,16 +52,16 @@ def checked_size(n_components: NComponents, n: int) -> Size:
 def spaced_ks(
     k_max: int, dense_up_to: int = 20, points: int = 20
 ) -> tuple[int, ...]:
-    """Return a grid that shows the whole shape of a curve: every k at first, then evenly in log k.
+    """Return numbers of coordinates to draw a curve by: every k at first, then evenly in log k.
 
     Parameters
     ----------
     k_max : int
-        Where the grid ends.
+        The last k.
     dense_up_to : int
         Up to here every k is taken.
     points : int
-        How many come beyond, at the most.
+        At most so many follow.
 
     Returns
     -------

@@ -17,35 +17,41 @@ from neucmds.backend.files import AnyPath, one_line
 from neucmds.backend.memory import require_memory
 from neucmds.errors import InputError, option
 from neucmds.problem.files import read_table
-from neucmds.problem.names import Labels, agreed, is_frame, row_names, text_of
+from neucmds.problem.names import (
+    Labels,
+    is_frame,
+    names_of_both,
+    row_names,
+    text_of,
+)
 from neucmds.problem.validation import as_labels, working_dtype
 
+# Advice on objects that are not numbers.
 COMPARE_OBJECTS = (
     f"convert them, or pass a function of two objects as {option('metric')}"
 )
 
 
 def unwrap(data: Any) -> tuple[Array, Sequence[object] | None]:
-    """Take the array and the labels out of whatever holds them."""
+    """Return the array in a user's D, and the names of the objects; None: it has none."""
     if arrays.is_numpy(data):
         return as_real(_plain(data), "entries of D"), None
     if isinstance(data, (str, os.PathLike)):
         # Not a memory map: an array can be squared in place, so D takes memory once.
         return read_table(data)
-    if hasattr(data, "ids") and hasattr(
-        data, "data"
-    ):  # scikit-bio's DistanceMatrix
+    is_skbio = hasattr(data, "ids") and hasattr(data, "data")
+    if is_skbio:
         return np.asarray(data.data), tuple(data.ids)
     if is_frame(data):
         if len(data.select_dtypes(exclude="number").columns):
-            # Text is no number, but the shape of a table of species says more.
+            # Of a table of features its shape is a better reason to refuse it than its text.
             _refuse_shape(data)
         values = as_real(data, "entries of D")
         if len(data.index) != len(data.columns):
             return values, None
         rows = [text_of(label) for label in data.index]
         columns = [text_of(label) for label in data.columns]
-        return values, agreed(rows, columns, "D")
+        return values, names_of_both(rows, columns, "D")
     if hasattr(data, "tocsr"):
         raise InputError(
             "D is a sparse array, a list of pairs, which only neuc_mds and NeucMDS accept; pass a "
@@ -63,7 +69,7 @@ def unwrap(data: Any) -> tuple[Array, Sequence[object] | None]:
 def as_real(data: Any, what: str, advice: str = "convert them") -> Array:
     """Return real numbers as an array of their library or of NumPy, NaN where masked.
 
-    `what` names them in messages, in the plural.
+    `what` names the numbers in messages, in the plural, and `advice` follows where they are none.
     """
     if isinstance(data, (str, os.PathLike)):
         raise InputError(
@@ -74,7 +80,7 @@ def as_real(data: Any, what: str, advice: str = "convert them") -> Array:
     if hasattr(data, "iloc"):
         values = data.to_numpy()
         if values.dtype == object:
-            # pandas' nullable columns come as objects; NA becomes NaN, judged like any other.
+            # pandas' nullable columns come as objects; their NA becomes NaN.
             values = data.to_numpy(dtype=object, na_value=np.nan)
         data = values
     if np.ma.is_masked(data):
@@ -99,7 +105,7 @@ def as_real(data: Any, what: str, advice: str = "convert them") -> Array:
 
 
 def refuse_tensor(data: Array, what: str) -> None:
-    """Refuse a tensor of PyTorch that is sparse, or waits for gradients, which no fit has."""
+    """Refuse a tensor of PyTorch that is sparse, or requires gradients."""
     if getattr(data, "requires_grad", False):
         raise InputError(
             f"{what}: a tensor that requires gradients, but none pass through a fit; pass its "
@@ -114,7 +120,7 @@ def refuse_tensor(data: Array, what: str) -> None:
 
 
 def _plain(data: Any) -> np.ndarray[Any, Any]:
-    """Return a plain view of memory maps, which pay for each slice; NaN for masked entries."""
+    """Return a plain array, NaN where masked; of a memory map a view, whose slices are cheaper."""
     if not np.ma.is_masked(data):
         return np.asarray(data)
     if data.dtype.kind != "f":
@@ -123,7 +129,7 @@ def _plain(data: Any) -> np.ndarray[Any, Any]:
 
 
 def to_square(array: Array, dtype: Any) -> Array:
-    """Spread a condensed vector over a square matrix; a square matrix is returned as it is."""
+    """Spread a condensed vector over a matrix of this dtype; return a square matrix as it is."""
     if array.ndim == 1:
         array = _spread(array, dtype)
     _refuse_shape(array)
@@ -135,6 +141,7 @@ def to_square(array: Array, dtype: Any) -> Array:
 
 
 def _refuse_shape(array: Array) -> None:
+    """Refuse an array or a table that is not square."""
     shape = tuple(array.shape)
     if len(shape) != 2 or shape[0] != shape[1]:
         size = " × ".join(map(str, shape)) or "a single number"
@@ -148,7 +155,7 @@ def _refuse_shape(array: Array) -> None:
 def read_square(
     path: AnyPath,
 ) -> tuple[Array, Labels]:
-    """Read a square or condensed matrix and its labels, unchecked."""
+    """Read a square or condensed matrix and its labels; entries are not checked."""
     values, labels = read_table(path, mmap=True)
     square = to_square(np.asarray(values), working_dtype(values))
     return square, as_labels(labels, len(square))
@@ -163,7 +170,7 @@ def refuse_networkx(data: object, what: str = "D") -> None:
 
 
 def named_features(data: Any, labels: Any) -> tuple[Any, Any]:
-    """Take features out of a table, and the names of its rows if there are no `labels`."""
+    """Return the features in a user's X, and `labels` or, of a table, the names of its rows."""
     refuse_networkx(data, "X")
     if isinstance(data, (list, tuple)):
         data = as_real(data, "features", COMPARE_OBJECTS)
@@ -177,14 +184,15 @@ def named_features(data: Any, labels: Any) -> tuple[Any, Any]:
 
 
 def as_objects(data: Any) -> list[Any] | None:
-    """Return objects of any kind, such as strings, one by one; None: rows of numbers, or a table.
+    """Return a list of objects of any kind, such as strings; None where X is rows of numbers.
 
-    A list of equally long lists of numbers has rows of numbers.
+    Tables, and lists of equally long lists of numbers, are rows of numbers.
     """
     array = None
     is_series = hasattr(data, "to_numpy") and not is_frame(data)
     if isinstance(data, (list, tuple)):
         if data and not isinstance(data[0], str):
+            # Lists of different lengths are no array.
             with suppress(ValueError, TypeError):
                 array = np.asarray(data)
     elif arrays.is_numpy(data) or is_series:
@@ -203,6 +211,7 @@ def as_objects(data: Any) -> list[Any] | None:
 
 
 def _spread(condensed: Array, dtype: Any) -> Array:
+    """Return the square matrix of a condensed vector."""
     length = condensed.shape[0]
     n = (1 + math.isqrt(1 + 8 * length)) // 2
     if n * (n - 1) // 2 != length or length == 0:

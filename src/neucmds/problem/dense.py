@@ -1,4 +1,4 @@
-"""Turn any matrix into checked, named squared dissimilarities, tile by tile."""
+"""Check a dissimilarity matrix, square its entries, and take the names of its objects."""
 
 from __future__ import annotations
 
@@ -36,21 +36,20 @@ if TYPE_CHECKING:
 class Dense:
     """A problem in which every pair of objects is known, or has a weight of zero.
 
-    Functions that take D take it in place of D, so that D is read once for several calls;
-    `squared`, `labels` and `weights` are then its own.
+    Functions that take D also take a `Dense`, so that D is read once for several calls.
 
     Parameters
     ----------
     gram : Gram
-        The operator B = −½CDC over D, which is on the squared scale from here on.
+        The operator B = −½CDC, where D holds squared dissimilarities, finite at weight 0, too.
     labels : tuple of str or None
         Names of the objects.
     squared : bool
-        Whether the input held squared dissimilarities.
+        Whether the user's input was squared already.
     weights : array of shape (n, n), optional
         How much each pair counts, zero where it was not observed; None if all count alike.
     missing : {"error", "ignore"}
-        Whether new objects, too, may have dissimilarities that are not known.
+        As the user passed it: "ignore" lets new objects have unknown dissimilarities.
     """
 
     gram: Gram
@@ -77,6 +76,8 @@ def as_squares(
 ) -> tuple[Array, Labels]:
     """Read and check a dissimilarity matrix; return its squares, NaN where missing, and its names.
 
+    The diagonal of the squares is zero.
+
     Parameters
     ----------
     data : array, nested list, DataFrame, DistanceMatrix, str or Path
@@ -85,12 +86,12 @@ def as_squares(
     squared, symmetrize, missing
         As for `neuc_mds`. If one of two mirrored entries is missing, `symmetrize` takes the other.
     copy : bool, default True
-        Whether the caller's array stays; else a writable one may be overwritten with its squares.
-        Squared floats are never copied, unless they are symmetrized.
+        False: the caller's array may be overwritten with its squares. Squared floats that need
+        no change are returned as they are in any case.
     labels : sequence, optional
         Names of the objects, instead of those in `data`.
     double : bool, default False
-        Work in float64; else float32 stays float32, unless its squares would be lost.
+        Return float64; else float32 stays float32, unless its squares leave the range of float32.
     """
     array, own_labels = unwrap(data)
     xp = arrays.namespace(array)
@@ -103,21 +104,23 @@ def as_squares(
     if labels is None:
         labels = own_labels
     names = as_labels(labels, n)
-    size = validate(
+    diagonal = arrays.to_floats(xp.linalg.diagonal(source))
+    largest = validate(
         extremes(source, dtype),
-        arrays.to_floats(xp.linalg.diagonal(source)),
+        diagonal,
         partial(_strips, source),
         arrays.eps(dtype, xp),
         squared=squared,
         symmetrize=symmetrize,
-        gaps=missing == "ignore",
+        allow_missing=missing == "ignore",
         labels=names,
     )
-    if dtype == xp.float32 and loses_squares(size, squared, n):
+    if dtype == xp.float32 and loses_squares(largest, squared, n):
         dtype = xp.float64
     same_dtype = source.dtype == dtype
-    if same_dtype and squared and not symmetrize:
+    if same_dtype and squared and not symmetrize and not diagonal.any():
         return source, names
+    # Arrays made here: spread from a condensed vector, or read from a file or a list.
     may_overwrite = (
         source is not array
         or isinstance(data, (str, os.PathLike, list, tuple))
@@ -125,18 +128,21 @@ def as_squares(
     )
     # A strided view belongs to a larger array whose owner may not expect it to be overwritten.
     is_whole = not arrays.is_numpy(source) or source.flags.forc
-    in_place = may_overwrite and same_dtype and is_whole
+    target = source
     # An average needs the entries of both sides.
-    if symmetrize or not (in_place and arrays.is_writable(source)):
+    if symmetrize or not (
+        may_overwrite
+        and same_dtype
+        and is_whole
+        and arrays.is_writable(source)
+    ):
         target = _empty(source, dtype)
-    else:
-        target = source
-    _write(source, target, squared, symmetrize)
+    _write_squares(source, target, squared, symmetrize)
     return target, names
 
 
 def _empty(source: Array, dtype: Any) -> Array:
-    """Return room for squares."""
+    """Return an unfilled array for the squares of D, or refuse D: no memory, or no writing."""
     xp = arrays.namespace(source)
     n = source.shape[0]
     if arrays.is_numpy(source):
@@ -154,50 +160,54 @@ def _empty(source: Array, dtype: Any) -> Array:
 
 
 def extremes(source: Array, dtype: Any) -> Extremes:
-    """Return least and largest entry and asymmetry, tile by tile; NaN if there is NaN."""
+    """Return the lowest and the highest entry, and the largest gap; NaN if an entry is NaN."""
     xp = arrays.namespace(source)
     in_numpy = arrays.is_numpy(source)
     if not in_numpy and source.dtype == dtype:
-        extremes = mirrored_extremes(source)
-        if extremes is not None:
-            return extremes
+        from_kernel = mirrored_extremes(source)
+        if from_kernel is not None:
+            return from_kernel
+    # Square tiles: each is compared with its mirror image while both are in cache.
     elements = arrays.block_elements(source, arrays.CACHED_ELEMENTS)
     side = math.isqrt(elements)
     blocks = list(arrays.row_blocks(source.shape[0], side, side * side))
 
-    def of_strip(i: int) -> Any:
-        """Return −lowest, highest and gap: the maximum of each is that of all tiles."""
+    def strip_extremes(i: int) -> Extremes:
+        """Compare the tiles from the diagonal on, in rows of block i, with their images."""
         rows = blocks[i]
-        of_tiles = []
+        tiles = []
         with np.errstate(invalid="ignore", over="ignore"):
             for cols in blocks[i:]:
                 upper = xp.astype(source[rows, cols], dtype, copy=False)
                 lower = xp.astype(source[cols, rows], dtype, copy=False)
-                of_tiles.append(_tile_extremes(upper, lower.T))
-        return np.max(of_tiles, axis=0)
+                tiles.append(_tile_extremes(upper, lower.T))
+        return _joint_extremes(tiles)
 
     each = parallel_map if in_numpy else map
-    of_strips = list(each(of_strip, range(len(blocks))))
-    minus_lowest, highest, gap = np.max(of_strips, axis=0).tolist()
-    return -minus_lowest, highest, gap
+    return _joint_extremes(list(each(strip_extremes, range(len(blocks)))))
+
+
+def _joint_extremes(parts: list[Extremes]) -> Extremes:
+    """Return the extremes of all parts of a matrix."""
+    lowest, highest, gaps = np.transpose(parts)
+    return float(lowest.min()), float(highest.max()), float(gaps.max())
 
 
 def _tile_extremes(upper: Array, mirror: Array) -> Extremes:
-    """Return −lowest, highest and largest gap of a tile and its mirror image."""
+    """Return the extremes of a tile and its mirror image, transposed."""
     xp = arrays.namespace(upper)
     low, high = arrays.min_and_max(upper)
-    # Most matrices are symmetric to the last bit, and then one tile tells of both.
+    # Most matrices are symmetric to the last bit: the image has the same extremes.
     if bool(xp.all(upper == mirror)):
-        return -low, high, 0.0
-    mirror_low, mirror_high = arrays.min_and_max(mirror)
+        return low, high, 0.0
     gap = float(xp.max(xp.abs(upper - mirror)))
-    lowest = float(np.minimum(low, mirror_low))
-    highest = float(np.maximum(high, mirror_high))
-    return -lowest, highest, gap
+    return _joint_extremes(
+        [(low, high, gap), (*arrays.min_and_max(mirror), gap)]
+    )
 
 
 def _strips(source: Array) -> Strips:
-    """Read a matrix by rows, with the columns of the same objects beside them."""
+    """Yield blocks of rows of a matrix, each with the columns of the same objects."""
     n = source.shape[0]
     for rows in arrays.row_blocks(n, n, arrays.CACHED_ELEMENTS):
         columns = arrays.to_floats(source[:, rows]).T
@@ -207,17 +217,17 @@ def _strips(source: Array) -> Strips:
 def hollow(
     start: int, rows: Floats, columns: Floats
 ) -> tuple[int, Floats, Floats]:
-    """Copy rows from number `start` on, and columns of the same objects, with a zero diagonal."""
+    """Return rows from number `start` on and columns, both (rows, n), copied, D_ii set to zero."""
     n_rows, n = rows.shape
     diagonal = np.eye(n_rows, n, k=start, dtype=bool)
     rows = np.where(diagonal, 0.0, rows)
     return start, rows, np.where(diagonal, 0.0, columns)
 
 
-def _write(
+def _write_squares(
     source: Array, target: Array, squared: bool, symmetrize: bool
 ) -> None:
-    """Write D on the squared scale, averaged if asked for, with a diagonal of zeros."""
+    """Write the squares of `source` to `target`, which may be the same array."""
     xp = arrays.namespace(source)
     n = source.shape[0]
 
@@ -229,10 +239,11 @@ def _write(
         with np.errstate(over="ignore", under="ignore"):
             if not squared:
                 strip = strip * strip
-        square = strip[:, rows]
-        eye = arrays.asarray_like(np.eye(square.shape[0]), square)
+        tile = strip[:, rows]
+        off_diagonal = ~np.eye(tile.shape[0], dtype=bool)
+        is_pair = arrays.asarray_like(off_diagonal, tile, xp.bool)
         target[rows, :] = strip
-        target[rows, rows] = xp.where(eye > 0, 0.0, square)
+        target[rows, rows] = xp.where(is_pair, tile, 0.0)
 
     elements = arrays.block_elements(source, arrays.CACHED_ELEMENTS)
     blocks = arrays.row_blocks(n, n, elements)
@@ -242,7 +253,7 @@ def _write(
 
 
 def _averaged(strip: Array, mirror: Array) -> Array:
-    """Return the mean of both sides, or the side that is known."""
+    """Return the mean of mirrored entries; of two, the known one where the other is NaN."""
     xp = arrays.namespace(strip)
     mean = 0.5 * strip + 0.5 * mirror
     mean = xp.where(xp.isnan(strip), mirror, mean)

@@ -23,7 +23,7 @@ from neucmds.backend.arrays import Array, Floats
 from neucmds.backend.files import AnyPath, refuse_damage
 from neucmds.backend.files import one_line as one_line
 from neucmds.errors import InputError, option
-from neucmds.problem.names import Labels, agreed, order_of
+from neucmds.problem.names import Labels, names_of_both, order_of
 
 Table = tuple[Array, Labels]
 
@@ -346,7 +346,9 @@ def _square(text: str, name: str) -> Table:
                 f"{name} has a row {last!r} and no such column{_advice(delimiter)}."
             )
     if labels is not None:
-        labels = agreed(row_names or labels, column_names or labels, name)
+        labels = names_of_both(
+            row_names or labels, column_names or labels, name
+        )
     return _mirrored(values), labels
 
 
@@ -436,7 +438,7 @@ def read_new_objects(
         and len(columns) == values.shape[1]
     ):
         order = order_of(
-            columns, fitted, "columns of the new objects", others=True
+            columns, fitted, "columns of the new objects", may_have_others=True
         )
         values = values[:, order]
         if len(columns) > n and names is not None:

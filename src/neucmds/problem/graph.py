@@ -27,7 +27,7 @@ from neucmds.backend.arrays import (
 from neucmds.backend.memory import require_memory
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.problem.files import require_pandas
-from neucmds.problem.names import counts, examples, is_frame, text_of
+from neucmds.problem.names import are_row_numbers, examples, is_frame, text_of
 from neucmds.problem.pairs import (
     TOLERANCE,
     Connection,
@@ -153,7 +153,7 @@ def named_graph(
     names = None
     if hasattr(data, "nodes") and hasattr(data, "adj"):
         directed = data.is_directed()
-        if not counts(data.nodes):
+        if not are_row_numbers(data.nodes):
             names = tuple(text_of(node) for node in data.nodes)
         data = _networkx_lengths(data, settings["weight"])
     elif is_frame(data):

@@ -1,12 +1,14 @@
 """Match tables, weights and columns with the objects by name: one rule for all of them.
 
-A name is ``str(name)``, whatever it was: text, a whole number, a float, a tuple or a date. The
-index of a table or Series, the nodes of a graph and a list of different texts name objects; arrays
-do not, and names 0 … n − 1 in this order are row numbers, too. Tables with names are matched with
-objects that have names; what cannot be matched is refused. Row numbers are matched with objects
-that are named by numbers, and are the position otherwise. An integer is a name where any object is
-named by a number, and a row number otherwise (`Embedding.take` and `Embedding.unnamed` take row
-numbers in any case).
+A name becomes text by `text_of`, whatever it was: text, a whole number, a float, a tuple or a date.
+
+- The index of a table or Series, the nodes of a graph and a list of different texts name objects.
+  Arrays do not, nor do the names 0 … n − 1 in this order: these are row numbers.
+- Tables with names are matched with objects that have names; what cannot be matched is refused.
+- Row numbers are matched by name with objects that are named by numbers, and by position with
+  others.
+- An integer is a name where any object is named by a number, and a row number otherwise
+  (`Embedding.take` and `Embedding.unnamed` take row numbers in any case).
 """
 
 from __future__ import annotations
@@ -23,12 +25,12 @@ from neucmds.errors import InputError, NeucmdsWarning
 
 Labels = tuple[str, ...] | None
 
-# Names that a message gives before it only counts.
+# Most names that a message lists.
 EXAMPLES = 4
 
 
 def text_of(name: object) -> str:
-    """Return a name as text, numbers in a tuple and dates of NumPy as Python's."""
+    """Return ``str(name)``; dates of NumPy, and its numbers in a tuple, are first made Python's."""
     if isinstance(name, np.datetime64):
         name = name.astype("datetime64[us]").item()
     if isinstance(name, tuple):
@@ -39,10 +41,10 @@ def text_of(name: object) -> str:
     return str(name)
 
 
-def agreed(
+def names_of_both(
     rows: Sequence[str], cols: Sequence[str], what: str
-) -> tuple[str, ...] | None:
-    """Return the names of both sides of D; None if they only count the objects."""
+) -> Labels:
+    """Return the names of rows, which columns must share; None if they are row numbers."""
     for i, (row, col) in enumerate(zip(rows, cols, strict=True), 1):
         if row != col:
             raise InputError(
@@ -57,27 +59,27 @@ def order_of(
     labels: Sequence[str],
     what: str,
     *,
-    others: bool = False,
+    may_have_others: bool = False,
     advice: str = "name them alike, or pass an array in the order of the objects",
 ) -> list[int]:
-    """Return the number of each object's label among `names`, each of which must occur once.
+    """Return the position of each object's label among `names`, each of which must occur once.
 
-    Names without an object are refused, or left out with `others`. `what` says in the plural what
-    has these names, for messages.
+    Names that no object has are refused, unless there `may_have_others`. `what` says in the plural
+    what has the `names`, for messages.
     """
-    numbers: dict[str, int] = {}
-    known = set(labels)
+    positions: dict[str, int] = {}
+    wanted = set(labels)
     for i, name in enumerate(map(text_of, names)):
-        first = numbers.setdefault(name, i)
-        if first != i and name in known:
+        first = positions.setdefault(name, i)
+        if first != i and name in wanted:
             raise InputError(
-                f"{what} have the name {name!r} twice (rows {first + 1} and {i + 1}); name them "
+                f"{what} have the name {name!r} twice (numbers {first + 1} and {i + 1}); name them "
                 "apart, or keep one."
             )
-    absent = [label for label in labels if label not in numbers]
-    unknown = [name for name in numbers if name not in known]
-    if not absent and (others or not unknown):
-        return [numbers[label] for label in labels]
+    absent = [label for label in labels if label not in positions]
+    unknown = [name for name in positions if name not in wanted]
+    if not absent and (may_have_others or not unknown):
+        return [positions[label] for label in labels]
     differences = []
     if absent:
         differences.append(
@@ -87,11 +89,13 @@ def order_of(
         differences.append(
             f"{len(unknown)} of them name no object ({examples(unknown)})"
         )
-    folded = {name.casefold() for name in unknown}
-    alike = [label for label in absent if label.casefold() in folded]
-    if alike:
+    lower_case = {name.casefold() for name in unknown}
+    but_for_case = [
+        label for label in absent if label.casefold() in lower_case
+    ]
+    if but_for_case:
         differences.append(
-            f"{len(alike)} differ only in upper and lower case ({examples(alike)})"
+            f"{len(but_for_case)} differ only in upper and lower case ({examples(but_for_case)})"
         )
     difference = ", and ".join(differences)
     raise InputError(
@@ -102,7 +106,11 @@ def order_of(
 def common_objects(
     a: Sequence[str] | None, n_a: int, b: Sequence[str] | None, n_b: int
 ) -> tuple[Indices, Indices]:
-    """Return the numbers of the objects that two results share: by name, or else all by number."""
+    """Return the row numbers, in a and in b, of the objects that two results share.
+
+    Names are matched if both have names, also row numbers with names that are these numbers in
+    another order. Otherwise row i is the same object in both.
+    """
     if a is None and b is not None and matchable(b, None):
         a = row_numbers(n_a)
     elif b is None and a is not None and matchable(a, None):
@@ -114,9 +122,9 @@ def common_objects(
                 "them; give both names."
             )
         return np.arange(n_a), np.arange(n_b)
-    numbers = {name: j for j, name in enumerate(b)}
+    row_in_b = {name: j for j, name in enumerate(b)}
     pairs = np.array(
-        [(i, numbers[name]) for i, name in enumerate(a) if name in numbers],
+        [(i, row_in_b[name]) for i, name in enumerate(a) if name in row_in_b],
         dtype=np.intp,
     )
     if len(pairs) < 2:
@@ -131,7 +139,7 @@ def common_objects(
 
 
 def examples(names: Sequence[object]) -> str:
-    """Return the first of some names or numbers, and say whether there are more."""
+    """List the first of some names or numbers for a message; "…" says that there are more."""
     texts = [repr(name)[:40] for name in names[:EXAMPLES]]
     if len(names) > EXAMPLES:
         texts.append("…")
@@ -147,7 +155,7 @@ def is_frame(data: Any) -> bool:
 
 
 def row_names(data: Any) -> Labels:
-    """Names of the rows of a table or Series, if all differ; a list of texts names itself."""
+    """Names of the rows of a table or Series, or a list of texts; None if not all differ."""
     names: Any = ()
     if hasattr(data, "iloc"):
         names = data.index
@@ -162,24 +170,24 @@ def row_names(data: Any) -> Labels:
 def names_in(index: Iterable[object]) -> Labels:
     """Return names as texts; None if they are row numbers."""
     texts = tuple(text_of(name) for name in index)
-    if counts(texts):
+    if are_row_numbers(texts):
         return None
     return texts
 
 
 def row_numbers(n: int) -> tuple[str, ...]:
-    """Return the names of n objects that have no others."""
+    """Return "0" to "n − 1", the names of n objects without names."""
     return tuple(str(i) for i in range(n))
 
 
-def counts(names: Iterable[object], start: int = 0) -> bool:
-    """Tell whether names only count the objects."""
+def are_row_numbers(names: Iterable[object], start: int = 0) -> bool:
+    """Tell whether names are the numbers from `start` on, in order."""
     texts = [text_of(name) for name in names]
     return texts == [str(i) for i in range(start, start + len(texts))]
 
 
 def is_number(name: str) -> bool:
-    """Tell whether a name is a number."""
+    """Tell whether a name is the text of a finite number."""
     try:
         return math.isfinite(float(name))
     except ValueError:
@@ -187,9 +195,9 @@ def is_number(name: str) -> bool:
 
 
 def ids_in(which: Any, names: Container[str] = ()) -> Numbers:
-    """Return names, row numbers or a mask as an array.
+    """Return names, row numbers or a mask as an array of any shape.
 
-    A tuple in a list is a name if it is among `names`, and a row of names otherwise.
+    A list of tuples is a list of names if the first is among `names`, and rows of names otherwise.
     """
     if is_array(which):
         ids = to_numpy(which)
@@ -203,23 +211,29 @@ def ids_in(which: Any, names: Container[str] = ()) -> Numbers:
             ) from problem
         # A pandas index has tuples and dates, which NumPy would take apart or rewrite.
         is_index = hasattr(which, "to_numpy")
-        if is_index or any(text_of(first) in names for first in objects[:1]):
+        first_is_name = bool(objects) and text_of(objects[0]) in names
+        if is_index or first_is_name:
             ids = np.fromiter(objects, object, len(objects))
-    if ids.dtype.kind == "M":  # as the entries of an index are written
+    if ids.dtype.kind == "M":
+        # Python's dates, whose text is that of the dates in an index.
         return ids.astype("datetime64[us]").astype(object)
-    if ids.dtype == object:
-        plain = [isinstance(x, (int, np.integer, np.bool_)) for x in ids.flat]
-        if all(plain):
-            return np.asarray(ids.tolist())
+    if ids.dtype == object and all(
+        isinstance(x, (int, np.integer, np.bool_)) for x in ids.flat
+    ):
+        # Row numbers or a mask: NumPy's dtype tells which.
+        return np.asarray(ids.tolist())
     return ids
 
 
 def matchable(names: Iterable[object], labels: Sequence[str] | None) -> bool:
-    """Tell whether rows or columns go by name, not by position."""
+    """Tell whether the names of rows or columns are matched with labels, rather than positions.
+
+    Objects without labels have row numbers, which match the same numbers in any order.
+    """
     texts = [text_of(name) for name in names]
     if labels is None:
         return set(texts) == set(row_numbers(len(texts)))
-    return not counts(texts) or set(texts) <= set(labels)
+    return not are_row_numbers(texts) or set(texts) <= set(labels)
 
 
 def ordered_by_name(
@@ -230,7 +244,10 @@ def ordered_by_name(
     rows: bool = False,
     cols: bool = True,
 ) -> Any:
-    """Order rows of a DataFrame or Series, or columns, by label; what has no names stays."""
+    """Return a table with its rows, its columns or both in the order of the labels.
+
+    Arrays, and tables without names that match, are returned as they are.
+    """
     if labels is not None:
         labels = names_in(labels)
     if rows and hasattr(data, "iloc") and matchable(data.index, labels):
@@ -243,8 +260,8 @@ def ordered_by_name(
 
 
 def rows_ordered_as(data: Any, other: Any, what: str) -> Any:
-    """Order the rows of a DataFrame as those of another; other input stays."""
-    # Other numbers of rows are refused by their shape.
+    """Return a DataFrame with its rows in the order of another's; other input as it is."""
+    # A table with another number of rows is refused later, by its shape.
     if not (is_frame(data) and is_frame(other)) or len(data.index) != len(
         other.index
     ):
@@ -253,21 +270,22 @@ def rows_ordered_as(data: Any, other: Any, what: str) -> Any:
 
 
 def pairs_ordered_as(data: Any, other: Any, what: str, *, square: bool) -> Any:
-    """Order an n × n DataFrame by the objects of another; other input stays.
+    """Return an n × n DataFrame in the order of another's objects; other input as it is.
 
-    If the other is `square`, either side of it may have the names.
+    The objects of the other are named by its index and, if it is `square`, by its columns.
     """
     if not (is_frame(data) and is_frame(other)):
         return data
-    sides = [other.index]
+    names = names_in(other.index)
+    column_names = names
     if square:
-        sides.append(other.columns)
-    named = [names for side in sides if (names := names_in(side))]
-    if not named:
+        column_names = names_in(other.columns)
+    names = names or column_names
+    if names is None:
         return ordered_by_name(data, None, what, rows=True)
-    if named[0] != named[-1]:
+    if column_names not in (None, names):
         raise InputError(
             f"D has an index that differs from its columns, and {what} have names; set D.index = "
             f"D.columns, or pass {what} as an array in the order of D."
         )
-    return ordered_by_name(data, named[0], what, rows=True)
+    return ordered_by_name(data, names, what, rows=True)

@@ -14,7 +14,7 @@ from scipy.sparse import csgraph
 from neucmds.backend.arrays import EPS, Array, Floats, Numbers
 from neucmds.errors import InputError, NeucmdsWarning, OverfitWarning, option
 from neucmds.problem.containers import as_real
-from neucmds.problem.names import Labels, counts, examples, text_of
+from neucmds.problem.names import Labels, are_row_numbers, examples, text_of
 from neucmds.problem.validation import refuse_range
 
 # √ε, as for matrices: the rounding of distances computed as √(|x|² + |y|² − 2x·y).
@@ -329,7 +329,7 @@ def _edges(left: Any, right: Any, length: Any) -> tuple[Any, Labels]:
     i, j = numbers.reshape(both.shape).astype(np.int64)
     graph = sparse.coo_array((length, (i, j)), shape=(nodes.size, nodes.size))
     names = tuple(map(str, nodes.tolist()))
-    if counts(names):
+    if are_row_numbers(names):
         return graph, None
     return graph, names
 

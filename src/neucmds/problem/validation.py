@@ -21,15 +21,15 @@ from neucmds.problem.names import Labels, text_of
 
 # The lowest entry of D, the highest, and the largest difference of two mirrored ones.
 Extremes = tuple[float, float, float]
-# The number of a row, rows of D from there on, and the columns of the same objects as rows; all
-# in float64 and with a diagonal of zeros.
+# Blocks of D: the number of the first row, the rows, and the columns of the same objects, also as
+# rows; in float64, with zeros on the diagonal of D.
 Strips = Iterator[tuple[int, Floats, Floats]]
 
-# Largest d², and the inverse of the least. A descent sums squares of gradients, of which each is
-# a cube of d²: 1e±270.
+# Largest d² that is taken, and the inverse of the least. A descent sums squared gradients, cubes
+# of d²: from 1e-270 to 1e270.
 RANGE = 1e90
 
-# What a message says of a number that is no count.
+# What messages demand of a count.
 A_COUNT = "must be a whole number of at least 1, and below 2⁶³"
 
 
@@ -42,11 +42,12 @@ def as_labels(labels: Iterable[object] | None, n: int) -> Labels:
         raise InputError(
             f"D has {n} objects but {len(names)} labels; pass one label per object."
         )
-    first: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for i, name in enumerate(names):
-        if first.setdefault(name, i) != i:
+        first = numbers.setdefault(name, i)
+        if first != i:
             raise InputError(
-                f"labels are not unique: {name!r} names objects {first[name]} and {i}; rename one."
+                f"labels are not unique: {name!r} names objects {first} and {i}; rename one."
             )
     return names
 
@@ -73,39 +74,40 @@ def working_dtype(array: Array) -> Any:
     )
 
 
-def tolerance(size: float, eps: float) -> float:
-    """Return what counts as rounding: √ε of the largest entry.
+def tolerance(largest: float, eps: float) -> float:
+    """Return what counts as rounding beside the largest entry: √ε of it.
 
     √ε (1.5e-8 in float64, 3.5e-4 in float32) is the rounding of distances computed as
     √(|x|² + |y|² − 2x·y), the least exact way in use.
     """
-    return math.sqrt(eps) * size
+    return math.sqrt(eps) * largest
 
 
-def loses_squares(size: float, squared: bool, n: int) -> bool:
+def loses_squares(largest: float, squared: bool, n: int) -> bool:
     """Tell whether squares of d lose digits in float32, or sums of n of them are infinite."""
     limits = np.finfo(np.float32)
-    sq_size = size
+    sq_largest = largest
     if not squared:
-        sq_size = size**2
+        sq_largest = largest**2
+    # Below, the last digit of a float32 is no normal number.
     lowest = float(limits.tiny / limits.eps)
     highest = float(limits.max) / n
-    return size > 0 and not lowest <= sq_size <= highest
+    return largest > 0 and not lowest <= sq_largest <= highest
 
 
-def refuse_range(size: float, squared: bool, what: str = "D is") -> None:
+def refuse_range(largest: float, squared: bool, what: str = "D is") -> None:
     """Refuse numbers whose powers leave the range of floats, with the factor to divide them by."""
-    sq_size = size
+    sq_largest = largest
     if not squared:
-        sq_size = size * size
-    if size == 0 or 1 / RANGE <= sq_size <= RANGE:
+        sq_largest = largest * largest
+    if largest == 0 or 1 / RANGE <= sq_largest <= RANGE:
         return
     extreme = "large"
-    if sq_size < 1:
+    if sq_largest < 1:
         extreme = "small"
     raise InputError(
-        f"{what} too {extreme}: sums of powers of {size:.2g} leave the range of floats; "
-        f"divide by {size:.0e}."
+        f"{what} too {extreme}: sums of powers of {largest:.2g} leave the range of floats; "
+        f"divide by {largest:.0e}."
     )
 
 
@@ -118,16 +120,17 @@ def validate(
     *,
     squared: bool,
     symmetrize: bool = False,
-    gaps: bool = False,
+    allow_missing: bool = False,
     labels: Sequence[str] | None = None,
 ) -> float:
-    """Return the size of the largest entry of D, or refuse D.
+    """Return the largest |D_ij|, or refuse D.
 
-    If the extremes or the diagonal show a fault, `read` reads D again to find it.
+    If the extremes or the diagonal show a fault, `read` reads D again to find it. `eps` is that of
+    the floats that D is computed with; `labels` name the entry at fault.
     """
     low, high, gap = extremes
-    size = max(high, -low)
-    rounding = tolerance(size, eps)
+    largest = max(high, -low)
+    rounding = tolerance(largest, eps)
     is_valid = (
         math.isfinite(low + high)
         and (squared or low >= 0)
@@ -135,24 +138,24 @@ def validate(
         and np.abs(diagonal).max() <= rounding
     )
     if is_valid:
-        refuse_range(size, squared)
-        return size
+        refuse_range(largest, squared)
+        return largest
 
     def worst(
-        measure: Callable[[Floats, Floats], Array],
+        fault: Callable[[Floats, Floats], Array],
     ) -> tuple[int, float, str]:
-        """Return how many entries measure above zero, the largest measure, and its entry."""
+        """Return how many entries have a fault above zero, the largest fault, and its entry."""
         count = 0
-        largest = 0.0
+        largest_fault = 0.0
         entry = ""
         for start, rows, columns in read():
-            values = np.nan_to_num(measure(rows, columns), posinf=np.inf)
+            values = np.nan_to_num(fault(rows, columns), posinf=np.inf)
             count += int(np.count_nonzero(values > 0))
             i, j = np.unravel_index(int(values.argmax()), values.shape)
-            if values[i, j] > largest:
-                largest = float(values[i, j])
+            if values[i, j] > largest_fault:
+                largest_fault = float(values[i, j])
                 entry = entry_name(start + int(i), int(j), labels)
-        return count, largest, entry
+        return count, largest_fault, entry
 
     count, _, entry = worst(lambda rows, columns: np.isinf(rows))
     if count:
@@ -160,12 +163,15 @@ def validate(
             f"D holds {count} infinite entries, the first at {entry}; replace them by finite "
             f"values, or by NaN and embed with {option('missing', 'ignore')}."
         )
-    _, size, _ = worst(lambda rows, columns: np.abs(rows))
-    rounding = tolerance(np.fmax.reduce(np.abs(diagonal), initial=size), eps)
-    _, smaller_of_two, _ = worst(
+    # The extremes may be NaN; these leave NaN out, and the diagonal, which may be the largest.
+    _, largest, _ = worst(lambda rows, columns: np.abs(rows))
+    rounding = tolerance(
+        np.fmax.reduce(np.abs(diagonal), initial=largest), eps
+    )
+    _, largest_smaller, _ = worst(
         lambda rows, columns: np.fmin(np.abs(rows), np.abs(columns))
     )
-    if smaller_of_two == 0 and size > rounding:
+    if largest_smaller == 0 and largest > rounding:
         raise InputError(
             "D is a triangle: of two mirrored entries one is always zero; pass D + D.T."
         )
@@ -175,13 +181,13 @@ def validate(
     count, _, entry = worst(
         lambda rows, columns: np.isnan(rows) & np.isnan(columns)
     )
-    if count and not gaps:
+    if count and not allow_missing:
         raise InputError(
             f"D holds {count} missing (NaN) entries, the first at {entry}; fill them in, or embed "
             f"with {option('missing', 'ignore')} to leave such pairs out of a D in memory."
         )
     _, minus_lowest, entry = worst(lambda rows, columns: -rows)
-    # Similarities, whose diagonal is positive, may be negative: they are refused below.
+    # Similarities have a positive diagonal, and may be negative: they are refused below.
     if minus_lowest > 0 and not squared and diagonal.min() <= rounding:
         raise InputError(
             f"Negative values in data: the lowest is {-minus_lowest:.4g} at {entry}; pass "
@@ -190,7 +196,7 @@ def validate(
     i = int(np.abs(diagonal).argmax())
     if not abs(diagonal[i]) <= rounding:  # also if it is NaN
         advice = "set it to 0"
-        if diagonal.min() > rounding and diagonal.max() >= size - rounding:
+        if diagonal.min() > rounding and diagonal.max() >= largest - rounding:
             advice = (
                 "no entry is larger, as in a matrix S of similarities; convert it: pass "
                 "sqrt(s_ii + s_jj - 2 s_ij)"
@@ -199,8 +205,8 @@ def validate(
             f"D has a diagonal that is not zero: {diagonal[i]:.4g} at {entry_name(i, i, labels)}; "
             f"{advice}."
         )
-    refuse_range(size, squared)
-    return size
+    refuse_range(largest, squared)
+    return largest
 
 
 def _mean_asymmetry(read: Callable[[], Strips]) -> float:
@@ -218,14 +224,15 @@ def _mean_asymmetry(read: Callable[[], Strips]) -> float:
 
 def asymmetry(rows: Floats, columns: Floats) -> Floats:
     """Return the differences of mirrored entries, infinite where one of two is missing."""
-    one_missing = np.isnan(rows) != np.isnan(columns)
-    return np.where(one_missing, np.inf, np.abs(rows - columns))
+    is_half_known = np.isnan(rows) != np.isnan(columns)
+    return np.where(is_half_known, np.inf, np.abs(rows - columns))
 
 
 def asymmetric(gap: float, entry: str, share: float = 0.0) -> InputError:
-    """Return the refusal of a D that is not symmetric.
+    """Return the error for a D that is not symmetric.
 
-    `share` is the mean difference of mirrored entries over the mean entry, zero if not known.
+    `gap` is the largest difference of two mirrored entries, infinite if one is missing. `share` is
+    the mean difference over the mean entry; zero: not computed.
     """
     difference = f"largest gap {gap:.2g}"
     if share:
@@ -248,7 +255,7 @@ def is_count(value: Any) -> bool:
 
 
 def as_list(name: str, values: Any) -> tuple[Any, ...]:
-    """Return the values of a parameter that takes several, or refuse a single one."""
+    """Return the values of a parameter that takes a list, or refuse a single value."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InputError(
             f"{option(name, values)} must be a list, as in {option(name, [values])}."
