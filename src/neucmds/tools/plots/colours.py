@@ -24,7 +24,10 @@ MAX_GROUPS = 30
 
 @dataclass(frozen=True, eq=False)
 class Colours:
-    """Values of the objects: `numbers`, NaN if unknown, or `codes`, indices of `groups` or −1."""
+    """Values of the objects: `numbers`, NaN if unknown, or `codes`, indices of `groups` or −1.
+
+    Without either, all objects have the same colour.
+    """
 
     numbers: Floats | None = None
     codes: Any = None
@@ -72,6 +75,7 @@ def as_colours(color: Any, n: int) -> Colours:
     names = values.astype("string")
     sizes = names.value_counts()
     if sizes.size > MAX_GROUPS:
+        # The largest stay, and leave one place for all others.
         small = sizes.index[MAX_GROUPS - 1 :]
         names = names.mask(names.isin(small), f"other ({small.size} groups)")
     groups = sorted(names.dropna().unique(), key=_sort_key)
@@ -80,5 +84,5 @@ def as_colours(color: Any, n: int) -> Colours:
 
 
 def _sort_key(name: str) -> str:
-    """Return a key that sorts whole numbers within text by value: plot 9 before plot 10."""
+    """Return a text that sorts numbers within names by value: plot 9 before plot 10."""
     return re.sub(r"\d+", lambda number: number[0].zfill(20), name)

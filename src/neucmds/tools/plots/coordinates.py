@@ -130,6 +130,7 @@ def plot_coordinates(
             drawn_axis.set_ticks([])
         else:
             drawn_axis.set_label_text(axis_label(embedding, axis))
+    # Written in a corner.
     notes = []
     if stress and math.isfinite(embedding.stress1):
         notes.append(f"stress {embedding.stress1:.3f}")
@@ -163,7 +164,7 @@ def plot_coordinates(
                 _draw_hull(ax, members, style)
             if spiders:
                 _draw_spider(ax, members, colour)
-    # What names must not cover.
+    # Names must cover neither points nor lines.
     marks = points
     lines: list[Any] = []
     arrivals: Any = None
@@ -176,7 +177,7 @@ def plot_coordinates(
         else:
             style = _point_style(len(arrivals)) | {"color": NEGATIVE}
             ax.scatter(*arrivals.T, marker="D", **style)
-    # Positions by name.
+    # Name of a variable or class → the tip of its arrow or its centroid.
     tips: dict[str, Any] = {}
     crosses: dict[str, Any] = {}
     if arrows is not None:
@@ -192,11 +193,11 @@ def plot_coordinates(
     marks = np.vstack([marks, *crosses.values()])
     write_corner(ax, marks, "\n".join(notes))
     obstacles: Any = {"marks": marks, "lines": lines}
-    fitted = tips | crosses
+    variable_points = tips | crosses
     left_out = write_names(
         ax,
-        np.array([*fitted.values()]),
-        [*fitted],
+        np.array([*variable_points.values()]),
+        [*variable_points],
         **obstacles,
         leaders_cross_marks=True,
         weight="bold",
@@ -206,6 +207,7 @@ def plot_coordinates(
     if embedding.arrival_labels is not None:
         texts = _object_names(names, embedding._targets)
         unnamed_objects += write_names(ax, arrivals, texts, **obstacles)
+    # Objects that are named by default are not warned of.
     if names is not None:
         left_out += unnamed_objects
     if left_out:
@@ -219,6 +221,7 @@ def plot_coordinates(
 
 def _on_axes(coordinates: Any, pair: tuple[int, int]) -> Floats:
     """Return two columns of coordinates; an axis beyond their number is zero."""
+    # An embedding may have a single coordinate, or none.
     padded = np.pad(to_numpy(coordinates), ((0, 0), (0, 2)))
     on_axes: Floats = padded[:, np.array(pair) - 1]
     return on_axes
@@ -324,7 +327,7 @@ def drawn_fits(
 
 
 def two_axes(axes: Sequence[int], k: int) -> tuple[int, int]:
-    """Return axes, which must be two different ones of k; with k = 1 the second is empty."""
+    """Return axes, which must be two different ones of k, or 1 and 2 where k is less than 2."""
     pair = axis_numbers(axes, max(k, 2))
     if len(pair) != 2:
         raise InputError(
@@ -345,6 +348,7 @@ def _set_aspect(ax: Axes) -> bool:
 
 
 def _point_style(n: int) -> dict[str, Any]:
+    """Return options of `scatter`: the more points, the smaller."""
     return {
         "s": float(np.clip(2_000 / n, 3, 20)),
         "alpha": 0.8,
@@ -409,6 +413,7 @@ def draw_ellipse(
     if len(points) < 3:
         return
     variances, directions = np.linalg.eigh(np.cov(points.T))
+    # On a line the smaller variance is zero up to rounding.
     if variances[0] <= 1e-12 * variances[1]:
         return
     if of_mean:
@@ -443,7 +448,7 @@ def _draw_spider(ax: Axes, points: Floats, colour: str) -> None:
 
 
 def _centroids(fits: Sequence[VariableFit]) -> dict[str, Floats]:
-    """Return the centroid of each class of the categorical variables, by name."""
+    """Return the centroid of each class of the categorical variables, by variable and class."""
     centroids: dict[str, Floats] = {}
     for factor in fits:
         names = [f"{factor.name} {level}" for level in factor.levels]

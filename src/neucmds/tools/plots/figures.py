@@ -27,7 +27,7 @@ METHOD_STYLES: dict[str, tuple[str, str]] = {
 }
 # Points of print: journals ask for 5 to 8.
 TEXT = 8
-# Labels of the figures made here. Only these may be laid out, not a caller's own.
+# Labels that mark the figures made here: those of callers are not laid out.
 _OURS = "neucmds"
 _OF_GIVEN_WIDTH = "neucmds, of a given width"
 
@@ -68,6 +68,7 @@ def inches(size: str) -> float:
     """Read a width: 89mm, 18cm or 7in."""
     units = {"mm": 25.4, "cm": 2.54, "in": 1.0}
     parts = re.fullmatch(r"(\d+\.?\d*) *(mm|cm|in)", str(size).strip())
+    # Refused below, as a text that is no width is.
     width = 0.0
     if parts:
         width = float(parts[1]) / units[parts[2]]
@@ -85,8 +86,8 @@ def is_ours(ax: Axes) -> bool:
     return ax.figure.get_label() in (_OURS, _OF_GIVEN_WIDTH)
 
 
-def settle(ax: Axes) -> None:
-    """Lay a figure out twice: equal scales change the ticks, and ticks change the layout."""
+def lay_out(ax: Axes) -> None:
+    """Lay the figure out, twice: equal scales change the ticks, and ticks change the layout."""
     # Where `ax` is in a subfigure, this is the whole figure.
     figure: Any = ax.figure.figure
     figure.draw_without_rendering()
@@ -108,7 +109,7 @@ def legend_of_groups(
             width = legend.get_window_extent().width / figure.dpi
             figure.set_figwidth(figure.get_figwidth() + width)
         return
-    # The fewest rows that are no wider than the figure; else one column.
+    # Try more rows until the legend is no wider than the figure, or has one column.
     for rows in range(1, len(names) + 1):
         columns = math.ceil(len(names) / rows)
         legend = place_legend(
@@ -130,7 +131,7 @@ def place_legend(
     columns: int,
     title: str = "",
 ) -> Any:
-    """Put the legend outside the data; in a caller's own figure inside."""
+    """Return a new legend: outside the data, or inside those of a caller's own figure."""
     # Numbers stand in for names: Matplotlib drops names that begin with "_", and reads "$" as math.
     stand_ins = [str(i) for i in range(len(names))]
     options: dict[str, Any] = {"ncols": columns, "title": printable(title)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from neucmds.backend.arrays import Floats
-from neucmds.tools.plots.figures import GUIDE, TEXT, printable, settle
+from neucmds.tools.plots.figures import GUIDE, TEXT, lay_out, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,10 +18,10 @@ REACH = 3.5
 
 
 def write_corner(ax: Axes, points: Floats, text: str) -> None:
-    """Write a text in the corner where it covers the fewest points."""
+    """Write a text in the corner where it covers the fewest of the points, in units of the data."""
     if not text:
         return
-    settle(ax)
+    lay_out(ax)
     note: Any = ax.annotate(
         text,
         (0, 0),
@@ -30,16 +30,18 @@ def write_corner(ax: Axes, points: Floats, text: str) -> None:
         color=GUIDE,
         zorder=6,
     )
+    # The layout, which is done, stays as it is.
     note.set_in_layout(False)
     size = note.get_window_extent().size
-    middles = ax.transData.transform(points)
-    covered = {}
+    pixels = ax.transData.transform(points)
+    # Corner, in fractions of the Axes → how many points the text would cover there.
+    n_covered = {}
     for y in (0.99, 0.01):
         for x in (0.99, 0.01):
             low = ax.bbox.min + (x, y) * (ax.bbox.size - size)
-            inside = np.all((middles > low) & (middles < low + size), axis=1)
-            covered[x, y] = int(inside.sum())
-    x, y = min(covered, key=lambda corner: covered[corner])
+            inside = np.all((pixels > low) & (pixels < low + size), axis=1)
+            n_covered[x, y] = int(inside.sum())
+    x, y = min(n_covered, key=n_covered.__getitem__)
     sides = {0.01: ("left", "bottom"), 0.99: ("right", "top")}
     note.set_position((x, y))
     note.set_horizontalalignment(sides[x][0])
@@ -56,27 +58,28 @@ def write_names(
     leaders_cross_marks: bool = False,
     **style: Any,
 ) -> int:
-    """Write a name beside each anchor where there is space, and count those left out.
+    """Write a name beside each anchor where there is space, and return how many are left out.
 
-    Names overlap neither each other, nor other texts, nor the `marks` of points, nor `lines`, which
-    are pairs of ends. A name that does not touch its anchor has a thin line to it, its leader. A
-    leader overlaps none of these either, but with `leaders_cross_marks` it may cross marks.
+    Names overlap neither each other, nor other texts, nor `marks`, which are points, nor `lines`,
+    which are pairs of ends, all in units of the data. A name that does not touch its anchor has a
+    thin line to it, its leader. A leader overlaps none of these either, but with
+    `leaders_cross_marks` it may cross marks. An empty name is not written.
     """
-    settle(ax)
+    lay_out(ax)
     # Pixels per point of print, as the sizes of texts are.
     point = ax.figure.dpi / 72
     to_pixels = ax.transData.transform
     # A box is (left, bottom, right, top), in pixels.
     mark_boxes = _boxes(to_pixels(marks), REACH / 2 * point)
-    # One empty array, so that there is something to stack.
-    taken = [mark_boxes[:0]]
+    # Boxes of lines, texts and leaders. One empty array, so that there is something to stack.
+    obstacles = [mark_boxes[:0]]
     for start, end in lines:
         first, last = to_pixels([start, end])
-        taken.append(_line_boxes(first, last, point))
+        obstacles.append(_line_boxes(first, last, point))
     for text in ax.texts:
         if text.get_text():
             box: Any = text.get_window_extent().padded(point).extents
-            taken.append(box[None])
+            obstacles.append(box[None])
     left_out = 0
     for anchor, name in zip(anchors, names, strict=True):
         if not name:
@@ -84,24 +87,21 @@ def write_names(
         text = _write(ax, anchor, name, style)
         half_size = text.get_window_extent().padded(point).size / 2
         middle = to_pixels(anchor)
-        in_way = np.vstack([*taken, mark_boxes])
-        in_way_of_leader = in_way
+        of_name = np.vstack([*obstacles, mark_boxes])
+        of_leader = of_name
         if leaders_cross_marks:
-            in_way_of_leader = np.vstack(taken)
-        added = _free_boxes(
-            ax, middle, half_size, in_way, in_way_of_leader, point
-        )
-        if added is None:
+            of_leader = np.vstack(obstacles)
+        boxes = _free_boxes(ax, middle, half_size, of_name, of_leader, point)
+        if boxes is None:
             text.remove()
             left_out += 1
             continue
-        taken.append(added)
-        # The first box is that of the name.
-        offset = (added[0, :2] + added[0, 2:]) / 2 - middle
-        text.set_position(offset / point)
-        if len(added) > 1:
-            edge = np.clip(0, offset - half_size, offset + half_size)
-            _draw_leader(ax, anchor, edge / point)
+        obstacles.append(boxes)
+        # The first box is that of the name, the others are those of its leader.
+        low, high = np.split(boxes[0] - np.tile(middle, 2), 2)
+        text.set_position((low + high) / 2 / point)
+        if len(boxes) > 1:
+            _draw_leader(ax, anchor, _nearest_edge(low, high) / point)
     return left_out
 
 
@@ -154,15 +154,17 @@ def _free_boxes(
     ax: Axes,
     middle: Any,
     half_size: Any,
-    in_way: Floats,
-    in_way_of_leader: Floats,
+    of_name: Floats,
+    of_leader: Floats,
     point: float,
 ) -> Any:
     """Return the nearest free box for a name, then the boxes of its leader; None if none is free.
 
-    `middle` is that of the mark; `point` is a point of print, in pixels.
+    `middle` is that of the mark, `half_size` that of the name, and `of_name` and `of_leader` are
+    the boxes of their obstacles, all in pixels; `point` is a point of print.
     """
     reach = REACH * point
+    # Distances from the mark, in multiples of the reach.
     for ring in (1, 2, 4, 6, 9, 12):
         # The eight directions from a point, the right first.
         for x in (1, 0, -1):
@@ -170,34 +172,41 @@ def _free_boxes(
                 if not (x or y):
                     continue
                 offset = np.array([x, y]) * (half_size + reach * ring)
-                box = np.concatenate([offset - half_size, offset + half_size])
-                name_box = (np.tile(middle, 2) + box)[None]
-                if not _is_free(ax, name_box, in_way):
+                name_box = _boxes(middle + offset, half_size)[None]
+                if not _is_free(ax, name_box, of_name):
                     continue
+                # A name that touches its mark needs no leader.
                 if ring == 1:
                     return name_box
-                edge = np.clip(0, box[:2], box[2:])
+                edge = _nearest_edge(offset - half_size, offset + half_size)
                 own_mark = reach * edge / np.linalg.norm(edge)
                 leader = _line_boxes(middle + own_mark, middle + edge, point)
-                if _is_free(ax, leader, in_way_of_leader):
+                if _is_free(ax, leader, of_leader):
                     return np.vstack([name_box, leader])
     return None
 
 
-def _boxes(middles: Floats, half_size: float) -> Any:
+def _nearest_edge(low: Any, high: Any) -> Any:
+    """Return the point of a box, given by two corners, that is nearest to the origin."""
+    return np.clip(0, low, high)
+
+
+def _boxes(middles: Floats, half_size: Any) -> Any:
+    """Return the boxes of a size around points: left, bottom, right, top."""
     return np.hstack([middles - half_size, middles + half_size])
 
 
 def _line_boxes(start: Any, end: Any, point: float) -> Any:
-    """Return small boxes that cover a line; `point` is a point of print, in pixels."""
+    """Return small boxes in a row that cover a line, in pixels, as is a `point` of print."""
     n_boxes = 2 + int(np.linalg.norm(end - start) / (REACH * point / 2))
     return _boxes(np.linspace(start, end, n_boxes), point / 2)
 
 
-def _is_free(ax: Axes, boxes: Floats, taken: Floats) -> bool:
-    """Tell whether boxes lie inside the Axes and overlap none of those taken."""
+def _is_free(ax: Axes, boxes: Floats, obstacles: Floats) -> bool:
+    """Tell whether boxes lie inside the Axes and overlap none of the obstacles."""
     inside = (boxes[:, :2] >= ax.bbox.min) & (boxes[:, 2:] <= ax.bbox.max)
-    apart = (boxes[:, None, :2] >= taken[:, 2:]) | (
-        boxes[:, None, 2:] <= taken[:, :2]
+    # Two boxes are apart if they are so in x or in y.
+    apart = (boxes[:, None, :2] >= obstacles[:, 2:]) | (
+        boxes[:, None, 2:] <= obstacles[:, :2]
     )
     return bool(inside.all() and apart.any(axis=2).all())

@@ -24,7 +24,7 @@ REFERENCES = {
     "multidimensional scaling: an alternating least squares method with optimal scaling features. "
     "Psychometrika 42:7–67.",
 }
-# Loss of a refined fit → the words for its method, and the works to cite.
+# Loss of a refined fit → the words for its method, and the works to cite, keys of `REFERENCES`.
 REFINED_METHODS = {
     "squared": (
         "multidimensional scaling that minimises S-STRESS, Σ(d̂² − d²)²",
@@ -78,20 +78,20 @@ def methods_text(
     Dissimilarities between 3 objects were ordinated by principal coordinates analysis (PCoA)
     """
     if embedding.method == "refined":
-        method, cited = REFINED_METHODS[embedding.loss]
+        method, works = REFINED_METHODS[embedding.loss]
     elif embedding.method == "classical":
         method = "principal coordinates analysis (PCoA)"
-        cited = ("Gower 1966",)
+        works = ("Gower 1966",)
     else:
         method = f"Neuc-MDS, method “{embedding.method}”"
-        cited = ("Deng et al. 2024",)
+        works = ("Deng et al. 2024",)
     objects = f"between {embedding.n:,} objects"
     if embedding.arrivals is not None:
         arrivals = f"{len(embedding.arrivals):,}"
         objects = (
             f"from {embedding.n:,} to {arrivals} objects, in this direction,"
         )
-    text = f"{dissimilarity} {objects} were ordinated by {method} ({'; '.join(cited)}) in "
+    text = f"{dissimilarity} {objects} were ordinated by {method} ({'; '.join(works)}) in "
     text += (
         f"{_space(embedding)}, with neucmds {neucmds.__version__} (Python). "
     )
@@ -101,8 +101,8 @@ def methods_text(
             " Variables were fitted to the axes drawn, by regression on their scores or as "
             f"centroids of classes, and tested with {permutations} permutations."
         )
-    works = [REFERENCES[work] for work in sorted(cited)]
-    return "\n".join([text.strip(), "", *works])
+    references = [REFERENCES[work] for work in sorted(works)]
+    return "\n".join([text.strip(), "", *references])
 
 
 def _space(embedding: Embedding) -> str:
@@ -122,7 +122,7 @@ def _space(embedding: Embedding) -> str:
 
 
 def _result_sentences(embedding: Embedding) -> list[str]:
-    """Say how well the fit went."""
+    """Return sentences on how well the fit went."""
     info = embedding.info
     sentences = []
     if embedding.landmarks is not None:
@@ -193,6 +193,7 @@ def caption(
         kind = "Non-metric multidimensional scaling"
     if embedding.method == "classical":
         kind = "Principal coordinates analysis"
+    # With one coordinate, the second axis of the plot is empty.
     names = [
         axis_label(embedding, axis)
         for axis in two_axes(axes, embedding.k)

@@ -109,6 +109,7 @@ def plot_shepard(
             rasterized=True,
         )
     line: Any = {"color": "black", "linewidth": 1.2}
+    # The rule that places new objects holds the disparities of an ordinal fit.
     rule = embedding.placement
     if isinstance(rule, OrdinalPlacement):
         dissimilarity = on_scale(rule.dissimilarity**2, pairs.squared)
@@ -150,7 +151,7 @@ class SampledPairs:
     given, fitted : ndarray of shape (m,)
         Dissimilarity of D and of the embedding; on the unsquared scale a negative D̂ is −√|D̂|.
     squared : bool
-        Whether these two are on the squared scale.
+        Whether both are on the squared scale.
     total : int
         How many pairs there are in all: those of a table of directed dissimilarities are known.
     """
@@ -164,7 +165,7 @@ class SampledPairs:
 
     @property
     def count_words(self) -> str:
-        """The number of pairs, in words, and the number of all pairs if these are fewer."""
+        """The number of pairs, and that of all pairs if it is larger, as a text."""
         words = f"{self.given.size:,}"
         if self.given.size < self.total:
             words += f" of {self.total:,}"
@@ -177,7 +178,7 @@ def sampled_pairs(
     max_pairs: int = MAX_PAIRS,
     random_state: Any = 0,
 ) -> SampledPairs:
-    """Return pairs of D and of the embedding; parameters are those of `plot_shepard`."""
+    """Return all pairs that are known, or random ones; parameters are those of `plot_shepard`."""
     rng = np.random.default_rng(random_state)
     if isinstance(problem, Directed):
         i, j = np.nonzero(to_numpy(problem.weights))
@@ -211,7 +212,10 @@ def sampled_pairs(
 def _undirected_pairs(
     problem: Dense, max_pairs: int, rng: np.random.Generator
 ) -> tuple[Indices, Indices]:
-    """Return all pairs, or random ones, of which the first object is in a row that is read."""
+    """Return all pairs, or random ones, which may repeat, if there are more than `max_pairs`.
+
+    Of a D outside memory, the first objects of all pairs are a few, whose rows are read.
+    """
     n = problem.n
     rows = np.arange(n)
     if n > MAX_ROWS_READ and not isinstance(problem.gram, DenseGram):
@@ -222,7 +226,8 @@ def _undirected_pairs(
         return i, j
     i = rng.choice(rows, size=min(max_pairs, total))
     j = rng.integers(0, n - 1, size=i.size)
-    j += j >= i  # any object but i
+    # Until now j is a number among all objects but i.
+    j += j >= i
     return i, j
 
 

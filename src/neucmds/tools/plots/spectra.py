@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -210,7 +209,10 @@ def by_magnitude(eigenvalues: Floats) -> Any:
 
 
 def ranks(eigenvalues: Floats) -> Any:
-    """Return the rank of each among those of its sign, of eigenvalues sorted by magnitude."""
+    """Return the rank, from 1 on, of each eigenvalue among those of its sign.
+
+    They come sorted by magnitude.
+    """
     positive = eigenvalues > 0
     return np.where(positive, np.cumsum(positive), np.cumsum(~positive))
 
@@ -223,7 +225,10 @@ def kept_words(embedding: Embedding) -> tuple[str, str]:
 
 
 def mark_kept(values: Floats, embedding: Embedding) -> Marks:
-    """Mark the nearest unmarked one of `values` for each eigenvalue that the embedding keeps."""
+    """Tell which of `values` are eigenvalues that the embedding keeps.
+
+    For each eigenvalue kept, the nearest of `values` that has no mark yet is marked.
+    """
     kept_eigenvalues = to_numpy(embedding.info.eigenvalues)
     marked = np.zeros(values.size, dtype=bool)
     # The eigenpairs that "refined" starts from have residuals up to 1e-3 of the largest |λ|.
@@ -236,6 +241,7 @@ def mark_kept(values: Floats, embedding: Embedding) -> Marks:
 
 
 def _spectrum(D: Any, squared: bool, symmetrize: bool) -> Spectrum:
+    """Return D if it is a Spectrum, or else compute that of D."""
     if isinstance(D, Spectrum):
         return D
     problem = prepare(D, squared=squared, symmetrize=symmetrize)
@@ -251,8 +257,11 @@ class _Part(NamedTuple):
     is_kept: bool
 
 
-def _parts(values: Floats, embedding: Embedding | None) -> Iterator[_Part]:
-    """Split eigenvalues by sign, and into those kept and the others, without empty parts."""
+def _parts(values: Floats, embedding: Embedding | None) -> list[_Part]:
+    """Split eigenvalues by sign, and into those kept and the others, without empty parts.
+
+    Without an embedding, none is kept.
+    """
     is_kept = np.zeros(values.size, dtype=bool)
     kept_word = ""
     other_word = "eigenvalues"
@@ -268,7 +277,7 @@ def _parts(values: Floats, embedding: Embedding | None) -> Iterator[_Part]:
             ~positive & ~is_kept, NEGATIVE, f"negative, {other_word}", False
         ),
     )
-    return (part for part in parts if part.members.any())
+    return [part for part in parts if part.members.any()]
 
 
 def _symlog_y(ax: Axes, values: Floats) -> None:
