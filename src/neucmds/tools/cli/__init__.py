@@ -9,7 +9,7 @@ __all__ = ["main"]
 
 
 def main() -> int:
-    """Run the command and return its exit code: 0 done, 2 bad input, 1 a bug, 130 interrupted."""
+    """Run the command of ``sys.argv``, and return its exit code: see `Program.main`."""
     try:
         from neucmds.tools.cli.app import app
     except ModuleNotFoundError as error:
@@ -19,6 +19,6 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    # Where the signal raises an exception, half-written files are removed.
+    # An exception, which SystemExit is, removes half-written files; shells expect 128 + number.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    return int(app(standalone_mode=False) or 0)
+    return int(app(standalone_mode=False))

@@ -6,13 +6,14 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 import neucmds
-from neucmds.errors import InputError, rendered
+from neucmds.errors import InputError, in_python, rendered
 from neucmds.tools.cli.console import (
     complain,
     one_line_warnings,
@@ -30,7 +31,7 @@ from neucmds.tools.cli.testing import run_tests
 BAD_INPUT = 2
 INTERRUPTED = 130
 
-# Parameters of the library whose option has another name.
+# Parameter of the library → its option, where that has another name.
 _FLAGS = {
     "n_components": "-k",
     "n_landmarks": "--landmarks",
@@ -40,7 +41,7 @@ _FLAGS = {
 
 
 class Program(TyperGroup):
-    """A group of commands that ends with an exit code, and with one line if that is not zero."""
+    """All commands; a failure is one line on standard error and an exit code."""
 
     def main(  # type: ignore[override]
         self,
@@ -49,34 +50,29 @@ class Program(TyperGroup):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """Parse, run, and exit: 0 done, 2 bad input, 1 a bug, 130 interrupted."""
+        """Parse and run, then exit; without `standalone_mode`, return the exit code.
+
+        It is 0 done, 2 bad input, 1 a bug, 130 interrupted. SystemExit passes through.
+        """
         survive_any_encoding()
         if args is None:
             args = sys.argv[1:]
         words = list(args)
         # The first word that names a command is the command that runs.
-        command = next(
-            (self.commands[word] for word in words if word in self.commands),
-            None,
-        )
+        running = next((word for word in words if word in self.commands), "")
 
         def with_options(message: str) -> str:
-            return rendered(
-                message,
-                lambda name, value: self.option_text(name, value, command),
-            )
+            return rendered(message, partial(self._option_text, running))
 
-        extra |= {
-            "prog_name": "neucmds",
-            "standalone_mode": False,
-            "obj": words,
-        }
-        code: Any = 0
+        # `report` prints `obj`, the words of the command, on its page.
+        extra |= {"prog_name": "neucmds", "obj": words}
         with one_line_warnings(with_options):
             try:
-                code = super().main(args=words, **extra) or 0
-            except BaseException as problem:
-                code = _exit_code_of(problem, with_options)
+                # Commands return None.
+                code = super().main(words, standalone_mode=False, **extra) or 0
+            except (Exception, KeyboardInterrupt) as problem:
+                code = _complain_of(problem, with_options)
+        # Typer turns most interrupts into this code, `_complain_of` the others.
         if code == INTERRUPTED:
             complain(
                 "error",
@@ -86,41 +82,44 @@ class Program(TyperGroup):
             sys.exit(code)
         return code
 
-    def option_text(
-        self, name: str, value: str | None, command: Any = None
-    ) -> str:
-        """Write a parameter of the library as an option of the command, or of one that has it."""
+    def _option_text(self, running: str, name: str, value: str | None) -> str:
+        """Write a parameter of the library as an option.
+
+        If the command that is `running` has no such option, name one that has, or else Python.
+        """
         if name == "metric_params":
             return "--metric NAME,PARAMETER=VALUE"
         if name in ("direction", "part"):
-            name, value = "metric", f"shortest_path,{name}={value}"
+            # Parameters of this metric.
+            value = f"shortest_path,{name}={value}"
+            name = "metric"
         flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
-        holders = [
-            holder.name
-            for holder in self.commands.values()
-            if any(flag in parameter.opts for parameter in holder.params)
+        owners = [
+            owner
+            for owner, command in self.commands.items()
+            if any(flag in parameter.opts for parameter in command.params)
         ]
-        if not holders:
-            if value is not None:
-                name = f"{name}={value}"
-            return f"{name} in Python"
+        if not owners:
+            return f"{in_python(name, value)} in Python"
         if value == "False":
             flag = f"no {flag}"
         elif value is not None and value != "True":
-            # (3, 4) is 3,4 here, and 'refined' is refined.
+            # Written as on a command line: (3, 4) as 3,4, and 'refined' as refined.
             bare = re.sub(r"[()\[\]'\" ]", "", value).rstrip(",")
             flag = f"{flag} {bare}"
-        if command is None or command.name in holders:
+        if not running or running in owners:
             return flag
-        return f"{flag} of neucmds {holders[0]}"
+        return f"{flag} of neucmds {owners[0]}"
 
 
-def _exit_code_of(
+def _complain_of(
     problem: BaseException, with_options: Callable[[str], str]
 ) -> int:
-    """Return the exit code of a problem, and print one line about it, after a bug's traceback."""
-    if isinstance(problem, SystemExit):
-        return int(problem.code or 0)
+    """Print one line about a problem, after a bug's traceback, and return the exit code.
+
+    `with_options` writes the marked parameters of a message as options.
+    """
+    # `main` prints a line about these.
     if isinstance(problem, (KeyboardInterrupt, typer.Abort)):
         return INTERRUPTED
     message = _message(problem, with_options)
@@ -134,15 +133,16 @@ def _exit_code_of(
 
 
 def _message(problem: Any, with_options: Callable[[str], str]) -> str:
-    """Return the message of a problem that a user can mend; for a bug it is empty."""
+    """Return the message of a problem that a user can mend, or no text for a bug."""
     if isinstance(problem, InputError):
         return with_options(problem.marked)
-    # A problem of the arguments, from Typer.
+    # Typer's exceptions; those of an option or argument know their command.
     if hasattr(problem, "format_message"):
         text = problem.format_message().rstrip(".")
         command = "neucmds"
-        if problem.ctx is not None:
-            command = problem.ctx.command_path
+        context = getattr(problem, "ctx", None)
+        if context is not None:
+            command = context.command_path
         return f"{text}. See: {command} --help"
     if isinstance(problem, OSError):
         return (

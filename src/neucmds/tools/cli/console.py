@@ -18,6 +18,7 @@ from neucmds.options import Callback
 from neucmds.tools.plots.figures import printable
 from neucmds.tools.report.words import clean
 
+# Characters per line where standard output is no screen.
 PIPE_WIDTH = 120
 
 
@@ -29,18 +30,19 @@ def survive_any_encoding() -> None:
 
 
 def visible(text: str) -> str:
-    """Return a text with escapes for control characters: a file name must not steer the screen."""
+    """Escape control characters but line breaks: a file name must not steer the screen."""
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
 def plain_console(file: TextIO) -> Console:
-    """Return a console without markup and emoji codes, which wraps lines of standard output."""
+    """Return a console that prints texts as they are; lines of standard output are wrapped."""
     is_stdout = file is sys.stdout
     console = Console(
         file=file,
         highlight=False,
         markup=False,
         emoji=False,
+        # Rich's word for leaving lines whole.
         soft_wrap=not is_stdout,
     )
     if is_stdout and not console.is_terminal:
@@ -63,6 +65,7 @@ def complain(kind: str, text: str) -> None:
 def print_table(table: Table) -> None:
     """Print a table to standard output, never cut: a narrow screen wraps its lines."""
     console = plain_console(sys.stdout)
+    # Rich cuts a table to this width before it measures.
     unlimited = console.options.update(width=10_000)
     least_width = console.measure(table, options=unlimited).minimum
     console.width = max(least_width, console.width)
@@ -83,24 +86,25 @@ def print_json(document: dict[str, Any]) -> None:
 def one_line_warnings(with_options: Callable[[str], str]) -> Iterator[None]:
     """Print every warning for users as one line; `with_options` writes parameters as options."""
 
-    def show(
+    def print_warning(
         message: Warning | str, category: type[Warning], *_: Any, **__: Any
     ) -> None:
         if issubclass(category, UserWarning):
+            # Warnings of other packages have no marked parameters.
             text = getattr(message, "marked", str(message))
             complain("warning", with_options(text))
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
-        warnings.showwarning = show
+        warnings.showwarning = print_warning
         yield
 
 
 @contextmanager
-def progress(first: str) -> Iterator[Callback]:
-    """Show on standard error, if that is a terminal, what the library tells its callback.
+def progress(beginning: str) -> Iterator[Callback]:
+    """Yield a callback that shows a bar on standard error, if that is a terminal.
 
-    `first` is shown before the callback is called.
+    `beginning` is shown until the library calls back.
     """
     console = plain_console(sys.stderr)
     bar = Progress(
@@ -110,13 +114,14 @@ def progress(first: str) -> Iterator[Callback]:
         transient=True,
         disable=not console.is_terminal,
     )
-    task = bar.add_task(escape(visible(first)), total=None)
+    task = bar.add_task(escape(visible(beginning)), total=None)
 
-    def show(step: int, total: int | None, what: float | str) -> None:
+    def show_step(step: int, total: int | None, what: float | str) -> None:
+        # Descents tell their STRESS, all other work tells its name.
         if not isinstance(what, str):
             what = f"refining: STRESS {what:.4g}"
         text = escape(visible(what))
         bar.update(task, completed=step, total=total, description=text)
 
     with bar:
-        yield show
+        yield show_step

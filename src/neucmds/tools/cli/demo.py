@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -21,10 +21,11 @@ from neucmds.tools.cli.outputs import Outputs
 from neucmds.tools.cli.results import RESULT_FILES
 
 NEIGHBOURS = 5
+# Run one after the other, with the paths of the demo's files.
 COMMANDS = (
     f"compare {{matrix}} -k 20 --methods {','.join((*ALL_METHODS, *REFINED_LOSSES))}",
     "stress-curve {matrix} -k 60 -o {output}",
-    "embed {matrix} -k 20 --metadata {groups} --categories digit --color-by digit -o {output}",
+    "embed {matrix} -k 20 --metadata {classes} --categories digit --color-by digit -o {output}",
 )
 
 
@@ -40,19 +41,20 @@ def demo(
 ) -> None:
     """Run compare, stress-curve and embed on 1,797 handwritten digits."""
     matrix = output / "digits.npz"
-    groups = output / "digits.csv"
-    files = (*RESULT_FILES, *CURVE_FILES, matrix.name, groups.name)
+    classes = output / "digits.csv"
+    files = (*RESULT_FILES, *CURVE_FILES, matrix.name, classes.name)
     outputs = Outputs(output, files, force=force)
     with progress("loading the digits that ship with scikit-learn"):
         images = load_digits()
         hops = hop_distances(images.data, NEIGHBOURS, connect=True)
-        counts = hops.astype(np.uint8)
-        names = np.arange(len(hops))
-        outputs.files[matrix.name] = lambda file: np.savez(
-            file, D=counts, names=names
-        )
+        arrays: Any = {
+            # One byte per number.
+            "D": hops.astype(np.uint8),
+            "names": np.arange(len(hops)),
+        }
+        outputs.files[matrix.name] = lambda file: np.savez(file, **arrays)
         digits = pd.DataFrame({"digit": images.target})
-        outputs.add_csv(groups.name, digits.reset_index(names="image"))
+        outputs.add_csv(classes.name, digits.reset_index(names="image"))
         outputs.commit()
     say(
         f"{len(hops):,} handwritten digits of scikit-learn. Dissimilarity: shortest-path distances "
@@ -63,8 +65,9 @@ def demo(
     )
     program = context.find_root().command
     for command in COMMANDS:
-        words = command.format(matrix=matrix, groups=groups, output=output)
+        words = command.format(matrix=matrix, classes=classes, output=output)
         say(f"\nneucmds {words}")
+        # Failures are printed there.
         code = program.main(shlex.split(words), standalone_mode=False)
         if code:
             raise typer.Exit(code)

@@ -44,7 +44,7 @@ from neucmds.tools.plots.figures import inches
 
 def embed(
     file: opt.File,
-    components: opt.Number = opt.N_COMPONENTS,
+    components: opt.Components = opt.N_COMPONENTS,
     method: opt.Method = opt.DEFAULTS["method"],
     loss: opt.Loss = opt.DEFAULTS["loss"],
     ties: opt.Ties = opt.DEFAULTS["ties"],
@@ -102,16 +102,17 @@ def embed(
         raise InputError(
             "--arrows needs a table of the objects; pass --metadata FILE."
         )
-    # A wrong width is refused before the fit.
+    # Called for its refusal of a wrong width, before the fit.
     if size is not None:
         inches(size)
-    wanted = parse_value(components)
+    n_components = parse_value(components)
     with progress(f"reading {file}") as callback:
-        features, names, measure = read_data(
+        data, names, measure = read_data(
             file, metric, whole=landmarks is not None, directed=directed
         )
-        data = features
-        if isinstance(measure, Metric) and not directed:
+        features = None
+        if isinstance(measure, Metric):
+            features = data
             data = features.to_numpy()
         reading_options: dict[str, Any] = {
             "metric": measure,
@@ -119,7 +120,7 @@ def embed(
             "symmetrize": symmetrize,
         }
         fit_options: dict[str, Any] = {
-            "n_components": wanted,
+            "n_components": n_components,
             "method": method,
             "loss": loss,
             "ties": ties,
@@ -131,7 +132,8 @@ def embed(
             "random_state": seed,
             "callback": callback,
         }
-        # Then there is no symmetric D that is read as a whole before the fit.
+        # Landmarks take rows of D and graphs paths as needed; a directed D is not symmetric. All
+        # else is prepared here.
         is_read_by_fit = (
             landmarks is not None or measure == SHORTEST_PATH or directed
         )
@@ -150,7 +152,7 @@ def embed(
         else:
             problem = prepare(
                 data,
-                wanted,
+                n_components,
                 labels=names,
                 **reading_options,
                 weights=read_weights(weights),
@@ -160,9 +162,10 @@ def embed(
             n = problem.n
             names = problem.labels
         table = objects_table(table, names, n, metadata_missing, color_by)
+        # Axes and groups that do not exist are refused before the fit.
         axes_pairs = None
         if axes is not None:
-            k = total_of(checked_size(wanted, n))
+            k = total_of(checked_size(n_components, n))
             axes_pairs = [two_axes(parse_value(axes), k)]
         color = None
         colours = Colours()
@@ -212,18 +215,19 @@ def embed(
         result.add_tables(outputs)
         # Features with names that are never negative may be abundances of species.
         if (
-            isinstance(measure, Metric)
+            features is not None
             and features.columns.inferred_type == "string"
             and (features >= 0).all(axis=None)
         ):
             scores = species_scores(embedding, features)
             outputs.add_csv("species.csv", scores.reset_index(names="species"))
         axes_pairs = axes_pairs or default_axes(embedding)
-        fits: list[Any] = [None] * len(axes_pairs)
+        # One for each pair of axes.
+        envfits: list[Any] = [None] * len(axes_pairs)
         permutations = 0
         if arrows:
             permutations = 999
-            fits = [
+            envfits = [
                 envfit(
                     embedding,
                     table,
@@ -233,7 +237,7 @@ def embed(
                 )
                 for pair in axes_pairs
             ]
-            add_envfit(outputs, embedding, fits)
+            add_envfit(outputs, embedding, envfits)
         texts = [
             methods_text(
                 embedding,
@@ -241,6 +245,9 @@ def embed(
                 permutations=permutations,
             )
         ]
+        variables_drawn = None
+        if variables is not None:
+            variables_drawn = variables.split(",")
         style: Any = {
             "title": color_by or "",
             "ellipses": ellipses,
@@ -249,13 +256,14 @@ def embed(
             "spiders": spiders,
             "filled": filled,
             "centroids": centroids,
-            "variables": variables and variables.split(","),
+            "variables": variables_drawn,
             "p_max": p_max,
             "size": size,
         }
         if plots != "none":
+            # There may be one pair of axes alone.
             for name, pair, fit in zip(
-                AXES_PLOTS, axes_pairs, fits, strict=False
+                AXES_PLOTS, axes_pairs, envfits, strict=False
             ):
                 look = style | {"axes": pair, "arrows": fit}
                 ax = plot_coordinates(embedding, color, **look)
@@ -265,7 +273,7 @@ def embed(
         outputs.add_text("methods.txt", "\n\n".join(texts) + "\n")
         files = outputs.commit()
     printed = facts_table(f"{file}: {embedding.n:,} objects", facts(result))
-    tell(files, record, as_json, printed, suggestion(result, wanted))
+    tell(files, record, as_json, printed, suggestion(result, n_components))
 
 
 def _dissimilarity_words(measure: Any, correction: str) -> str:

@@ -28,10 +28,11 @@ from neucmds.tools.plots import plot_stress_curve
 from neucmds.tools.report.words import (
     diagnosis_facts,
     negative_share,
-    outlying,
-    paradox,
+    outliers_text,
+    paradox_text,
 )
 
+# Every file that ``neucmds stress-curve`` may write.
 CURVE_FILES = ("curve.csv", *(f"curve.{kind}" for kind in opt.PICTURES))
 LEGEND = (
     "* best of its column. STRESS: Σ(D̂ − D)², where D = d² are the squares of the dissimilarities; "
@@ -54,7 +55,6 @@ def diagnose(
         problem = read_problem(
             file,
             metric,
-            1,
             squared=squared,
             symmetrize=symmetrize,
             callback=callback,
@@ -71,7 +71,7 @@ def diagnose(
     print_table(facts_table(title, diagnosis_facts(diagnosis, squared)))
     if diagnosis.outliers.entries:
         say(
-            f"{outlying(diagnosis, squared)}. One outlier can dominate the fit: "
+            f"{outliers_text(diagnosis, squared)}. One outlier can dominate the fit: "
             "correct it, or leave it blank and embed with --missing ignore."
         )
     say(_advice(diagnosis))
@@ -79,23 +79,24 @@ def diagnose(
 
 def _advice(diagnosis: Diagnosis) -> str:
     """Say what classical MDS loses, and which command comes next."""
-    text = (
+    loss = (
         f"Classical MDS drops the negative eigenvalues, {negative_share(diagnosis)} of the "
         "spectrum; 'neuc', 'neuc+', 'exact' and 'refined' keep those that lower the STRESS."
     )
     if diagnosis.euclidean:
-        text = "d is Euclidean: classical MDS loses nothing."
+        loss = "d is Euclidean: classical MDS loses nothing."
+    # Some k predicts held-out objects better than their mean.
     if diagnosis.scan is not None and diagnosis.held_out_r2 > 0:
         return (
-            f"{text} Next: neucmds embed FILE -k 2,0 --loss distance for a plot, or -k "
+            f"{loss} Next: neucmds embed FILE -k 2,0 --loss distance for a plot, or -k "
             f"{diagnosis.suggested_k} for prediction."
         )
-    return f"{text} Choose k by its STRESS. Next: neucmds stress-curve FILE"
+    return f"{loss} Choose k by its STRESS. Next: neucmds stress-curve FILE"
 
 
 def compare(
     file: opt.File,
-    components: opt.Number = opt.N_COMPONENTS,
+    components: opt.Components = opt.N_COMPONENTS,
     methods: Annotated[
         str,
         Option(
@@ -111,11 +112,10 @@ def compare(
     as_json: opt.Json = False,
 ) -> None:
     """Compare every method on FILE."""
-    wanted = parse_value(components)
     with progress(f"reading {file}") as callback:
         comparison = explore.compare(
             file,
-            wanted,
+            parse_value(components),
             methods.split(","),
             squared=squared,
             symmetrize=symmetrize,
@@ -181,4 +181,4 @@ def stress_curve(
             outputs.add_plot(f"curve.{plots}", plot_stress_curve(curves))
         files = outputs.commit()
     document = {"command": "stress-curve", "input": file, **curves.as_dict()}
-    tell(files, document, as_json, curve_table(curves), paradox(curves))
+    tell(files, document, as_json, curve_table(curves), paradox_text(curves))

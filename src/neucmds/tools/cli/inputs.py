@@ -24,7 +24,7 @@ from neucmds.problem.validation import as_labels
 
 
 def parse_value(text: str) -> Any:
-    """Read a number, several values between commas, or a word; the library checks them."""
+    """Return a text as an integer, a float, a tuple if it has commas, or else as it is."""
     if "," in text:
         return tuple(parse_value(part) for part in text.split(","))
     for kind in (int, float):
@@ -34,7 +34,7 @@ def parse_value(text: str) -> Any:
 
 
 def parse_metric(text: str) -> tuple[str, dict[str, Any]]:
-    """Read the name of a metric and its parameters, as in ``minkowski,p=3``."""
+    """Return the name of a metric and its parameters from a text as ``minkowski,p=3``."""
     name, *settings = text.split(",")
     params = {}
     for setting in settings:
@@ -52,11 +52,12 @@ def parse_metric(text: str) -> tuple[str, dict[str, Any]]:
 def read_data(
     file: str, metric: str, whole: bool = False, directed: bool = False
 ) -> tuple[Any, Labels, Any]:
-    """Read a graph, features or dissimilarities; return it with its names and the metric.
+    """Return the data of a file, the names of the objects if they are not in these, and a metric.
 
-    The library reads dissimilarities itself, if need be in blocks, unless they are needed as a
-    `whole` array or are `directed`, from the rows of a table to its columns; the names of such a
-    table are in its index and columns.
+    The data are the lengths of the edges of a graph for the metric shortest_path, and a DataFrame
+    of features for other metrics. Dissimilarities are left to the library, as the name of the
+    file, unless they are needed as a `whole` array, or are `directed`: a DataFrame, with the names
+    of both sides as its index and columns.
     """
     name, params = parse_metric(metric)
     if name == SHORTEST_PATH:
@@ -74,11 +75,15 @@ def read_data(
         return pd.DataFrame(values, rows, columns), None, name
     if not whole:
         return file, None, name
-    return *read_square(file), name
+    square, names = read_square(file)
+    return square, names, name
 
 
 def read_weights(file: Path | None) -> Any:
-    """Read weights of pairs, which the library matches by name."""
+    """Return the weights of pairs of a file, with their names if it has any; None without a file.
+
+    The library matches the names.
+    """
     if file is None:
         return None
     values, names = read_square(file)
@@ -88,7 +93,7 @@ def read_weights(file: Path | None) -> Any:
 
 
 def read_embedding(model: Path) -> Embedding:
-    """Read an embedding that embed wrote, from its file or from the folder of the file."""
+    """Return an embedding that ``neucmds embed`` wrote, from its file or the folder of that."""
     if model.is_dir():
         model = model / "embedding.npz"
     return Embedding.load(model)
@@ -97,11 +102,11 @@ def read_embedding(model: Path) -> Embedding:
 def read_problem(
     file: str,
     metric: str,
-    n_components: NComponents,
+    n_components: NComponents = 1,
     directed: bool = False,
     **reading: Any,
 ) -> Any:
-    """Read and validate D, or the data that it is computed from; `reading` are other options."""
+    """Return the problem of a file, Directed or else Dense; `reading` are options of `prepare`."""
     data, names, measure = read_data(file, metric, directed=directed)
     reading["metric"] = measure
     if directed:
@@ -110,7 +115,7 @@ def read_problem(
 
 
 def _read_features(file: str) -> tuple[pd.DataFrame, Labels]:
-    """Read a table of features, and the names of its rows."""
+    """Return a table of features, and the names of its rows if it has any."""
     if Path(file).suffix.lower() in (".npy", ".npz"):
         values, labels = read_table(file)
         table = pd.DataFrame(np.asarray(values, dtype=np.float64))
@@ -124,6 +129,7 @@ def _read_features(file: str) -> tuple[pd.DataFrame, Labels]:
         raise InputError(
             f"{file} has no columns of numbers; pass a table of features."
         )
+    # Called for its refusal of columns of text: the table stays as it is.
     as_real(table, f"columns of {file}")
     return table, names
 
@@ -131,7 +137,10 @@ def _read_features(file: str) -> tuple[pd.DataFrame, Labels]:
 def read_objects(
     metadata: Path | None, categories: str | None
 ) -> pd.DataFrame | None:
-    """Read the table of the objects, if there is one."""
+    """Return the table of the objects; None without a file.
+
+    `categories` are titles of columns, separated by commas, whose numbers are names of classes.
+    """
     if metadata is None:
         return None
     titles = []

@@ -11,7 +11,7 @@ from typer import Argument, Option
 from neucmds.fit import neuc_mds
 from neucmds.options import ALL_METHODS
 
-# The parameters of `neuc_mds`: options that are left out mean what they mean in Python.
+# The defaults of `neuc_mds`, so that an option left out means the same as in Python.
 DEFAULTS: dict[str, Any] = {
     name: parameter.default
     for name, parameter in signature(neuc_mds).parameters.items()
@@ -39,7 +39,7 @@ Metric = Annotated[
         show_default=False,
     ),
 ]
-Number = Annotated[
+Components = Annotated[
     str,
     Option(
         "-k",

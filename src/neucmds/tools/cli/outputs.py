@@ -16,13 +16,13 @@ from neucmds.errors import InputError
 from neucmds.tools.cli.console import print_json, print_table, say
 from neucmds.tools.files import check_new
 
-# Texts that a spreadsheet runs: not numbers, though they may begin with a sign, too.
+# The first character of a text that a spreadsheet runs, unless the text is a number with a sign.
 _FORMULA = re.compile(r"[=+@\t\r-](?!(inf|nan|[\d.]+(e[+-]?\d+)?)$)")
 
 
-def default_place(source: str, end: str = "neucmds") -> Path:
-    """Return ``<stem>-neucmds`` in the working folder."""
-    stem = "stdin" if source == "-" else Path(source).stem
+def default_place(file: str, end: str = "neucmds") -> Path:
+    """Return ``<stem of the file>-<end>`` in the working folder; - is standard input."""
+    stem = "stdin" if file == "-" else Path(file).stem
     return Path(f"{stem}-{end}")
 
 
@@ -33,14 +33,14 @@ class Outputs:
     ----------
     folder : Path
     names : iterable of str
-        Every file that this kind of result may have.
+        Every file that this command may write.
     force : bool
         Whether older files of these names are replaced, or removed if the new result lacks them.
 
     Attributes
     ----------
     files : dict
-        Name → the function that writes to the open binary file.
+        Name → the function that writes it, once it is open in binary mode.
     """
 
     def __init__(
@@ -50,11 +50,13 @@ class Outputs:
         self.names = tuple(names)
         self.files: dict[str, Writer] = {}
         self.force = force
+        # A folder is made inside its nearest ancestor that exists.
         nearest = folder.resolve()
         while not nearest.exists():
             nearest = nearest.parent
-        writable = nearest.is_dir() and os.access(nearest, os.W_OK)
-        if not writable or not folder.resolve().name:
+        is_writable = nearest.is_dir() and os.access(nearest, os.W_OK)
+        # The root of the file system has no name.
+        if not is_writable or not folder.resolve().name:
             raise InputError(
                 f"{folder} cannot hold results; pass another folder with -o."
             )
@@ -77,7 +79,7 @@ class Outputs:
         self.add_text(name, as_csv(table))
 
     def commit(self) -> list[Path]:
-        """Write all files or, if another run has made some meanwhile, none, unless `force`."""
+        """Write all files, or none if one exists by now and must not be replaced."""
         return atomic_folder(
             self.folder,
             self.files,
@@ -93,7 +95,7 @@ def tell(
     table: Table,
     remark: str,
 ) -> None:
-    """Print a result as JSON, or as a table with a remark, and the files written."""
+    """Print a document as JSON, or else a table, a remark and the names of files written."""
     if as_json:
         print_json(document | {"files": [str(path) for path in files]})
         return
@@ -104,7 +106,7 @@ def tell(
 
 
 def named_rows(columns: Any, names: Any, what: str = "object") -> pd.DataFrame:
-    """Return a table of columns, with names of the rows or their numbers as the first column."""
+    """Return a table of columns, with names of the rows, or their numbers, before them."""
     return pd.DataFrame(columns, index=names).reset_index(names=what)
 
 
@@ -116,6 +118,7 @@ def as_csv(table: pd.DataFrame) -> str:
 
 
 def _as_plain_text(cell: Any) -> Any:
+    """Put an apostrophe before a text that a spreadsheet would run."""
     if isinstance(cell, str) and _FORMULA.match(cell):
         return f"'{cell}"
     return cell

@@ -85,14 +85,16 @@ def project(
         direction = "to"
         if arrivals:
             direction = "from"
+        # The side, departures or arrivals, that NEW has dissimilarities to: all of a symmetric
+        # model.
         _, fitted = embedding._sides(direction)
-        # The objects whose dissimilarities to the new ones place these.
+        # NEW has a column for each of these.
         references = fitted
         if fitted.landmarks is not None:
             references = fitted.take(fitted.landmarks)
-        rows, names = read_new_objects(new, references.n, references.labels)
-        coordinates = to_numpy(fitted.transform(rows))
-        quality = _quality(references, rows, coordinates)
+        d_given, names = read_new_objects(new, references.n, references.labels)
+        coordinates = to_numpy(fitted.transform(d_given))
+        quality = _quality(references, d_given, coordinates)
     names = names or row_numbers(len(coordinates))
     columns = dict(zip(embedding.axis_names, coordinates.T, strict=True))
     text = as_csv(named_rows(columns | quality, names))
@@ -102,6 +104,7 @@ def project(
     if plot is not None:
         fitted_and_new = fitted.unnamed.append(coordinates)
         groups = ["fitted"] * fitted.n + ["new"] * len(names)
+        # Only new objects are named.
         texts = [""] * fitted.n + list(names)
         ax: Any = plot_coordinates(fitted_and_new, groups, names=texts)
         with atomic_file(plot, overwrite=force) as file:
@@ -116,10 +119,13 @@ def project(
 
 
 def _quality(
-    references: Embedding, rows: Any, coordinates: Any
+    references: Embedding, d_given: Any, coordinates: Any
 ) -> dict[str, Any]:
-    """Return STRESS / ‖D‖² and R² of each new object, over its known dissimilarities in `rows`."""
-    sq_given = np.asarray(rows, dtype=np.float64)
+    """Return STRESS / ‖D‖² and R² of each new object at its coordinates.
+
+    `d_given` has its dissimilarities to the references, on the scale of the fit, NaN if unknown.
+    """
+    sq_given = np.asarray(d_given, dtype=np.float64)
     if not references.squared:
         sq_given = sq_given**2
     residuals = references.form.residuals(
@@ -127,7 +133,7 @@ def _quality(
     )
     sq_residuals = residuals**2
     stress = np.nansum(sq_residuals, axis=1)
-    # An object with all dissimilarities equal or zero has no R² or share.
+    # An object whose dissimilarities are all equal has no R², one with zeros alone no share.
     with np.errstate(invalid="ignore", divide="ignore"):
         variance = np.nanvar(sq_given, axis=1)
         return {

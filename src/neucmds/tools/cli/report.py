@@ -26,7 +26,7 @@ from neucmds.tools.report import write_report
 def report(
     context: typer.Context,
     file: opt.File,
-    components: opt.Number = opt.N_COMPONENTS,
+    components: opt.Components = opt.N_COMPONENTS,
     method: opt.Method = opt.DEFAULTS["method"],
     loss: opt.Loss = opt.DEFAULTS["loss"],
     ties: opt.Ties = opt.DEFAULTS["ties"],
@@ -67,7 +67,7 @@ def report(
     page = output or default_place(file, "report.html")
     check_new(page, overwrite=force)
     table = read_objects(metadata, categories)
-    wanted = parse_value(components)
+    n_components = parse_value(components)
     with progress(f"reading {file}") as callback:
         if directed and (weights is not None or symmetrize):
             raise InputError(
@@ -76,7 +76,7 @@ def report(
         problem = read_problem(
             file,
             metric,
-            wanted,
+            n_components,
             directed,
             squared=squared,
             symmetrize=symmetrize,
@@ -86,7 +86,7 @@ def report(
         )
         embedding = neuc_mds(
             problem,
-            wanted,
+            n_components,
             method,  # type: ignore[arg-type]
             loss=loss,  # type: ignore[arg-type]
             ties=ties,  # type: ignore[arg-type]
@@ -106,6 +106,7 @@ def report(
             title=Path(file).name,
             replicates=bootstrap,
             random_state=seed,
+            # The words of the command line: see `Program.main`.
             command=shlex.join(["neucmds", *context.obj]),
             callback=callback,
             overwrite=force,

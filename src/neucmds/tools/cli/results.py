@@ -22,7 +22,7 @@ from neucmds.tools.cli.outputs import Outputs, named_rows
 from neucmds.tools.plots import plot_scree, plot_shepard, plot_spectrum
 from neucmds.tools.report.words import axis_table
 
-# Attributes of an embedding, and of its `info`, that quality.json has.
+# Attributes of an embedding, and then of its `info`, that quality.json has.
 FIT_FIELDS = (
     "n",
     "method",
@@ -44,8 +44,10 @@ INFO_FIELDS = (
     "times_found",
 )
 TABLES = ("axes", "centroids", "coordinates", "envfit", "objects", "species")
+# Of the first two axes, and of the first positive and the first negative one.
 AXES_PLOTS = ("coordinates", "coordinates_neg")
 PLOTS = ("spectrum", "scree", *AXES_PLOTS, "shepard")
+# Every file that ``neucmds embed`` may write.
 RESULT_FILES = (
     "embedding.npz",
     "quality.json",
@@ -57,9 +59,10 @@ RESULT_FILES = (
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """An embedding, and its quality: how well `measured`, all or some of its objects, fits D.
+    """An embedding, and what is measured of it when asked for.
 
-    `problem` is the D of those objects; a second fit leaves `n_held_out` of them out.
+    `measured` is the embedding, or that of a sample of its objects; `problem` is the D of the
+    objects measured. `n_held_out` of these are left out of a second fit, to be placed.
     """
 
     embedding: Embedding
@@ -77,14 +80,14 @@ class Result:
 
     @cached_property
     def held_out_quality(self) -> Quality | None:
-        """The quality on objects that a second fit leaves out and then places; None without any."""
+        """The quality on the objects held out; None if `n_held_out` is 0."""
         if not self.n_held_out:
             return None
         return measure_held_out(self.embedding, self.problem, self.n_held_out)
 
     @property
     def names(self) -> Labels:
-        """Names of the measured objects; those of the columns of a directed D come last."""
+        """Names of the measured objects; after them those of the columns, if these are others."""
         labels = self.measured.labels
         if labels is None:
             return None
@@ -108,19 +111,18 @@ class Result:
         if self.held_out_quality is not None:
             record["held_out"] = self.held_out_quality.as_dict()
         record["axes"] = embedding.axis_names
-        # `explained` is the R² that a fit loses without each axis.
         record["r2_lost"] = embedding.explained
-        for name, share in embedding.shares.items():
-            record[f"share_of_{name}"] = share
+        for name, shares in embedding.shares.items():
+            record[f"share_of_{name}"] = shares
         record["measured_objects"] = self.measured.n
         if embedding.landmarks is not None:
             record["landmarks"] = len(embedding.landmarks)
-            # Says that weights and R² of the axes are those of the landmarks alone, if they are.
+            # Which objects the R² and the shares of the axes are computed from.
             record["axes_of"] = embedding._landmarks_alone
         return record
 
     def add_tables(self, outputs: Outputs) -> None:
-        """Add the embedding, and tables of its coordinates, its axes and how its objects fit."""
+        """Add the embedding, and tables of its coordinates, of its objects and of its axes."""
         columns = {
             "stress_share": self.errors.stress_share,
             "r2": self.errors.r2_of_object,
@@ -144,11 +146,10 @@ class Result:
         outputs.add_plot(f"shepard.{kind}", ax)
         if isinstance(self.problem, Directed):
             return
-        is_partial = (
-            self.embedding.landmarks is not None
-            or self.measured.n < self.embedding.n
-        )
-        if is_partial or self.problem.weights is not None:
+        if self.embedding.landmarks is not None:
+            return
+        is_sample = self.measured.n < self.embedding.n
+        if is_sample or self.problem.weights is not None:
             return
         spectrum = largest_eigenpairs(self.problem.gram)
         outputs.add_plot(
@@ -164,7 +165,7 @@ class Result:
 def add_envfit(
     outputs: Outputs, embedding: Embedding, fits: list[EnvFit]
 ) -> None:
-    """Add r² and p of variables, and centroids of classes, on each pair of axes."""
+    """Add tables of variables and of centroids of classes; `fits` has one for each pair of axes."""
     shared_header = ["x", "y", "variable"]
     variable_header = [
         *shared_header,
@@ -178,15 +179,15 @@ def add_envfit(
     class_header = [*shared_header, "class", "centroid_x", "centroid_y"]
     variables = []
     classes = []
-    for envfit in fits:
+    for fit in fits:
         # Users count axes from 1.
-        axes = [embedding.axis_names[axis - 1] for axis in envfit.axes]
-        for variable in envfit.fits:
+        axes = [embedding.axis_names[axis - 1] for axis in fit.axes]
+        for variable in fit.fits:
             # The direction of a categorical variable is empty.
             cosines = variable.direction.tolist() or [None, None]
-            tested = (variable.r2, variable.p, variable.n)
+            test = (variable.r2, variable.p, variable.n)
             shared = [*axes, variable.name]
-            variables.append([*shared, variable.kind, *cosines, *tested])
+            variables.append([*shared, variable.kind, *cosines, *test])
             for level, centroid in zip(
                 variable.levels, variable.centroids, strict=True
             ):

@@ -6,13 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from neucmds.embedding import Embedding
-from neucmds.explore import ComparedMethod, StressCurves
+from neucmds.explore import ComparedMethod, Quality, StressCurves
 from neucmds.problem.components import NComponents
 from neucmds.problem.names import EXAMPLES
 from neucmds.tools.cli.console import visible
@@ -31,8 +30,8 @@ from neucmds.tools.report.words import (
 )
 
 
-def facts_table(title: str, facts: Iterable[tuple[str, str]]) -> Table:
-    """Make a table of names and values."""
+def facts_table(title: str, rows: Iterable[tuple[str, str]]) -> Table:
+    """Make a table of names and values, without a header."""
     table = Table(
         title=visible(title),
         title_justify="left",
@@ -41,13 +40,13 @@ def facts_table(title: str, facts: Iterable[tuple[str, str]]) -> Table:
     )
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in facts:
+    for name, value in rows:
         table.add_row(name, visible(value))
     return table
 
 
 def facts(result: Result) -> list[tuple[str, str]]:
-    """Return names and values of the rows that `embed` prints."""
+    """Return the names and values that ``neucmds embed`` prints."""
     embedding = result.embedding
     quality = result.quality
     positive, negative = embedding.signature
@@ -62,39 +61,37 @@ def facts(result: Result) -> list[tuple[str, str]]:
         ),
     ]
     if embedding.landmarks is not None:
-        landmarks = len(embedding.landmarks)
-        others = count(embedding.n - landmarks)
-        text = (
-            f"{count(landmarks)} embedded, {others} others placed among them"
+        n_landmarks = len(embedding.landmarks)
+        others = count(embedding.n - n_landmarks)
+        landmarks = (
+            f"{count(n_landmarks)} embedded, {others} others placed among them"
         )
-        rows.append(("landmarks", text))
+        rows.append(("landmarks", landmarks))
     if result.measured is not embedding:
-        text = (
+        sample = (
             f"on pairs of {count(result.measured.n)} objects drawn at random"
         )
-        rows.append(("measured", text))
+        rows.append(("measured", sample))
     if embedding.form_words:
         rows.append(("space", with_minus(embedding.form_words)))
     if math.isfinite(embedding.stress1):
         rows.append(("stress-1", _stress1(result)))
-    compared = "fitted with given dissimilarities"
+    variables = "fitted with given dissimilarities"
     if embedding.loss == "ordinal":
-        compared = "distances with disparities"
+        variables = "distances with disparities"
     shepard_r2 = significant(quality.shepard_r2)
-    text = f"{shepard_r2}, the squared correlation of {compared}"
-    rows.append(("Shepard R²", text))
-    recall = (
-        "recall@10",
-        f"{percent(quality.neighbors_kept)} of the 10 nearest neighbours are kept",
+    rows.append(
+        ("Shepard R²", f"{shepard_r2}, the squared correlation of {variables}")
     )
+    recall = f"{percent(quality.neighbors_kept)} of the 10 nearest neighbours are kept"
+    # The distances of an ordinal fit have no unit in which they could be off.
     if embedding.loss == "ordinal":
-        # Its distances have no unit in which they could be off.
-        return [*rows, recall]
+        return [*rows, ("recall@10", recall)]
     stress = f"{significant(quality.stress)}, {percent(quality.normalized_stress)} of ‖D‖²"
     rows += [
         ("off by over 10 %", _relative_errors(result)),
         ("worst objects", _worst_objects(result)),
-        recall,
+        ("recall@10", recall),
         (
             "S-STRESS",
             f"{stress}; R² of the squares {significant(quality.r2)}; distortion "
@@ -102,18 +99,26 @@ def facts(result: Result) -> list[tuple[str, str]]:
         ),
     ]
     if result.held_out_quality is not None:
-        held_out = result.held_out_quality
-        recall_held_out = percent(held_out.neighbors_kept)
-        mean = percent(held_out.relative_error_mean)
-        p95 = percent(held_out.relative_error_p95)
-        text = f"recall@10 {recall_held_out}, mean relative error {mean}, p95 {p95}"
-        rows.append(("held-out objects", text))
+        held_out = (
+            f"recall@10 {percent(result.held_out_quality.neighbors_kept)}, "
+            f"{_mean_and_p95(result.held_out_quality)}"
+        )
+        rows.append(("held-out objects", held_out))
     if quality.negative_dissimilarities:
         below_zero = count(quality.negative_dissimilarities)
-        pairs = count(n_pairs(result.measured))
-        text = f"{below_zero} of {pairs} pairs have a negative fitted square; take them as 0"
-        rows.append(("D̂ below zero", text))
+        pairs = count(_n_pairs(result.measured))
+        advice = "have a negative fitted square; take them as 0"
+        rows.append(
+            ("D̂ below zero", f"{below_zero} of {pairs} pairs {advice}")
+        )
     return rows
+
+
+def _mean_and_p95(quality: Quality) -> str:
+    """Say how large the relative errors of pairs are."""
+    mean = percent(quality.relative_error_mean)
+    p95 = percent(quality.relative_error_p95)
+    return f"mean relative error {mean}, p95 {p95}"
 
 
 def _stress1(result: Result) -> str:
@@ -130,7 +135,7 @@ def _stress1(result: Result) -> str:
 
 
 def _trace_shares(result: Result) -> str:
-    """Say, where it is known, which share of the trace each of the first axes has."""
+    """Say which shares of the trace the first axes have; no text where they are not defined."""
     embedding = result.embedding
     if embedding.loss == "ordinal" or "trace" not in embedding.shares:
         return ""
@@ -144,8 +149,8 @@ def _trace_shares(result: Result) -> str:
     return text
 
 
-def n_pairs(embedding: Embedding) -> int:
-    """Return the number of pairs; in a directed embedding both orders of two objects count."""
+def _n_pairs(embedding: Embedding) -> int:
+    """Return the number of pairs of objects: unordered, ordered, or between two sets."""
     if embedding.arrivals is None:
         return math.comb(embedding.n, 2)
     if embedding.arrival_labels is None:
@@ -159,38 +164,35 @@ def _relative_errors(result: Result) -> str:
     if not errors.pairs:
         return "not defined: no dissimilarity is positive"
     what = "pairs"
-    if errors.pairs < n_pairs(result.measured):
+    if errors.pairs < _n_pairs(result.measured):
         what = "pairs with d > 0"
     share = percent(errors.pairs_off / errors.pairs)
-    mean = percent(result.quality.relative_error_mean)
-    p95 = percent(result.quality.relative_error_p95)
     return (
-        f"{count(errors.pairs_off)} of {count(errors.pairs)} {what} ({share}); mean relative "
-        f"error {mean}, p95 {p95}"
+        f"{count(errors.pairs_off)} of {count(errors.pairs)} {what} ({share}); "
+        f"{_mean_and_p95(result.quality)}"
     )
 
 
 def _worst_objects(result: Result) -> str:
     """Name the objects with the largest mean relative errors."""
     labels = result.names
-    errors = result.errors.of_object
-    worst = result.errors.worst()
-    if not worst:
+    texts = []
+    noun = " mean relative error"
+    for i in result.errors.worst():
+        error = percent(float(result.errors.of_object[i]))
+        texts.append(f"{object_name(labels, i)} ({error}{noun})")
+        # Said of the first percentage alone.
+        noun = ""
+    if not texts:
         return "none"
-    texts = [
-        f"{object_name(labels, i)} ({percent(float(errors[i]))})"
-        for i in worst
-    ]
-    # Only the first percentage says what it is a percentage of.
-    texts[0] = texts[0].replace(" %)", " % mean relative error)")
     text = ", ".join(texts)
     if labels is None:
         text += f"; {COUNTED}"
     return text
 
 
-def suggestion(result: Result, wanted: NComponents) -> str:
-    """Name options to try next, if a pair is off by over 10 %; else nothing.
+def suggestion(result: Result, n_components: NComponents) -> str:
+    """Name options to try next; no text if no pair is off by over 10 %.
 
     A larger k is not advised if the fit chose k, or for R² ≥ 0.99.
     """
@@ -199,9 +201,10 @@ def suggestion(result: Result, wanted: NComponents) -> str:
         return ""
     k = embedding.k
     larger_k = min(2 * k, embedding.n - 1)
-    is_k_chosen = isinstance(wanted, (str, float))
+    # "auto", or a share of R².
+    is_k_chosen = isinstance(n_components, (str, float))
     tries = []
-    # R² is NaN where all dissimilarities are equal.
+    # Where all dissimilarities are equal, R² is NaN, and compares as false.
     if larger_k > k and not is_k_chosen and not result.quality.r2 >= 0.99:
         tries.append(f"-k {larger_k}")
     if embedding.method != "refined":
@@ -223,16 +226,19 @@ def comparison_table(title: str, rows: Sequence[ComparedMethod]) -> Table:
         columns[header] = _with_stars(texts, best)
     columns["signs"] = [signature(row.embedding.signature) for row in rows]
     columns["seconds"] = [f"{row.seconds:.3f}" for row in rows]
-    lines = zip(*columns.values(), strict=True)
-    return _table(title, list(columns), lines, padding=0, pad_edge=False)
+    rows_of_texts = zip(*columns.values(), strict=True)
+    # Nine columns fit into 80 characters without padding.
+    return _table(
+        title, list(columns), rows_of_texts, padding=0, pad_edge=False
+    )
 
 
 def curve_table(curves: StressCurves) -> Table:
     """Make a row per k, a column per method; a star marks the best value of a row."""
-    stress = np.array([curves.normalized(method) for method in curves.stress])
+    stress_of_methods = [curves.normalized(method) for method in curves.stress]
     rows = []
-    for k, values in zip(curves.ks, stress.T, strict=True):
-        texts, best = texts_and_best(values, short)
+    for k, *stress in zip(curves.ks, *stress_of_methods, strict=True):
+        texts, best = texts_and_best(stress, short)
         rows.append([str(k), *_with_stars(texts, best)])
     return _table("STRESS / ‖D‖²", ["k", *curves.stress], rows)
 
@@ -240,6 +246,7 @@ def curve_table(curves: StressCurves) -> Table:
 def _table(
     title: str, header: Sequence[str], rows: Iterable[Any], **look: Any
 ) -> Table:
+    """Make a table whose columns but the first are numbers; `look` are options of Rich's Table."""
     table = Table(
         title=visible(title),
         title_justify="left",
@@ -255,8 +262,8 @@ def _table(
 
 
 def _with_stars(texts: list[str], best: set[int]) -> list[Text]:
-    """Return texts with a star behind the best ones."""
-    # A blank behind the others keeps the digits below each other.
+    """Return cells of texts, those at the positions `best` with a star behind."""
+    # A blank behind all others keeps the digits below each other.
     cells = [Text(f"{text} ") for text in texts]
     for i in best:
         cells[i] = Text(f"{texts[i]}*", style="green")

@@ -62,7 +62,7 @@ def run_tests(
     table: Any = read_objects(metadata, categories)
     with progress(f"reading {file}"):
         problem = read_problem(
-            file, metric, 1, squared=squared, symmetrize=symmetrize
+            file, metric, squared=squared, symmetrize=symmetrize
         )
         sq_d = to_numpy(dense_gram(problem, "test").sq_dissimilarity)
         variables = variables_of(formula)

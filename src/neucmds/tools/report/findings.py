@@ -43,7 +43,7 @@ class Findings:
     """Everything that the page shows; `lacking` says why parts are None.
 
     `comparisons` has every method at each of a few k, and `comparison` every method and loss at the
-    k of the embedding.
+    k of the embedding. `nearest` is what `nearest_of` returns, `pairs` are those that are drawn.
     """
 
     embedding: Embedding
@@ -89,21 +89,22 @@ def gather(
     if isinstance(problem, Directed):
         parts["lacking"] = "these parts need dissimilarities without direction"
         return Findings(embedding, **parts)
-    common: Any = {"random_state": random_state, "callback": callback}
+    options: Any = {"random_state": random_state, "callback": callback}
     if embedding.k:
         parts["nearest"] = nearest_of(embedding, problem)
     if replicates:
         parts["stability"] = bootstrap(
-            problem, n_boot=replicates, embedding=embedding, **common
+            problem, n_boot=replicates, embedding=embedding, **options
         )
         parts["stress_test"] = stress_test(
-            problem, permutations=replicates, embedding=embedding, **common
+            problem, permutations=replicates, embedding=embedding, **options
         )
     if problem.weights is not None:
         parts["lacking"] = (
             "pairs are missing or weighted, and these parts need all pairs with equal weight"
         )
         return Findings(embedding, **parts)
+    # Every method at several k takes long with more objects.
     sample = problem
     if problem.n > FULL_UP_TO:
         rng = np.random.default_rng(random_state)
@@ -118,12 +119,13 @@ def gather(
             compare(sample, k, ALL_METHODS, random_state=random_state)
         )
         k *= 2
-    requested = max(1, embedding.requested)
     parts |= {
-        "diagnosis": diagnose(problem, **common),
+        "diagnosis": diagnose(problem, **options),
         "curves": stress_curve(problem, callback=callback),
         "comparisons": tuple(comparisons),
-        "comparison": compare(problem, requested, COMPARED, **common),
+        "comparison": compare(
+            problem, embedding.requested, COMPARED, **options
+        ),
         "lacking": "",
     }
     return Findings(embedding, **parts)
@@ -132,7 +134,10 @@ def gather(
 def nearest_of(
     embedding: Embedding, problem: Dense
 ) -> dict[str, npt.NDArray[Any]]:
-    """Return the nearest objects of each object by D and by D̂; −1 where fewer are known."""
+    """Return the numbers of the nearest objects of each object by D and by D̂, shape (n, 10).
+
+    They are −1 where fewer dissimilarities are known. The keys are those of the page's script.
+    """
     count = min(NEIGHBORS, embedding.n - 1)
     by_fitted = to_numpy(embedding.neighbors(count)[0])
     by_given = np.empty_like(by_fitted)
@@ -144,6 +149,6 @@ def nearest_of(
         if problem.weights is not None:
             sq_given[to_numpy(problem.weights[rows, :]) == 0] = np.inf
         nearest = np.argsort(sq_given, axis=1, kind="stable")[:, :count]
-        known = np.isfinite(np.take_along_axis(sq_given, nearest, axis=1))
-        by_given[rows] = np.where(known, nearest, -1)
+        is_known = np.isfinite(np.take_along_axis(sq_given, nearest, axis=1))
+        by_given[rows] = np.where(is_known, nearest, -1)
     return {"byGiven": by_given, "byFitted": by_fitted}

@@ -1,6 +1,7 @@
-"""Fill the template of the page, and write the data of its script.
+"""Fill the template of the page.
 
-The data are one JSON document, with long columns as base64.
+The data that its script draws are one JSON document, with long columns as base64; their keys are
+named as JavaScript names variables.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def render(
     metadata: Any,
     color_by: str | None,
 ) -> str:
-    """Write the page; `origin` has names and values for its last section, how it was made."""
+    """Return the page; `origin` has the names and values that say how it was made."""
     page: str = template.render(
         findings=findings,
         title=title,
@@ -74,7 +75,7 @@ def render(
 
 
 def load_template() -> Any:
-    """Return the template of the page; refuse if packages of the extra are not installed."""
+    """Return the template of the page."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
         from plotly.offline import get_plotlyjs
@@ -97,7 +98,9 @@ def load_template() -> Any:
     environment.globals |= {
         "words": words,
         "zip": zip,
+        # The text of a file beside the template.
         "source": lambda name: loader.get_source(environment, name)[0],
+        # This tag would end the page's own script.
         "plotly": get_plotlyjs().replace("</script", "<\\/script"),
     }
     return environment.get_template("page.html.j2")
@@ -107,15 +110,16 @@ def _methods(findings: Findings) -> Data:
     """Return the columns of the comparison, with the embedding of the page first."""
     if findings.comparison is None:
         return {}
-    shown = findings.embedding
-    names = [_fit_name(shown)]
-    embeddings = [shown]
+    embedding = findings.embedding
+    names = [_fit_name(embedding)]
+    embeddings = [embedding]
     qualities = [_quality_with_unit(findings)]
     for row in findings.comparison.methods:
+        # The comparison fits flat spaces without heights.
         is_same_fit = (
             row.method == names[0]
-            and row.embedding.signature == shown.signature
-            and not shown.form_words
+            and row.embedding.signature == embedding.signature
+            and not embedding.form_words
         )
         if not is_same_fit:
             names.append(row.method)
@@ -129,7 +133,7 @@ def _methods(findings: Findings) -> Data:
 
 
 def _quality_with_unit(findings: Findings) -> Any:
-    """Return the quality of the fit; what needs a unit of distances is NaN for an ordinal fit."""
+    """Return the quality of the fit; for an ordinal one, what needs a unit of d̂ is NaN."""
     if findings.embedding.loss != "ordinal":
         return findings.quality
     fields = (
@@ -144,14 +148,14 @@ def _quality_with_unit(findings: Findings) -> Any:
 
 
 def _fit_name(embedding: Embedding) -> str:
-    """Name a fit as `compare` does."""
+    """Return the name of the method and loss, as in `compare`."""
     if embedding.loss == "squared":
         return embedding.method
     return f"{embedding.method}/{embedding.loss}"
 
 
 def _payload(findings: Findings, metadata: Any, color_by: str | None) -> Data:
-    """Return the data that the script of the page draws, without parts that are unknown."""
+    """Return the data that the script of the page draws; parts that are unknown are left out."""
     embedding = findings.embedding
     data: Data = {
         "n": embedding.n,
@@ -178,7 +182,7 @@ def _payload(findings: Findings, metadata: Any, color_by: str | None) -> Data:
         scan = findings.diagnosis.scan
         data["scan"] = asdict(scan) | {"best": scan.best, "k": scan.k}
     if findings.pairs is not None:
-        data |= _pairs(findings, findings.pairs, findings.errors)
+        data |= _pairs(embedding, findings.pairs, findings.errors)
     if findings.stability is not None:
         data["stability"] = _stability(findings.stability)
     rule = embedding.placement
@@ -190,11 +194,12 @@ def _payload(findings: Findings, metadata: Any, color_by: str | None) -> Data:
     return data
 
 
-def _pairs(findings: Findings, pairs: SampledPairs, errors: Any) -> Data:
+def _pairs(embedding: Embedding, pairs: SampledPairs, errors: Any) -> Data:
     """Return pairs, their errors by length, and the objects with the largest errors."""
     right = pairs.right
-    if findings.embedding.arrival_labels is not None:
-        right = right + findings.embedding.n
+    # Objects of the columns are numbered after those of the rows.
+    if embedding.arrival_labels is not None:
+        right = right + embedding.n
     worst = errors.worst(NEIGHBORS)
     return {
         "pairs": {
@@ -214,7 +219,10 @@ def _pairs(findings: Findings, pairs: SampledPairs, errors: Any) -> Data:
 
 
 def _tenths(pairs: SampledPairs) -> list[Data]:
-    """Split the pairs with D > 0 into tenths by D, and measure the errors of each."""
+    """Split the pairs with D > 0 into tenths by D, and return the errors d̂/d − 1 of each.
+
+    They are those of squares if D holds squared dissimilarities.
+    """
     positive = np.flatnonzero(pairs.given > 0)
     order = positive[np.argsort(pairs.given[positive], kind="stable")]
     tenths = []
@@ -222,24 +230,27 @@ def _tenths(pairs: SampledPairs) -> list[Data]:
         if not ids.size:
             continue
         given = pairs.given[ids]
-        error = pairs.fitted[ids] / given - 1
+        errors = pairs.fitted[ids] / given - 1
         tenths.append(
             {
                 "low": given[0],
                 "middle": np.median(given),
                 "high": given[-1],
                 "count": ids.size,
-                "error": np.median(error),
-                "typical": np.median(np.abs(error)),
-                "least": np.quantile(error, 0.05),
-                "most": np.quantile(error, 0.95),
+                "error": np.median(errors),
+                "typical": np.median(np.abs(errors)),
+                "least": np.quantile(errors, 0.05),
+                "most": np.quantile(errors, 0.95),
             }
         )
     return tenths
 
 
 def _spectrum(findings: Findings) -> Data | None:
-    """Return eigenvalues by magnitude, their rank per sign, and which are kept."""
+    """Return eigenvalues by magnitude, their rank per sign, and which are kept.
+
+    Without a diagnosis the eigenvalues that the fit computed are all that is known.
+    """
     embedding = findings.embedding
     eigenvalues = to_numpy(embedding.info.eigenvalues)
     if findings.curves is not None:
@@ -259,35 +270,36 @@ def _spectrum(findings: Findings) -> Data | None:
 
 
 def _axes(embedding: Embedding) -> Data:
-    """Return signs, labels and columns of the axes that can be drawn, and columns of arrivals."""
-    shown = min(embedding.k, MOST_CHOSEN)
-    labels = [axis_label(embedding, axis + 1) for axis in range(shown)]
+    """Return signs, labels and columns of the first axes, and the columns of arrivals."""
+    n_axes = min(embedding.k, MOST_CHOSEN)
+    labels = [axis_label(embedding, axis + 1) for axis in range(n_axes)]
     arrivals = None
     if embedding.arrivals is not None:
-        arrivals = _columns_as_base64(embedding.arrivals, shown)
+        arrivals = _columns_as_base64(embedding.arrivals, n_axes)
     return {
-        "shown": shown,
-        "signs": to_numpy(embedding.signs)[:shown].astype(int),
+        "shown": n_axes,
+        "signs": to_numpy(embedding.signs)[:n_axes].astype(int),
         "labels": labels,
-        "names": embedding.axis_names[:shown],
-        "values": _columns_as_base64(embedding.coordinates, shown),
+        "names": embedding.axis_names[:n_axes],
+        "values": _columns_as_base64(embedding.coordinates, n_axes),
         "arrivals": arrivals,
         "twoSets": embedding.arrival_labels is not None,
     }
 
 
-def _columns_as_base64(coordinates: Any, shown: int) -> list[Data]:
+def _columns_as_base64(coordinates: Any, n_axes: int) -> list[Data]:
+    """Encode the first columns."""
     return [
-        _as_base64(column) for column in to_numpy(coordinates)[:, :shown].T
+        _as_base64(column) for column in to_numpy(coordinates)[:, :n_axes].T
     ]
 
 
 def _columns(
     findings: Findings, metadata: Any, color_by: str | None
 ) -> list[Data]:
-    """Return what can colour the points: the columns of the metadata, and the mean error.
+    """Return what can colour the points: the columns of the metadata, and the mean errors.
 
-    `color_by`, which colours them when the page opens, comes first.
+    `color_by`, which colours the points when the page opens, comes first.
     """
     n = findings.embedding.n
     titles: list[str] = []
@@ -307,10 +319,10 @@ def _columns(
             column["order"] = colours.groups
         columns.append(column)
     if findings.errors is not None and findings.embedding.loss != "ordinal":
-        # Errors of arrivals, if they are other objects, come behind these.
-        error = _as_base64(100 * findings.errors.of_object[:n])
+        # Those of arrivals, if they are other objects, come after the first n.
+        errors = _as_base64(100 * findings.errors.of_object[:n])
         columns.append(
-            {"title": "mean error of the object in %", "numbers": error}
+            {"title": "mean error of the object in %", "numbers": errors}
         )
     return columns
 
@@ -321,32 +333,34 @@ def _curves(findings: Findings) -> Data | None:
         return None
     comparisons = findings.comparisons
     methods = [row.method for row in comparisons[0].methods]
-    here = _quality_with_unit(findings).as_dict()
-    here["k"] = findings.embedding.k
-    here["method"] = findings.embedding.method
-    document: Data = {
+    quality = _quality_with_unit(findings).as_dict()
+    quality["k"] = findings.embedding.k
+    quality["method"] = findings.embedding.method
+    curves: Data = {
         "ks": [comparison.requested for comparison in comparisons],
-        "here": here,
+        "here": quality,
     }
     for measure in DRAWN_MEASURES:
-        document[measure] = {
+        curves[measure] = {
             method: [
                 getattr(comparison[method].quality, measure)
                 for comparison in comparisons
             ]
             for method in methods
         }
-    return document
+    return curves
 
 
 def _stability(replicates: Bootstrap) -> Data:
     """Return the mean and the covariance of the replicates of each object on the first axes."""
     # A covariance has k² numbers per object.
-    shown = min(replicates.embedding.k, 10)
+    n_axes = min(replicates.embedding.k, 10)
+    means = replicates.clouds.mean(axis=0)[:, :n_axes]
+    covariances = replicates.covariances[:, :n_axes, :n_axes]
     return {
-        "axes": shown,
-        "means": _as_base64(replicates.clouds.mean(axis=0)[:, :shown]),
-        "covariances": _as_base64(replicates.covariances[:, :shown, :shown]),
+        "axes": n_axes,
+        "means": _as_base64(means),
+        "covariances": _as_base64(covariances),
     }
 
 

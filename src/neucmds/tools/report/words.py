@@ -38,6 +38,7 @@ def percent(share: float) -> str:
     """Write a share in percent, with three significant digits."""
     if math.isnan(share):
         return UNKNOWN
+    # Thousands of percent are written in groups of three digits.
     if abs(share) >= 10:
         return f"{100 * share:,.0f} %"
     return f"{100 * share:.3g} %"
@@ -48,7 +49,8 @@ def count(number: float) -> str:
     return f"{number:,.0f}"
 
 
-# Header, field of `Quality`, format, whether more is better.
+# Columns of the comparison of methods: header, field of `Quality`, how it is written, whether more
+# is better.
 MEASURES: tuple[tuple[str, str, Callable[[float], str], bool], ...] = (
     ("STRESS", "stress", significant, False),
     ("share", "normalized_stress", short, False),
@@ -89,7 +91,10 @@ def texts_and_best(
     *,
     more_is_better: bool = False,
 ) -> tuple[list[str], set[int]]:
-    """Return numbers as texts, and the positions of those that read as the best."""
+    """Return numbers as texts, and the positions of those that read as the best.
+
+    NaN is never the best: without a number, no text reads as that of infinity.
+    """
     known = [value for value in values if not math.isnan(value)]
     best = min(known, default=math.inf)
     if more_is_better:
@@ -100,7 +105,7 @@ def texts_and_best(
 
 
 def measured_columns(qualities: Sequence[Any]) -> dict[str, Any]:
-    """Return, by header, the texts of a measure of several embeddings, and which are best."""
+    """Return a column for each measure: header → its texts, one per quality, and the best ones."""
     columns = {}
     for header, field, write, more_is_better in MEASURES:
         values = [getattr(quality, field) for quality in qualities]
@@ -111,7 +116,7 @@ def measured_columns(qualities: Sequence[Any]) -> dict[str, Any]:
 
 
 def axis_table(embedding: Embedding) -> Any:
-    """Return a row per axis: its sign, its weight, the R² lost without it, and its shares."""
+    """Return a DataFrame of the axes: sign, weight, R² lost without each, shares of eigenvalues."""
     columns = {
         "axis": embedding.axis_names,
         "sign": to_numpy(embedding.signs).astype(int),
@@ -128,8 +133,8 @@ def axis_table(embedding: Embedding) -> Any:
     return table
 
 
-def variables_of(fit: EnvFit | None) -> list[VariableFit]:
-    """Return the variables without those that have another text for each object, as names do."""
+def variables_shown(fit: EnvFit | None) -> list[VariableFit]:
+    """Return all variables but texts that differ between all objects, as names do."""
     if fit is None:
         return []
     return [each for each in fit.fits if len(each.levels) < each.n]
@@ -138,7 +143,10 @@ def variables_of(fit: EnvFit | None) -> list[VariableFit]:
 def diagnosis_facts(
     diagnosis: Diagnosis, squared: bool
 ) -> list[tuple[str, str]]:
-    """Return names and values of the rows that `diagnose` prints."""
+    """Return the names and values that ``neucmds diagnose`` prints.
+
+    `squared` is the scale to write: D holds squared dissimilarities.
+    """
     scale = "squared dissimilarities" if squared else "dissimilarities"
     low = on_scale(diagnosis.smallest, squared)
     high = on_scale(diagnosis.largest, squared)
@@ -152,13 +160,13 @@ def diagnosis_facts(
         ("negative share (NEF)", f"{negative_share(diagnosis)} of Σ|λ|"),
         ("triangle inequality", _triangles(diagnosis.triangles)),
         ("k for a plot", "2, with the distance loss"),
-        ("suggested k", _suggestion(diagnosis)),
+        ("suggested k", _suggested_k(diagnosis)),
         ("beyond noise", _beyond_noise(diagnosis)),
     ]
 
 
-def outlying(diagnosis: Diagnosis, squared: bool) -> str:
-    """Write a sentence on the first outlying entries of D."""
+def outliers_text(diagnosis: Diagnosis, squared: bool) -> str:
+    """Write a sentence, without its full stop, on the first outlying entries of D."""
     labels = diagnosis.labels
     entries = diagnosis.outliers.entries
     pairs = []
@@ -177,6 +185,7 @@ def outlying(diagnosis: Diagnosis, squared: bool) -> str:
 
 
 def _euclidean(diagnosis: Diagnosis) -> str:
+    """Say whether D is Euclidean."""
     if not diagnosis.euclidean:
         return "no"
     if not diagnosis.complete:
@@ -185,6 +194,7 @@ def _euclidean(diagnosis: Diagnosis) -> str:
 
 
 def _eigenvalues(diagnosis: Diagnosis) -> str:
+    """Say how many eigenvalues of B have each sign, and the extreme ones."""
     positive = count(diagnosis.positive_eigenvalues)
     negative = count(diagnosis.negative_eigenvalues)
     total = count(diagnosis.n - 1)
@@ -206,6 +216,7 @@ def negative_share(diagnosis: Diagnosis) -> str:
 
 
 def _triangles(triangles: Triangles | None) -> str:
+    """Say how often the triangle inequality fails, and by how much at worst."""
     if triangles is None:
         return "not defined for negative entries"
     triples = f"all {count(triangles.examined)} triples"
@@ -218,7 +229,8 @@ def _triangles(triangles: Triangles | None) -> str:
     return f"{text}; at worst a side is {worst}"
 
 
-def _suggestion(diagnosis: Diagnosis) -> str:
+def _suggested_k(diagnosis: Diagnosis) -> str:
+    """Say how many coordinates predict held-out objects, and how well."""
     scan = diagnosis.scan
     if scan is None:
         return "none: too few objects to hold some out"
@@ -235,6 +247,7 @@ def _suggestion(diagnosis: Diagnosis) -> str:
 
 
 def _beyond_noise(diagnosis: Diagnosis) -> str:
+    """Say how many eigenvalues noise does not explain."""
     positive, negative = diagnosis.certain
     text = (
         f"{positive} positive and {negative} negative eigenvalues for certain"
@@ -245,8 +258,8 @@ def _beyond_noise(diagnosis: Diagnosis) -> str:
     return f"{text}, outside {significant(low)} to {significant(high)}: a lower bound for k"
 
 
-def paradox(curves: StressCurves) -> str:
-    """Describe where more coordinates make classical MDS worse."""
+def paradox_text(curves: StressCurves) -> str:
+    """Say whether and where more coordinates make classical MDS worse."""
     last_k = f"k = {curves.last_k:,}"
     if not curves.paradox:
         if not curves.complete:
