@@ -54,7 +54,7 @@ class Directed:
     labels : tuple of str or None
         Names of the rows.
     arrival_labels : tuple of str or None
-        Names of the columns, if these are other objects.
+        Names of the columns, if these are other objects than the rows; else None.
     squared, missing
         As of `Dense`.
     """
@@ -74,15 +74,17 @@ class Directed:
     @property
     def is_symmetric(self) -> bool:
         """Whether rows and columns are the same objects, as far apart there as back."""
-        d = self.sq_dissimilarity
-        m, n = d.shape
+        sq_d = self.sq_dissimilarity
+        m, n = sq_d.shape
         if m != n or self.arrival_labels is not None:
             return False
-        xp = namespace(d)
-        rounding = tolerance(max(map(abs, min_and_max(d))), eps(d.dtype, xp))
-        gap = xp.abs(d - d.T)
-        known = xp.all((self.weights > 0) == (self.weights.T > 0))
-        return bool(known) and float(xp.max(gap)) <= rounding
+        xp = namespace(sq_d)
+        largest = max(map(abs, min_and_max(sq_d)))
+        gap = float(xp.max(xp.abs(sq_d - sq_d.T)))
+        is_known = self.weights > 0
+        return bool(xp.all(is_known == is_known.T)) and gap <= tolerance(
+            largest, eps(sq_d.dtype, xp)
+        )
 
 
 def as_directed(
@@ -128,15 +130,18 @@ def as_directed(
         if same_objects:
             order = order_of(column_names, row_names, "columns of D")
             values = xp.take(values, asarray_like(order, values, xp.int64), 1)
-    column_names = None if same_objects else column_names or row_numbers(n)
+    if same_objects:
+        column_names = None
+    elif column_names is None:
+        column_names = row_numbers(n)
     _refuse_entries(values, squared, missing, row_names, column_names)
     if not squared:
         values = values * values
-    counted = ~xp.isnan(values)
-    values = xp.where(counted, values, 0.0)
+    is_counted = ~xp.isnan(values)
+    values = xp.where(is_counted, values, 0.0)
     if same_objects:
-        counted = counted & ~asarray_like(np.eye(n), values, xp.bool)
-    counts = xp.astype(counted, xp.float64)
+        is_counted = is_counted & ~asarray_like(np.eye(n), values, xp.bool)
+    pair_weights = xp.astype(is_counted, xp.float64)
     if weights is not None:
         weights = ordered_by_name(
             weights, row_names, "rows of weights", rows=True, cols=False
@@ -144,9 +149,11 @@ def as_directed(
         weights = ordered_by_name(
             weights, column_names or row_names, "columns of weights"
         )
-        counts = counts * checked_weights(weights, values)
-    _refuse_unconnected(counts, row_names, column_names)
-    return Directed(values, counts, row_names, column_names, squared, missing)
+        pair_weights = pair_weights * checked_weights(weights, values)
+    _refuse_unconnected(pair_weights, row_names, column_names)
+    return Directed(
+        values, pair_weights, row_names, column_names, squared, missing
+    )
 
 
 def _alone(names: Iterable[str], shared: set[str]) -> str:
@@ -155,7 +162,10 @@ def _alone(names: Iterable[str], shared: set[str]) -> str:
 
 
 def _named_values(data: Any, labels: Any) -> tuple[Array, Any, Any]:
-    """Return D with the names of its rows and columns; None: they only count."""
+    """Return D as the user gave it, and the names of its rows and columns, None without names.
+
+    `labels` replace the names of the rows.
+    """
     if is_frame(data):
         values = as_real(data, "entries of D")
         rows = names_in(data.index)
@@ -174,9 +184,9 @@ def _named_values(data: Any, labels: Any) -> tuple[Array, Any, Any]:
 def _refuse_entries(
     values: Array, squared: bool, missing: str, rows: Labels, columns: Labels
 ) -> None:
-    """Refuse entries that are infinite, missing without leave, negative, or too large.
+    """Refuse entries that are infinite, missing unless they are ignored, negative, or too large.
 
-    Without names of the columns they are the objects of the rows, each at zero from itself.
+    If `columns` is None these are the objects of the rows, and must be at zero from themselves.
     """
     xp = namespace(values)
     largest = max(
@@ -190,15 +200,15 @@ def _refuse_entries(
         advice = f"pass {option('squared', True)} if D is squared already"
         faults.append((values < 0, "negative", advice))
     if columns is None:
-        own = asarray_like(np.eye(len(values)), values, xp.bool)
+        on_diagonal = asarray_like(np.eye(len(values)), values, xp.bool)
         advice = (
             "set them to 0, or give rows and columns names of their own, in a DataFrame, if they "
             "are two sets"
         )
-        away = own & (xp.abs(values) > tolerance(largest, EPS))
-        faults.append((away, "diagonal (not zero)", advice))
-    for fault, what, advice in faults:
-        where = np.argwhere(to_numpy(fault))
+        is_fault = on_diagonal & (xp.abs(values) > tolerance(largest, EPS))
+        faults.append((is_fault, "diagonal (not zero)", advice))
+    for is_fault, what, advice in faults:
+        where = np.argwhere(to_numpy(is_fault))
         if where.size:
             i, j = where[0].tolist()
             names = ""
@@ -211,11 +221,12 @@ def _refuse_entries(
 
 
 def _refuse_unconnected(weights: Array, rows: Labels, columns: Labels) -> None:
-    """Refuse weights that leave parts of the points with no pair between them."""
+    """Refuse weights that leave parts of the departures and arrivals with no pair between them."""
     xp = namespace(weights)
-    full_row = bool(xp.any(xp.all(weights > 0, axis=1)))
-    full_column = bool(xp.any(xp.all(weights > 0, axis=0)))
-    if full_row and full_column:
+    has_full_row = bool(xp.any(xp.all(weights > 0, axis=1)))
+    has_full_column = bool(xp.any(xp.all(weights > 0, axis=0)))
+    # Joined through this row and column: no search, which takes a sparse copy.
+    if has_full_row and has_full_column:
         return
     m, n = weights.shape
     i, j = np.nonzero(to_numpy(weights) > 0)

@@ -18,6 +18,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 from neucmds.backend.arrays import (
+    EPS,
     Array,
     Floats,
     Numbers,
@@ -29,7 +30,6 @@ from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.problem.files import require_pandas
 from neucmds.problem.names import are_row_numbers, examples, is_frame, text_of
 from neucmds.problem.pairs import (
-    TOLERANCE,
     Connection,
     edges_of,
     key_groups,
@@ -45,7 +45,7 @@ from neucmds.problem.sampled_pairs import (
     drawn_pairs,
     near_pairs,
 )
-from neucmds.problem.validation import entry_name
+from neucmds.problem.validation import entry_name, tolerance
 
 # Both ends and the lengths of edges or paths.
 Edges = tuple[Numbers, Numbers, Floats]
@@ -323,7 +323,7 @@ def _both_orders(
     keys = pair_keys(n, i, j)[between]
     key, shortest, longest = _grouped(keys, length[between])
     gap = longest - shortest
-    uneven = int(np.sum(gap > TOLERANCE * longest.max(initial=0.0)))
+    uneven = int(np.sum(gap > tolerance(longest.max(initial=0.0), EPS)))
     if uneven:
         worst = int(np.argmax(gap))
         where = entry_name(*divmod(int(key[worst]), n), labels)

@@ -1,4 +1,4 @@
-"""The nearest rows of features: by trees, by descent, or by brute force."""
+"""The nearest rows of features: by trees, by brute force, or by pynndescent."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ ListedLengths = tuple[Array, Array, Array]
 # From a count and objects (None: all): these objects with the `count` nearest of each.
 NearestSearch = Callable[[int, Numbers | None], ListedLengths]
 
-# Up to this number of rows all are compared with all: half a minute on one core.
+# Up to this number of rows search is exact: half a minute on one core.
 ALL_COMPARED = 20_000
 
 
 def nearest_rows(
     features: Any, metric: Any, *, random_state: Any = None
 ) -> NearestSearch:
-    """Return what finds the nearest rows of given rows.
+    """Return the function that searches the nearest rows, the row itself among them.
 
-    The nearest of all of many rows of NumPy are found by pynndescent where that knows the metric.
+    The nearest of all rows, more than 20,000 of NumPy, are searched by pynndescent, if it is
+    installed and knows the metric; it finds 98 % of them. All other searches are exact.
     """
     metric = Metric.of(metric)
     rng = check_random_state(random_state)
@@ -57,8 +58,9 @@ def nearest_rows(
                 random_state=int(rng.randint(2**31)),
                 n_jobs=-1,
             ).neighbor_graph
-            known = ids >= 0
-            return np.nonzero(known)[0], ids[known], lengths[known]
+            # A neighbour that was not found has the number −1.
+            is_found = ids >= 0
+            return np.nonzero(is_found)[0], ids[is_found], lengths[is_found]
         if objects is None:
             objects = np.arange(n)
         lengths, ids = index.kneighbors(
@@ -74,12 +76,14 @@ def nearest_rows(
 
 
 def neighbor_index(features: Any, metric: Metric) -> Any:
-    """Return an exact search among rows with scikit-learn's `kneighbors`.
+    """Return an object whose `kneighbors` searches the rows exactly.
 
-    It is scikit-learn's for metrics that it knows, by a tree where that is the quicker.
+    It is scikit-learn's, by a tree where that is quicker, for metrics that scikit-learn knows.
     """
-    ours = metric.inner and metric.metric not in VALID_METRICS["brute"]
-    if ours or not is_numpy(features):
+    is_ours_alone = (
+        metric.inner and metric.metric not in VALID_METRICS["brute"]
+    )
+    if is_ours_alone or not is_numpy(features):
         return metric.fitted_to(features)
     try:
         search = NearestNeighbors(

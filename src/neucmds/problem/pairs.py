@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from math import sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -15,25 +14,23 @@ from neucmds.backend.arrays import EPS, Array, Floats, Numbers
 from neucmds.errors import InputError, NeucmdsWarning, OverfitWarning, option
 from neucmds.problem.containers import as_real
 from neucmds.problem.names import Labels, are_row_numbers, examples, text_of
-from neucmds.problem.validation import refuse_range
+from neucmds.problem.validation import refuse_range, tolerance
 
-# √ε, as for matrices: the rounding of distances computed as √(|x|² + |y|² − 2x·y).
-TOLERANCE = sqrt(EPS)
-# Pairs look like edges between neighbours if, of all paths i–j–k, more than this share has the pair
-# (i, k) as well (.3 and more among neighbours in up to ten dimensions), and if at most the square
-# of it is the share of all pairs that is known.
+# Listed pairs look like edges between neighbours if they are few and close triangles: at most the
+# square of this share of all pairs is listed, and of the paths i–j–k more than this share has the
+# pair (i, k) as well (among neighbours in up to ten dimensions .3 and more).
 LOCAL = 0.2
 
-
-# Whether a path one way connects two objects, or only one there and one back.
+# Whether two objects are connected by a path one way, or only by paths there and back.
 Connection = Literal["weak", "strong"]
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Squared dissimilarities of m pairs of n objects.
+    """A problem in which some pairs of n objects are known.
 
-    Each pair occurs once, with i < j, sorted by i, then j. Weights are positive; None: all alike.
+    Each pair occurs once, with i < j, sorted by i, then j. A positive `weight` says how much it
+    counts; None: all alike.
     """
 
     n: int
@@ -45,32 +42,32 @@ class Pairs:
     # As of `Dense`.
     squared: bool = False
     missing: str = "error"
-    # Whether the pairs were drawn from all n(n − 1)/2, and weights are inverse shares.
+    # Whether the pairs were drawn to stand for all; a weight is the inverse of the share drawn.
     sampled: bool = False
-    # Whether the other order of a pair has another dissimilarity, which is not listed.
+    # Whether D_ji may differ from the listed D_ij.
     one_way: bool = False
-    # Of directed pairs: objects are points of departure, so many, and then points of arrival.
+    # Of directed pairs: the first so many of the n objects are departures, the others arrivals.
     n_departures: int | None = None
 
     @property
     def n_ordered(self) -> int:
-        """Number of ordered pairs of different objects."""
+        """Number of ordered pairs of different objects that could be listed."""
         if self.n_departures is None:
             return self.n * (self.n - 1)
         n_arrivals = self.n - self.n_departures
-        own = 0
+        # As many of both are the same objects.
         if n_arrivals == self.n_departures:
-            own = n_arrivals
-        return self.n_departures * n_arrivals - own
+            return n_arrivals * (n_arrivals - 1)
+        return self.n_departures * n_arrivals
 
     @property
     def size(self) -> int:
-        """Number of pairs."""
+        """Number of listed pairs."""
         return int(self.i.size)
 
     @property
     def weights(self) -> Floats:
-        """How much each pair counts: one where all count alike."""
+        """How much each pair counts, ones in place of None."""
         if self.weight is None:
             return np.ones(self.size)
         return self.weight
@@ -88,7 +85,7 @@ class Pairs:
         )
 
     def graph(self) -> Any:
-        """Return pairs as edges of length d = √D in a symmetric CSR array; D < 0 count as zero."""
+        """Return pairs as edges of length d = √D in a symmetric CSR array; √D is 0 for D < 0."""
         d = np.sqrt(np.maximum(self.sq_dissimilarity, 0))
         both = (np.r_[self.i, self.j], np.r_[self.j, self.i])
         return sparse.csr_array((np.r_[d, d], both), (self.n, self.n))
@@ -100,7 +97,7 @@ def pair_keys(n: int, i: Any, j: Any) -> Array:
 
 
 def key_groups(key: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the order that sorts keys, and where in it each of them begins."""
+    """Return the order that sorts keys, and where among the sorted each different one begins."""
     order = np.argsort(key, kind="stable")
     return order, np.flatnonzero(np.diff(key[order], prepend=-1))
 
@@ -140,19 +137,19 @@ def as_directed_pairs(
     """
     m, n = data.shape
     i, j, values = _observed(data, missing)
-    is_counted = np.ones(values.size, dtype=bool)
     if m == n:
         _refuse_values(i, j, values, squared)
-        is_counted = i != j
-    arrivals = m + j[is_counted].astype(np.int64)
-    pairs = make_pairs(
-        m + n, i[is_counted], arrivals, values[is_counted], squared=squared
-    )
+        is_pair = i != j
+        i = i[is_pair]
+        j = j[is_pair]
+        values = values[is_pair]
+    arrivals = m + j.astype(np.int64)
+    pairs = make_pairs(m + n, i, arrivals, values, squared=squared)
     return replace(pairs, n_departures=m, missing=missing)
 
 
 def _observed(data: Any, missing: str) -> tuple[Numbers, Numbers, Floats]:
-    """Return rows, columns and values of the entries that a sparse array stores."""
+    """Return rows, columns and values that a sparse array stores, without NaN if it may."""
     stored = data.tocoo()
     if stored.dtype.kind not in "fiub":
         raise InputError(f"D holds {stored.dtype} entries; pass real numbers.")
@@ -173,21 +170,22 @@ def make_pairs(
     squared: bool = False,
     symmetrize: bool = False,
 ) -> Pairs:
-    """Check pairs of n numbered objects, put each in order, merge the two orders, and square.
+    """Check dissimilarities `values` of pairs (i, j) of n objects, and list each pair once.
 
-    Pairs come in any order, also several times.
+    A pair may be given in either order, also several times: it gets the mean of its values, which
+    must agree unless they are to be symmetrized.
     """
     i = np.asarray(i)
     j = np.asarray(j)
     # On the scale of the input, until they are squared.
     dissimilarity: Floats = np.asarray(values, dtype=np.float64)
     _refuse_values(i, j, dissimilarity, squared)
-    rounding = TOLERANCE * float(np.max(np.abs(dissimilarity)))
-    between = i != j
-    key = pair_keys(n, i, j)[between]
+    rounding = tolerance(float(np.max(np.abs(dissimilarity))), EPS)
+    is_pair = i != j
+    key = pair_keys(n, i, j)[is_pair]
     order, first = key_groups(key)
     key = key[order]
-    dissimilarity = dissimilarity[between][order]
+    dissimilarity = dissimilarity[is_pair][order]
     if first.size < key.size:
         highest = np.maximum.reduceat(dissimilarity, first)
         gaps = highest - np.minimum.reduceat(dissimilarity, first)
@@ -251,28 +249,29 @@ def refuse_parts(
     what: str = "pair",
     connection: Connection = "weak",
 ) -> None:
-    """Refuse a sparse array whose entries connect its objects only in parts."""
-    count, part = csgraph.connected_components(graph, connection=connection)
+    """Refuse a sparse array of pairs or edges, as `what` says, that is not connected."""
+    count, part_of = csgraph.connected_components(graph, connection=connection)
     if count == 1:
         return
-    sizes = np.bincount(part)
-    others = np.flatnonzero(part != np.argmax(sizes))
-    back = " both ways" if connection == "strong" else ""
+    sizes = np.bincount(part_of)
+    others = np.flatnonzero(part_of != np.argmax(sizes))
+    both_ways = " both ways" if connection == "strong" else ""
     advice = f"keep one part, or add {what}s"
     if what == "edge":
         advice = f"keep one part by {option('part', 'largest')}, or add edges"
     raise InputError(
-        f"the {what}s form {count} parts that no {what} connects{back}, of "
+        f"the {what}s form {count} parts that no {what} connects{both_ways}, of "
         f"{examples(np.sort(sizes)[::-1].tolist())} objects; outside the largest: "
         f"{_named(others, labels)}; {advice}."
     )
 
 
 def edges_of(frame: Any, weight: str | None) -> tuple[Any, Labels]:
-    """Take edges out of a table: two columns of nodes, then lengths.
+    """Return the edges in a table as a sparse array, and the names of the nodes.
 
-    These are in the column `weight`, else "length", else a third that is the only one more, else 1;
-    None: 1 each.
+    The first two columns hold nodes. The column `weight` holds lengths; without it the column
+    "length"; without both the third, if there is no fourth. Otherwise, and if `weight` is None,
+    every edge has length 1.
     """
     titles = list(frame.columns)
     if len(titles) < 2 or len(frame) == 0 or list(frame.index) == titles:
@@ -311,7 +310,10 @@ def edges_of(frame: Any, weight: str | None) -> tuple[Any, Labels]:
 
 
 def _edges(left: Any, right: Any, length: Any) -> tuple[Any, Labels]:
-    """Return a sparse array of lengths, and the names of the nodes unless they only count."""
+    """Return a sparse array of lengths, and the names of the nodes; None: they are row numbers.
+
+    `left` and `right` are the nodes of each edge, whole numbers or names of any type.
+    """
     both = np.stack([left, right])
     if both.dtype.kind == "f" and np.array_equal(both, both.astype(np.int64)):
         both = both.astype(np.int64)
@@ -335,7 +337,7 @@ def _edges(left: Any, right: Any, length: Any) -> tuple[Any, Labels]:
 
 
 def _warn_of_edges(pairs: Pairs) -> None:
-    """Warn of pairs that look like edges between neighbours: many triangles are closed."""
+    """Warn of pairs that look like edges between neighbours, as `LOCAL` says."""
     degrees = pairs.degrees
     if degrees.mean() > LOCAL**2 * pairs.n:
         return
@@ -355,6 +357,7 @@ def _warn_of_edges(pairs: Pairs) -> None:
 def _refuse_values(
     i: Numbers, j: Numbers, values: Floats, squared: bool
 ) -> None:
+    """Refuse values that are no dissimilarities, or not zero from an object to itself."""
     if values.size == 0:
         raise InputError("there are no pairs.")
     bad = ~np.isfinite(values)
@@ -371,19 +374,19 @@ def _refuse_values(
             f"({i[lowest]}, {j[lowest]}); pass {option('squared', True)} if they are squared "
             "already."
         )
-    sizes = np.abs(values)
-    size = float(sizes.max())
-    refuse_range(size, squared)
-    self_sizes = np.where(i == j, sizes, 0.0)
-    if self_sizes.max() > TOLERANCE * size:
-        largest = int(np.argmax(self_sizes))
+    largest = float(np.abs(values).max())
+    refuse_range(largest, squared)
+    on_diagonal = np.where(i == j, np.abs(values), 0.0)
+    worst = int(np.argmax(on_diagonal))
+    if on_diagonal[worst] > tolerance(largest, EPS):
         raise InputError(
-            f"the dissimilarity of an object and itself is {values[largest]:.4g} at "
-            f"({i[largest]}, {j[largest]}); set it to 0, or convert similarities."
+            f"the dissimilarity of an object and itself is {values[worst]:.4g} at "
+            f"({i[worst]}, {j[worst]}); set it to 0, or convert similarities."
         )
 
 
 def _named(ids: Numbers, labels: Labels) -> str:
+    """Return examples of objects for a message, by name if they have names."""
     if labels is None:
         return examples(ids.tolist())
     return examples([labels[i] for i in ids.tolist()])

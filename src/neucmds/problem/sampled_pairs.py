@@ -1,8 +1,8 @@
 """Sample pairs that stand for all n(n − 1)/2, and others to measure the fit on.
 
-Objects differ in their far partners: with the same ones for all, a fit is good for the distances to
-these and poor for others. For losses in which near pairs count, pairs are dense among near objects
-and thinner farther out. A pair is weighted by the inverse of the share of its kind that was drawn.
+Objects have different far partners: with the same ones for all, only distances to these would fit
+well. For losses in which near pairs count, near objects are paired more often than far ones. The
+weight of a pair is the inverse of the share of its kind (far, near, a ring) that was drawn.
 """
 
 from __future__ import annotations
@@ -35,24 +35,23 @@ from neucmds.problem.neighbor_search import (
 from neucmds.problem.pairs import Pairs
 from neucmds.problem.validation import refuse_range
 
-# The m nearest objects of an object are a ring; the next ring is the WIDER·m nearest without them.
+# Each ring around an object reaches WIDER times as many nearest objects as the one inside it.
 WIDER = 4
-# Least number of sources, the objects that are far partners of others, where near pairs do not
-# count.
+# Least number of sources, the objects that others have as far partners, for the squared loss.
 SOURCES = 4000
-# Windows: sets of sources. All objects of a window have its sources as their far partners.
+# Sets of sources. Each object belongs to one window, whose sources are its far partners.
 WINDOWS = 40
 # Objects by which a fit is measured, and partners of each.
 CHECKED = 2000
 PARTNERS = 10
-# An object, its partners, and their squared dissimilarities, to measure a fit on.
+# To measure a fit on: an object, its partners, and the squared dissimilarities to these.
 Check = tuple[int, Numbers, Floats]
 
 
 def flat_checks(checks: Iterable[Check]) -> tuple[Numbers, Numbers, Floats]:
     """Return both objects of every pair that measures a fit, and the squared dissimilarities."""
     objects, others, squares = zip(*checks, strict=True)
-    sizes = [len(own) for own in others]
+    sizes = [len(partners) for partners in others]
     return (
         np.repeat(objects, sizes),
         np.concatenate(others),
@@ -69,7 +68,7 @@ class PairSample:
     # Row numbers of L objects, and d, unsquared, of all objects to them (n, L).
     landmarks: Numbers
     to_landmarks: Floats
-    # Both objects of each pair are drawn uniformly; some of these pairs may be in the sample.
+    # Pairs drawn uniformly from all, to measure a fit on; some may be in `pairs`, too.
     checks: Iterable[Check]
 
 
@@ -77,9 +76,9 @@ class PairSample:
 class Sampling:
     """Which pairs stand for all: far partners of every object, its nearest, and rings around it."""
 
-    # Number of far partners that each object is given; it is a partner of as many others.
+    # Number of far partners of each object.
     n_far: int
-    # Number of nearest objects of each object, and of its pairs in each ring.
+    # Number of nearest objects that each is paired with, and mean number of its pairs in a ring.
     n_near: int
     # All objects in random order: the first are the sources of far partners.
     shuffled: Numbers
@@ -90,7 +89,7 @@ class Sampling:
     def of(
         cls, n: int, n_pairs: float, loss: str, rng: np.random.RandomState
     ) -> Sampling:
-        """Divide n·n_pairs/2 pairs into far and near ones, and draw.
+        """Divide n·n_pairs/2 pairs into far and near ones, and draw sources and windows.
 
         For the squared loss, in which near pairs hardly count, all are far; else three fifths are.
         """
@@ -100,10 +99,11 @@ class Sampling:
             n_far = max(2, round(0.3 * n_pairs))
             n_near = max(2, round(0.12 * n_pairs))
         shuffled = rng.permutation(n)
-        sampling = cls(min(n, n_far), n_near, shuffled, rng.permutation(n))
-        # Windows of equal size: the rest of a random number by how many windows there are.
+        number = rng.permutation(n)
+        sampling = cls(min(n, n_far), n_near, shuffled, window=number)
+        # The remainders share the objects among the windows at random, and equally.
         n_windows = len(sampling.window_sources)
-        return replace(sampling, window=sampling.window % n_windows)
+        return replace(sampling, window=number % n_windows)
 
     @property
     def n(self) -> int:
@@ -120,9 +120,9 @@ class Sampling:
 
     @cached_property
     def window_sources(self) -> Numbers:
-        """Sources of each window (row), by their positions in `sources`.
+        """Positions in `sources` of the n_far sources of each window (row).
 
-        Windows are as long as n_far, and begin at even distances along the sources, as on a ring.
+        Windows begin at even distances along the sources; the last go on with the first source.
         """
         n_sources = self.sources.size
         count = min(WINDOWS, n_sources)
@@ -134,11 +134,11 @@ class Sampling:
         rings = []
         reach = WIDER * self.n_near
         while 0 < reach < self.n:
-            # A search finds the objects of the ring, those within reach but beyond the ring inside.
+            # The ring is what is within reach, without the nearest that the ring inside reaches.
             in_ring = (1 - 1 / WIDER) * reach
             pairs_wanted = self.n * self.n_near / 2
             searches = round(pairs_wanted / in_ring)
-            # So few searches add nothing to the far pairs, which are found from every source.
+            # No more searches than there are sources add nothing to the far pairs.
             if searches <= self.sources.size:
                 break
             rings.append((reach, min(searches, self.n)))
@@ -146,12 +146,12 @@ class Sampling:
         return rings
 
     def objects_of(self, position: int) -> Numbers:
-        """Objects that have the source at this position as a partner."""
+        """Objects that have the source at this position of `sources` as a far partner."""
         has_source = (self.window_sources == position).any(axis=1)
         return np.flatnonzero(has_source[self.window])
 
     def members(self) -> Iterator[tuple[Numbers, Numbers]]:
-        """For each window: the objects that have it, and the far partners of all of these."""
+        """For each window: its objects, and the far partners of all of these."""
         for window, positions in enumerate(self.window_sources):
             objects = np.flatnonzero(self.window == window)
             if objects.size:
@@ -159,7 +159,7 @@ class Sampling:
 
     @property
     def far_share(self) -> float:
-        """Share of all pairs that are far ones.
+        """Expected share of all pairs that are listed as far ones.
 
         With p the chance that a source is a partner of an object, a pair is listed with the chance
         p if one of the two is a source, and 1 − (1 − p)² if both are.
@@ -178,38 +178,35 @@ class Sampling:
 def near_pairs(
     sampling: Sampling, nearest: NearestSearch
 ) -> Iterator[tuple[ListedLengths, float]]:
-    """Search the nearest objects of each and the rings around some; yield pairs with a weight."""
+    """Yield each object with its nearest, and some with those in each ring: pairs, their weight."""
     n = sampling.n
     if sampling.n_near:
         yield nearest(min(sampling.n_near, n - 1), None), 1.0
     for reach, searches in sampling.rings():
-        # Listed are pairs of which at least one object searches.
-        rest = n - searches
-        weight = 1 / (1 - rest * (rest - 1) / (n * (n - 1)))
+        # A pair is listed unless neither of its objects searches.
+        idle = n - searches
+        weight = 1 / (1 - idle * (idle - 1) / (n * (n - 1)))
         yield nearest(reach, sampling.shuffled[:searches]), weight
 
 
 def drawn_pairs(
     n: int, kinds: Iterable[tuple[ListedLengths, float | Floats]]
 ) -> Pairs:
-    """Put kinds of pairs, each with its weight, together in the array library of their lengths.
+    """Put kinds of pairs (i, j, d), each with one weight or one for each pair, together.
 
-    Of a pair that is listed twice the first length and weight count.
+    Of a pair that is listed twice, the first d and weight count.
     """
-    listed, weights = zip(*kinds, strict=True)
-    xp = namespace(listed[-1][2])
+    listed = []
+    weights = []
+    for pairs, weight in kinds:
+        listed.append(pairs)
+        xp = namespace(pairs[2])
+        weights.append(xp.zeros_like(pairs[2], dtype=xp.float64) + weight)
     i, j, length = (xp.concat(column) for column in zip(*listed, strict=True))
-    weight = xp.concat(
-        [
-            xp.zeros_like(lengths, dtype=xp.float64) + kind_weight
-            for (_, _, lengths), kind_weight in zip(
-                listed, weights, strict=True
-            )
-        ]
-    )
+    weight = xp.concat(weights)
     low = xp.astype(xp.minimum(i, j), xp.int64)
     high = xp.astype(xp.maximum(i, j), xp.int64)
-    # Sorted where the pairs are: of 16 million, NumPy would take as long as a GPU for the fit.
+    # Sorted on the device of the pairs: NumPy takes as long for 16 million as a GPU for the fit.
     key = low * n + high
     order = xp.argsort(key, stable=True)
     key = key[order]
@@ -240,9 +237,8 @@ def feature_pairs(
     """Choose pairs of feature rows that stand for all of them, and compute their dissimilarities.
 
     Features of another array library than NumPy are compared on its device. The metric is one that
-    `Metric` takes, and for NumPy one of `sklearn.neighbors.NearestNeighbors`. For more than 20,000
-    rows of NumPy pynndescent finds 98 % of the nearest, if it is installed and knows the metric.
-    All objects are compared with `n_landmarks` landmarks, for a start.
+    `Metric` takes, and one by which `nearest_rows` finds neighbours. All objects are compared with
+    `n_landmarks` landmarks, from which a fit starts.
     """
     n = features.shape[0]
     rng = check_random_state(random_state)
@@ -279,16 +275,18 @@ def called_pairs(
 ) -> PairSample:
     """Choose about n·n_pairs/2 pairs for a user's function, one call each.
 
-    Up to half of them compare all objects with landmarks. Where near pairs count, some of the
-    others join objects with similar dissimilarities to the landmarks; the rest is random. The fit
-    is measured on 8 % more pairs.
+    At most half of them compare all objects with landmarks. Where near pairs count, others join
+    objects with similar dissimilarities to the landmarks; the rest is random. The fit is measured
+    on 8 % more pairs.
     """
     points = space.points
     rng = check_random_state(random_state)
     n = points.shape[0]
     shuffled = rng.permutation(n)
     calls = n * n_pairs // 2
+    # The function is called some times to check it.
     calls_made = space.refuse_function()
+    # So many that n·n_pairs/4 calls, half of all, suffice for these.
     landmarks = np.sort(shuffled[: min(n_landmarks, n_pairs // 4)])
     others = np.setdiff1d(np.arange(n), landmarks)
     n_landmarks = landmarks.size
@@ -322,10 +320,10 @@ def called_pairs(
     of_landmarks = (objects, np.tile(landmarks, n), to_landmarks.ravel())
     weights = np.concatenate([near_weights, random_weights])
     pairs = drawn_pairs(n, [(of_landmarks, 1.0), ((i, j, lengths), weights)])
-    # A twelfth, 8 %, of the calls.
+    # 8 % of the calls, a twelfth.
     n_checked = min(CHECKED, max(1, calls // (12 * PARTNERS)))
     objects = rng.permutation(n)[:n_checked]
-    partners = _others(n, objects, rng)
+    partners = _partners(n, objects, rng)
     checked_lengths = space.paired(
         points, points, objects.repeat(PARTNERS), partners.ravel()
     )
@@ -349,19 +347,20 @@ def _alike_pairs(
 ) -> tuple[Numbers, Floats]:
     """Draw pairs of `others` that have similar dissimilarities to the landmarks, at most `most`.
 
-    Return them, a pair (i, j) as the number i·n + j, and their weights.
+    Return pairs, each as the number i·n + j, and their weights.
     """
     n = len(to_landmarks)
     sampling = Sampling.of(n, most / n, loss, rng)
     search = nearest_rows(to_landmarks, "euclidean", random_state=rng)
     near = drawn_pairs(n, near_pairs(sampling, search))
-    uncalled = np.isin(near.i, others) & np.isin(near.j, others)
-    keys = near.keys[uncalled]
-    weights = near.weights[uncalled]
+    # Pairs with landmarks were called before.
+    is_new = np.isin(near.i, others) & np.isin(near.j, others)
+    keys = near.keys[is_new]
+    weights = near.weights[is_new]
     if keys.size > most:
-        kept = rng.permutation(keys.size)[:most]
-        weights = weights[kept] * (keys.size / kept.size)
-        keys = keys[kept]
+        subset = rng.permutation(keys.size)[:most]
+        weights = weights[subset] * (keys.size / most)
+        keys = keys[subset]
     return keys, weights
 
 
@@ -379,20 +378,21 @@ def _pair_of(n: int, number: Numbers) -> tuple[Numbers, Numbers]:
 def _checked_rows(
     features: Array, metric: Metric, rng: np.random.RandomState
 ) -> Iterator[Check]:
-    """Compare objects drawn at random with others drawn for each."""
+    """Yield objects drawn at random with partners drawn for each, and compare them."""
     n, n_features = features.shape
     objects = rng.permutation(n)[:CHECKED]
-    partners = _others(n, objects, rng)
+    partners = _partners(n, objects, rng)
     ids = np.concatenate([objects[:, None], partners], axis=1)
     blocks = taken(features, ids.ravel()).reshape((*ids.shape, n_features))
-    for center, others, block in zip(
+    for number, others, block in zip(
         objects.tolist(), partners, blocks, strict=True
     ):
         lengths = metric.fitted_to(block[1:, :]).between(block[:1, :])
-        yield center, others, to_numpy(lengths)[0].astype(np.float64) ** 2
+        yield number, others, to_numpy(lengths)[0].astype(np.float64) ** 2
 
 
-def _others(n: int, objects: Numbers, rng: np.random.RandomState) -> Numbers:
-    """Draw partners of each of some objects, never itself."""
-    others = rng.randint(n - 1, size=(objects.size, PARTNERS))
-    return np.asarray(others + (others >= objects[:, None]))
+def _partners(n: int, objects: Numbers, rng: np.random.RandomState) -> Numbers:
+    """Draw partners (rows) of each object among the n, never itself."""
+    drawn = rng.randint(n - 1, size=(objects.size, PARTNERS))
+    # Numbers from its own on are moved up by one, which leaves it out.
+    return np.asarray(drawn + (drawn >= objects[:, None]))
