@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from neucmds.backend.files import one_line
 from neucmds.errors import InputError, NeucmdsWarning, option
-from neucmds.problem.files import MISSING, one_line, read_text, require_pandas
+from neucmds.problem.files import MISSING, read_text, require_pandas
 from neucmds.problem.names import (
     are_row_numbers,
     examples,

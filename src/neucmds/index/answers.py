@@ -14,9 +14,9 @@ import joblib
 import numpy as np
 
 from neucmds.backend.arrays import Floats, Indices, Numbers, eps
+from neucmds.backend.files import one_line
 from neucmds.errors import InputError, option
 from neucmds.problem.calls import call_pairs
-from neucmds.problem.files import one_line
 from neucmds.problem.validation import tolerance
 
 # A known pair of objects, in memory and in the file of calls.

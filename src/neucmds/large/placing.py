@@ -182,7 +182,7 @@ class LandmarkFit:
             row_of = np.arange(len(partners))
         if self.metric is not None:
             features = in_double(take(rows, row_of))
-            flat = self.metric.own_squares(features, partners)
+            flat = self.metric.listed_squares_to(features, partners)
         else:
             flat = rows[row_of.repeat(sizes), landmarks]
         checked = self._checked(

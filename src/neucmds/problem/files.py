@@ -1,7 +1,8 @@
 """Read files: tables of text (pandas), npy, npz, and distance matrices of QIIME 2.
 
-A table is square, or holds one triangle; names stand above, beside, both or nowhere. The numbers of
-lines and of cells per line tell which, and where they allow both, the first cell does.
+A text table is square, or holds one triangle; names stand in the first line, in the first column,
+in both or nowhere. The numbers of lines and of cells tell which; where they do not, the first cell
+does.
 """
 
 from __future__ import annotations
@@ -21,16 +22,17 @@ from sklearn.utils.fixes import parse_version
 
 from neucmds.backend.arrays import Array, Floats
 from neucmds.backend.files import AnyPath, refuse_damage
-from neucmds.backend.files import one_line as one_line
 from neucmds.errors import InputError, option
 from neucmds.problem.names import Labels, names_of_both, order_of
 
+# A square or condensed matrix, and the names of its objects.
 Table = tuple[Array, Labels]
 
+# The format of a file by its suffix.
 KINDS = dict.fromkeys(
     [".csv", ".tsv", ".txt", ".lsmat", ".phy", ".phylip", ".dist"], "text"
 ) | {".npy": "npy", ".npz": "npz", ".qza": "qza"}
-# Cells that say that a number, or a value of metadata, is missing.
+# Cells of a table of numbers or of metadata whose value is missing.
 MISSING = [
     "",
     "NA",
@@ -66,9 +68,10 @@ def require_pandas(what: str) -> Any:
 
 @contextmanager
 def opened(path: AnyPath) -> Iterator[tuple[str, BinaryIO, str]]:
-    """Open a file, or standard input for `-`: its format, its bytes, and its name for messages.
+    """Yield the format of a file, its bytes, and its name for messages; `-` is standard input.
 
-    What another library raises on its bytes becomes an `InputError`.
+    The format of an unknown suffix is "". What other libraries raise in the context becomes an
+    `InputError`.
     """
     name = Path(path).name
     kind = KINDS.get(Path(path).suffix.lower(), "")
@@ -95,10 +98,10 @@ def read_table(path: AnyPath, *, mmap: bool = False) -> tuple[Any, Labels]:
     """Read a square or condensed matrix of numbers, and the names of its objects if it has any.
 
     The suffix of the file decides on its format, for `-`, standard input, its first bytes. Numbers
-    are neither squared, averaged nor checked. A triangle, also one whose other half holds zeros, NA
-    or blanks, becomes square. Of an npz file the matrix is the array `D`, or the only numeric one
-    of one or two dimensions, and `names` are its names. With `mmap`, an npy file is a read-only
-    memory map.
+    are neither squared, averaged nor checked. A triangle in a text, also one whose other half holds
+    zeros, NA or blanks, becomes square. Of an npz file the matrix is the array `D`, or the only
+    numeric one of one or two dimensions, and the array `names` has the names. With `mmap`, an npy
+    file is a read-only memory map.
     """
     with opened(path) as (kind, stream, name):
         if kind == "npy":
@@ -124,6 +127,7 @@ def read_table(path: AnyPath, *, mmap: bool = False) -> tuple[Any, Labels]:
 
 
 def _from_npz(archive: Any, name: str) -> Table:
+    """Return the matrix of an npz file and its names."""
     keys = [key for key in archive.files if key == "D"]
     if not keys:
         keys = [
@@ -176,7 +180,7 @@ def read_text(path: AnyPath) -> tuple[str, str]:
 
 
 def _is_text(cell: str) -> bool:
-    """Tell whether a cell is neither a number nor says that one is missing."""
+    """Tell whether a cell is neither a number nor one of `MISSING`."""
     if cell in MISSING:
         return False
     try:
@@ -187,16 +191,17 @@ def _is_text(cell: str) -> bool:
 
 
 def _lines(text: str, name: str) -> tuple[list[str], str | None]:
-    """Return the lines but blank ones and remarks at the top, and the delimiter (None: blanks)."""
+    """Return lines without blank ones and remarks at the top, and the delimiter (None: blanks)."""
     lines = [line for line in text.splitlines() if line.strip()]
     delimiter = next((mark for mark in "\t;," if mark in lines[-1]), None)
-    # A header may begin with #, too.
+    # Remarks begin with #. A line of names may, too, but has the delimiter.
     while lines[0].lstrip().startswith("#") and (
         delimiter is None or delimiter not in lines[0]
     ):
         lines = lines[1:]
         if not lines:
             raise InputError(f"{name} is empty.")
+    # A delimiter at the end of every line ends the last cell, and begins none.
     if delimiter is not None and all(
         line.endswith(delimiter) for line in lines
     ):
@@ -217,16 +222,15 @@ def _cells(line: str, delimiter: str | None) -> list[str]:
 def _frame(
     lines: Sequence[str], delimiter: str | None, n_names: int, name: str
 ) -> tuple[list[list[str]], Floats]:
-    """Read columns of names, and the numbers after them.
+    """Return the first `n_names` columns, as names, and the numbers after them.
 
-    Lines are of one width, or each of a square table has a cell more than the one before; cells
-    that they lack are NaN.
+    Lines have equally many cells, or make a triangle: each has one more than the line before. Then
+    the numbers are square, NaN beyond the triangle.
     """
     widths = [len(_cells(line, delimiter)) for line in lines]
     width = widths[-1]
-    if len(lines) > 2 and widths == list(
-        range(widths[0], widths[0] + len(lines))
-    ):
+    triangle = list(range(widths[0], widths[0] + len(lines)))
+    if len(lines) > 2 and widths == triangle:
         width = len(lines) + n_names
     elif set(widths) != {width}:
         i = next(i for i, cells in enumerate(widths) if cells != width)
@@ -236,10 +240,10 @@ def _frame(
         )
     numbers = range(n_names, width)
     pandas = require_pandas(f"reading {name}")
-    every_digit = {}
+    precision = {}
     if parse_version(pandas.__version__) < parse_version("3.1"):
-        # Later versions read every digit, and deprecate the word.
-        every_digit["float_precision"] = "round_trip"
+        # So that every digit is read. Later versions do, and deprecate the parameter.
+        precision["float_precision"] = "round_trip"
     frame = pandas.read_csv(
         io.StringIO("\n".join(lines)),
         sep=delimiter or r"\s+",
@@ -251,7 +255,7 @@ def _frame(
         na_values=dict.fromkeys(numbers, MISSING),
         keep_default_na=False,
         skipinitialspace=True,
-        **every_digit,
+        **precision,
     )
     if len(frame) != len(lines):
         raise InputError(f"{name} is not a table: a quotation mark is open.")
@@ -263,31 +267,31 @@ def _frame(
 
 
 def _advice(delimiter: str | None) -> str:
-    """Say how to write D from R, whose printouts have no delimiter and are wrapped."""
+    """Return advice on a table without delimiter, which may be a wrapped printout of R."""
     if delimiter is not None:
         return ""
     return "; from R, write.csv(as.matrix(d), file) instead of a printout"
 
 
-def _named(
+def _numbers_and_names(
     lines: Sequence[str],
     delimiter: str | None,
-    header: bool,
-    labelled: bool,
+    has_header: bool,
+    has_row_names: bool,
     name: str,
 ) -> tuple[Floats, Labels, Labels]:
-    """Return the numbers of a table, the names beside its rows, and those above its columns.
+    """Return the numbers of a table, the names of its rows, and those of its columns.
 
-    `header`: the first line holds names; `labelled`: the first cell of each row does.
+    The header is the first line, with the names of columns; names of rows are the first cells.
     """
     names, values = _frame(
-        lines[int(header) :], delimiter, int(labelled), name
+        lines[int(has_header) :], delimiter, int(has_row_names), name
     )
     row_names = None
-    if labelled:
+    if has_row_names:
         row_names = tuple(names[0])
     column_names = None
-    if header:
+    if has_header:
         column_names = tuple(_cells(lines[0], delimiter)[-values.shape[1] :])
     return values, row_names, column_names
 
@@ -304,41 +308,46 @@ def _square(text: str, name: str) -> Table:
             )
         lines = lines[1:]
     if len(lines) == 1:
+        # A condensed list in one line is read as one in a column.
         lines = _cells(lines[0], delimiter)
         delimiter = "\t"
     width = len(_cells(lines[-1], delimiter))
     if width == 1:
-        title = int(_is_text(lines[0].strip()))
-        return _frame(lines[title:], delimiter, 0, name)[1][:, 0], None
+        has_title = _is_text(lines[0].strip())
+        _, values = _frame(lines[int(has_title) :], delimiter, 0, name)
+        return values[:, 0], None
     first = _cells(lines[0], delimiter)
     width = max(width, len(first))
     height = len(lines)
-    # The cell above the names of rows is blank, a title, or left out, as R does; names may be
-    # numbers.
-    corner = first[0] == "" or _is_text(first[0]) or len(first) == width - 1
-    named_twice = height == width and corner and len(first) > 1
-    header = named_twice or height == width + 1
-    labelled = named_twice or width == height + 1
+    # Where a header and names of rows meet is a corner: a blank cell, a title, or no cell, as R
+    # writes. Names may be numbers.
+    has_corner = (
+        first[0] == "" or _is_text(first[0]) or len(first) == width - 1
+    )
+    has_both = height == width and has_corner and len(first) > 1
+    has_header = has_both or height == width + 1
+    has_row_names = has_both or width == height + 1
     if len(first) == 1:
         # A triangle, which begins with d_11, or with the name of the first object.
-        header = False
-        labelled = _is_text(first[0])
-    elif height - int(header) != width - int(labelled):
+        has_header = False
+        has_row_names = _is_text(first[0])
+    elif height - int(has_header) != width - int(has_row_names):
         raise InputError(
             f"{name} is not a square matrix: {height} lines of {width} cells; of a table of "
             f"features, such as abundances, pass {option('metric', 'braycurtis')} or another metric"
             f", of dissimilarities of two sets of objects {option('directed', True)}"
             f"{_advice(delimiter)}."
         )
-    values, row_names, column_names = _named(
-        lines, delimiter, header, labelled, name
+    values, row_names, column_names = _numbers_and_names(
+        lines, delimiter, has_header, has_row_names, name
     )
-    if len(first) == 1 and not labelled and np.diagonal(values).any():
+    if len(first) == 1 and not has_row_names and np.diagonal(values).any():
         raise InputError(
             f"{name} is a triangle whose lines begin with numbers and do not end in 0: put the "
             "diagonal of zeros at the ends, or text as names at the beginnings."
         )
     labels = column_names or row_names
+    # In a wrapped printout of R the columns of the first line go on below, under all rows.
     if delimiter is None and row_names and column_names:
         last = row_names[-1]
         if last not in column_names:
@@ -359,8 +368,10 @@ def _mirrored(values: Floats) -> Floats:
     has_lower = np.nan_to_num(lower).any()
     if has_lower == np.nan_to_num(upper).any():
         return values
-    half = lower if has_lower else upper
-    # A diagonal that is blank like the other half was left out, not missed.
+    half = upper
+    if has_lower:
+        half = lower
+    # A diagonal that is blank throughout, like the other half, was left out: it is zero.
     diagonal = np.diagonal(values)
     if np.isnan(diagonal).all():
         diagonal = np.zeros_like(diagonal)
@@ -368,29 +379,34 @@ def _mirrored(values: Floats) -> Floats:
 
 
 def read_edge_table(path: AnyPath) -> Any:
-    """Read a DataFrame of edges: two columns of nodes, as integers or text, then texts.
+    """Read a DataFrame of edges: two columns of nodes, as integers or text, others as text.
 
-    With names of the columns in the first line there may be any number; else 3, the last of them
-    the lengths. Tabs, semicolons, commas or blanks are between.
+    The first line may name the columns, 3 or more; without names there are 3, the last of them the
+    lengths. Tabs, semicolons, commas or blanks are between cells.
     """
     with opened(path) as (_, stream, name):
         lines, delimiter = _lines(decoded(stream, name), name)
         first = _cells(lines[0], delimiter)
-        header = len(first) > 2 and _is_text(first[2])
-        if len(first) != 3 and not header:
+        has_header = len(first) > 2 and _is_text(first[2])
+        if len(first) != 3 and not has_header:
             raise InputError(
                 f"{name} has {len(first)} columns; a list of edges has 3, two nodes and a length, "
                 "or names of its columns in the first line."
             )
-        if header and len(lines) == 1:
+        if has_header and len(lines) == 1:
             raise InputError(
                 f"{name} has one line, of names, and no edges below it."
             )
-        columns, _ = _frame(lines[int(header) :], delimiter, len(first), name)
+        columns, _ = _frame(
+            lines[int(has_header) :], delimiter, len(first), name
+        )
     nodes = np.array(columns[:2])
+    # Names of nodes that are no integers stay text.
     with suppress(ValueError, OverflowError):
         nodes = nodes.astype(np.int64)
-    titles = first if header else ["from", "to", "length"]
+    titles = ["from", "to", "length"]
+    if has_header:
+        titles = first
     frame = require_pandas(f"reading {name}").DataFrame(
         dict(enumerate([*nodes, *columns[2:]]))
     )
@@ -400,21 +416,25 @@ def read_edge_table(path: AnyPath) -> Any:
 def read_rectangle(
     path: AnyPath, n: int | None = None
 ) -> tuple[Array, Labels, Labels]:
-    """Read numbers from rows to columns, n if that is known, with the names of both."""
+    """Read a table of any shape, of n columns unless n is None, and the names of both sides."""
     with opened(path) as (kind, stream, name):
         if kind == "text":
             lines, delimiter = _lines(decoded(stream, name), name)
             first = _cells(lines[0], delimiter)
             last = _cells(lines[-1], delimiter)
             # R leaves out the cell above the names, pandas leaves it empty.
-            corner = first[0] == "" or len(first) == len(last) - 1
-            labelled = corner or _is_text(last[0])
+            has_corner = first[0] == "" or len(first) == len(last) - 1
+            has_row_names = has_corner or _is_text(last[0])
             if n is not None:
-                labelled = labelled or len(last) == n + 1
-            header = corner or any(map(_is_text, first[1:]))
-            # A title may stand above names that are numbers.
-            header = header or _is_text(first[0]) > _is_text(last[0])
-            return _named(lines, delimiter, header, labelled, name)
+                has_row_names = has_row_names or len(last) == n + 1
+            # A title above names of rows that are numbers.
+            has_title = _is_text(first[0]) and not _is_text(last[0])
+            has_header = (
+                has_corner or has_title or any(map(_is_text, first[1:]))
+            )
+            return _numbers_and_names(
+                lines, delimiter, has_header, has_row_names, name
+            )
     values, names = read_table(path)
     return np.atleast_2d(values), names, names
 
@@ -425,9 +445,9 @@ def read_new_objects(
     """Read dissimilarities (m, n) of new objects to n fitted ones, and the names of the new.
 
     The table has a row per new object and a column per fitted one, with or without names of either;
-    of npy and npz a vector is one object. With the names of the `fitted` objects, columns go by
-    name, and there may be others: then it is a table of old and new, and fitted objects among its
-    rows are left out.
+    of npy and npz a vector is one object. If columns and the `fitted` objects have names, columns
+    are matched by name. If there are other columns, too, the table is of all objects, and the rows
+    of fitted ones are left out.
     """
     values, names, columns = read_rectangle(path, n)
     if names is not None and len(names) != len(values):

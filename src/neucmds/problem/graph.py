@@ -47,26 +47,26 @@ from neucmds.problem.sampled_pairs import (
 )
 from neucmds.problem.validation import entry_name, tolerance
 
-# Both ends and the lengths of edges or paths.
+# Nodes i, nodes j, and the lengths of the edges or paths between them.
 Edges = tuple[Numbers, Numbers, Floats]
 
-# Nodes whose nearest are searched together, in one subgraph, times √(number of the nearest).
+# Of a search for the k nearest, nodes that share a subgraph, times √k.
 NEAR_BLOCK = 1000
-# Landmarks from which nodes near them are searched together.
-SEARCHED = 64
-# Edge visits from which searches run in processes: 5 s on one core, against 1 s to start these.
+# Landmarks that share a subgraph in a search for the nodes near them.
+LANDMARK_BLOCK = 64
+# Visits of an edge by a search from which processes pay: 5 s on one core, 1 s to start these.
 WORTH_PROCESSES = 250_000_000
 # How the lengths of a path there and of one back become one length.
-JOINED: dict[Any, Callable[[Floats, Floats], Floats]] = {
+JOINS: dict[Any, Callable[[Floats, Floats], Floats]] = {
     "mean": lambda out, back: (out + back) / 2,
     "min": np.minimum,
     "max": np.maximum,
 }
-# "out": one length alone counts; "both": they stay two.
-DIRECTIONS = (*JOINED, "out", "both")
-# The column of a table of edges that tells which lead one way, and what it says of these.
-ONE_WAY = "oneway"
+# "out": the length there alone counts; "both": they stay two.
+DIRECTIONS = (*JOINS, "out", "both")
 NO_NODES = "the graph has no nodes; pass one with edges."
+# The column of a table of edges that tells which lead one way, and its entries for these.
+ONE_WAY = "oneway"
 FORWARD = ("true", "yes", "1", "1.0")
 # As OpenStreetMap has it: from the second node to the first.
 BACKWARD = ("-1", "-1.0", "reverse")
@@ -74,26 +74,32 @@ BOTH_WAYS = ("false", "no", "0", "0.0", "none", "nan", "<na>", "")
 
 
 class Graph(sparse.csr_array):  # type: ignore[misc]
-    """Lengths of edges that `as_graph` checked: connected, and stored in both orders.
+    """Lengths of edges, n × n, that `as_graph` checked: connected, and stored in both orders.
 
-    With a direction edges lead one way, and the ways there and back are joined to one length.
+    With a direction, one of `DIRECTIONS`, an entry (i, j) is an edge from i to j alone.
     """
 
     direction: str | None = None
-    # Numbers of the nodes among all, if some were left out.
+    # If some nodes were left out: the numbers of the others in the graph that the user gave.
     kept: Numbers | None = None
 
     def search(self, sources: Numbers, limit: float = inf) -> Floats:
-        """Lengths of the shortest paths from some nodes to all, infinite beyond a limit."""
-        # The graph is stored in both orders: directed=False would only search each edge twice.
+        """Lengths of the shortest paths from some nodes (rows) to all, infinite beyond a limit.
+
+        Of a direction of `JOINS`, a length is that of the ways there and back.
+        """
+        # Without directed=False, which would search edges that are stored in both orders twice.
         search = partial(csgraph.dijkstra, indices=sources, limit=limit)
-        out: Floats = search(self)
-        if self.direction in JOINED:
-            out = JOINED[self.direction](out, search(self.T))
-        return out
+        lengths: Floats = search(self)
+        if self.direction in JOINS:
+            lengths = JOINS[self.direction](lengths, search(self.T))
+        return lengths
 
     def to_nearest(self, nodes: Numbers, **settings: Any) -> Any:
-        """Search from the nearest of some nodes along edges in either direction."""
+        """Search, for every node, the nearest of some nodes along edges in either direction.
+
+        Return lengths, and with `settings` what else `csgraph.dijkstra` returns.
+        """
         directed = self.direction is None
         return csgraph.dijkstra(
             self, directed=directed, indices=nodes, min_only=True, **settings
@@ -108,9 +114,10 @@ class Graph(sparse.csr_array):  # type: ignore[misc]
     def search_around(
         self, nodes: Numbers, limit: float
     ) -> tuple[Numbers, Floats]:
-        """Return the nodes within a limit of some, in order, and lengths to them, a row for each.
+        """Return the nodes within a limit of any of some nodes, and the lengths between.
 
-        Paths up to the limit stay among the nodes within it: these have a subgraph of their own.
+        Lengths have a row for each of `nodes` and a column for each within the limit; numbers of
+        these ascend. Paths up to the limit stay among them, so that their subgraph is searched.
         """
         ball = np.flatnonzero(np.isfinite(self.to_nearest(nodes, limit=limit)))
         subgraph: Graph = self[ball][:, ball]
@@ -126,8 +133,8 @@ def named_graph(
 ) -> tuple[Graph, Any]:
     """Return the graph in a sparse array, networkx graph or table of edges, and its nodes' names.
 
-    `labels` replace the names; `params` are `metric_params` of `neuc_mds`: "weight", "direction"
-    and "part". With `both_directions` the direction is "both".
+    `labels` replace the names. `params` are `metric_params` of `neuc_mds`: "weight", "direction"
+    and "part". With `both_directions`, for `directed=True`, the direction is "both".
     """
     defaults = {"weight": "weight", "direction": None, "part": None}
     settings = defaults | (params or {})
@@ -168,13 +175,14 @@ def named_graph(
     if labels is None:
         labels = names
     graph = as_graph(data, labels, direction, directed, part)
+    # Labels may name all nodes, or those alone that are kept.
     if graph.kept is not None and len(labels or ()) != graph.kept.size:
         labels = _kept_names(graph.kept, labels)
     return graph, labels
 
 
 def _one_way_edges(frame: Any) -> Any:
-    """List edges that lead both ways in both orders, if a column tells which lead one way."""
+    """If a column tells which edges lead one way, list the others in both orders."""
     if ONE_WAY not in frame.columns[2:]:
         return frame
     texts = frame[ONE_WAY].astype(str).str.lower()
@@ -194,7 +202,7 @@ def _one_way_edges(frame: Any) -> Any:
 
 
 def _kept_names(kept: Numbers, labels: Any) -> tuple[str, ...]:
-    """Return the names of the nodes that are kept: their numbers, if the graph has no names."""
+    """Return the names of nodes by their numbers; without labels the numbers as text."""
     if labels is None:
         return tuple(str(node) for node in kept.tolist())
     return tuple(labels[node] for node in kept.tolist())
@@ -207,12 +215,13 @@ def as_graph(
     directed: bool = False,
     part: str | None = None,
 ) -> Graph:
-    """Check a sparse array of lengths, and make it a symmetric CSR array of float64, connected.
+    """Check a sparse array of lengths, and make it a graph.
 
-    Explicit zeros are edges of length 0. Of parallel edges the shortest counts. An edge may be
-    stored in one order or in both; a warning says where both occur, and where the graph is
-    `directed`. `labels` name the nodes in messages. The largest `part` of a graph that is not
-    connected, along directed edges strongly, may be kept, with a warning.
+    Explicit zeros are edges of length 0. Of parallel edges the shortest counts. Without a
+    `direction` edges lead both ways, whether they are stored in one order or in both; a warning
+    says where both occur, or that the user's graph was `directed`. `labels` name the nodes in
+    messages. If ``part="largest"``, the largest connected part is kept, with a warning; along
+    directed edges, the largest in which all nodes reach each other.
     """
     if isinstance(data, Graph):
         return data
@@ -233,7 +242,7 @@ def as_graph(
     )
     if direction is None:
         i, j, length = _both_orders(n, i, j, length, labels, directed)
-    # SciPy 1.13 searches graphs with indices of 32 bits alone.
+    # SciPy 1.13 searches only graphs with indices of 32 bits.
     ends = i.astype(np.int32), j.astype(np.int32)
     graph: Graph = Graph((length, ends), shape=(n, n))
     connection: Connection = "weak" if direction is None else "strong"
@@ -271,22 +280,22 @@ def _largest_part(graph: Graph, labels: Any, connection: Connection) -> Graph:
 
 
 def _without_loops(data: Any) -> Any:
-    """Drop the edges of nodes to themselves, which are on no shortest path."""
+    """Return a graph without edges of nodes to themselves, which are on no shortest path."""
     stored = data.tocoo()
     i, j = stored.coords
-    between = i != j
-    ends = i[between], j[between]
-    return sparse.coo_array((stored.data[between], ends), shape=data.shape)
+    is_edge = i != j
+    ends = i[is_edge], j[is_edge]
+    return sparse.coo_array((stored.data[is_edge], ends), shape=data.shape)
 
 
 def _shortest_edges(
-    stored: Any, labels: Any = None, both_orders: bool = False
+    edges: Any, labels: Any = None, both_orders: bool = False
 ) -> Edges:
-    """Return both ends and the lengths of edges, the shortest of parallel ones.
+    """Return the edges in a sparse array, the shortest of parallel ones.
 
-    With `both_orders` an edge may be stored in either order or both, and a message counts it once.
+    With `both_orders`, an edge that is stored in both is counted once in messages.
     """
-    stored = stored.tocoo()
+    stored = edges.tocoo()
     i, j = (np.asarray(index, dtype=np.int64) for index in stored.coords)
     length = np.asarray(stored.data, dtype=np.float64)
     bad = ~(np.isfinite(length) & (length >= 0))
@@ -300,12 +309,14 @@ def _shortest_edges(
             f"{length[first]:.4g} at {entry_name(i[first], j[first], labels)}; drop or repair them."
         )
     width = stored.shape[1]
-    key, shortest, _ = _grouped(i * width + j, length)
+    key, shortest, _ = _extremes_by_key(i * width + j, length)
     return key // width, key % width, shortest
 
 
-def _grouped(key: Numbers, length: Floats) -> tuple[Numbers, Floats, Floats]:
-    """Return each key once, with the shortest and the longest length of it."""
+def _extremes_by_key(
+    key: Numbers, length: Floats
+) -> tuple[Numbers, Floats, Floats]:
+    """Return each key once, with its shortest and its longest length."""
     order, first = key_groups(key)
     length = length[order]
     return (
@@ -318,10 +329,9 @@ def _grouped(key: Numbers, length: Floats) -> tuple[Numbers, Floats, Floats]:
 def _both_orders(
     n: int, i: Numbers, j: Numbers, length: Floats, labels: Any, directed: bool
 ) -> Edges:
-    """Store every edge in both orders, and refuse those with another length back."""
-    between = i != j
-    keys = pair_keys(n, i, j)[between]
-    key, shortest, longest = _grouped(keys, length[between])
+    """Return every edge in both orders, and refuse those with another length back."""
+    keys = pair_keys(n, i, j)
+    key, shortest, longest = _extremes_by_key(keys, length)
     gap = longest - shortest
     uneven = int(np.sum(gap > tolerance(longest.max(initial=0.0), EPS)))
     if uneven:
@@ -332,7 +342,7 @@ def _both_orders(
             f"to {gap[worst]:.4g} at {where}; pass {option('direction', 'mean')} for the mean of "
             f"both ways, or 'min', 'max' or 'out', or {option('directed', True)} to keep both."
         )
-    # An edge that is stored in both orders has two entries.
+    # Each edge would have two entries if all were stored in both orders.
     one_way = 2 * key.size - keys.size
     if 0 < one_way < key.size or (directed and one_way):
         warnings.warn(
@@ -350,8 +360,9 @@ def _both_orders(
 def _networkx_lengths(graph: Any, weight: str | None) -> Any:
     """Lengths of the edges of a networkx graph, nodes in its order, as a sparse array.
 
-    An edge is as long as its attribute `weight` says, or "length" if no edge has "weight", else 1;
-    None: 1 each. A warning counts edges without it, unless no edge has a length by any usual name.
+    The attribute `weight` has the length of an edge, or "length" if no edge has "weight"; edges
+    without it have length 1, as all have for None. A warning counts these, unless no edge has an
+    attribute by which lengths usually go.
     """
     from networkx import (  # type: ignore[import-untyped]
         to_scipy_sparse_array,
@@ -388,7 +399,10 @@ def _networkx_lengths(graph: Any, weight: str | None) -> Any:
 
 
 def all_paths(graph: Graph) -> Floats:
-    """Lengths of the shortest paths between all nodes, the same in both orders but for rounding."""
+    """Lengths of the shortest paths between all nodes, the same in both orders but for rounding.
+
+    Of the direction "out" D_ij is the way from i to j for i < j.
+    """
     paths = shortest_path_rows(graph, np.arange(graph.shape[0]))
     if graph.direction == "out":
         return np.triu(paths) + np.triu(paths, 1).T
@@ -396,9 +410,10 @@ def all_paths(graph: Graph) -> Floats:
 
 
 def joined_paths(edges: Any, paths: Callable[[Numbers], Floats]) -> Floats:
-    """Lengths of the shortest paths from new nodes over their edges to fitted nodes.
+    """Lengths (m, n) of the shortest paths from new nodes to fitted ones.
 
-    `edges` (m, n) are lengths; ``paths(nodes)`` returns a row for each of the nodes they lead to.
+    `edges` (m, n) are the lengths of edges from new nodes to fitted ones. ``paths(nodes)`` returns
+    those of the shortest paths from fitted nodes, a row each, to all fitted nodes.
     """
     i, j, length = _shortest_edges(edges)
     n_edges = np.bincount(i, minlength=edges.shape[0])
@@ -406,17 +421,17 @@ def joined_paths(edges: Any, paths: Callable[[Numbers], Floats]) -> Floats:
         raise InputError(
             f"new node {np.argmin(n_edges)} has no edge; give each at least one."
         )
-    nodes, column = np.unique(j, return_inverse=True)
-    lengths = length[:, None] + paths(nodes)[column]
-    return np.asarray(
-        np.minimum.reduceat(lengths, np.cumsum(n_edges) - n_edges, axis=0)
-    )
+    nodes, position = np.unique(j, return_inverse=True)
+    # A row for each edge, edges in the order of the new nodes.
+    lengths = length[:, None] + paths(nodes)[position]
+    first_edge = np.cumsum(n_edges) - n_edges
+    return np.asarray(np.minimum.reduceat(lengths, first_edge, axis=0))
 
 
 def refuse_edge_rows(lengths: Floats, graph: Any) -> None:
-    """Refuse rows of edges, with zeros where there is none, that stand for lengths of paths.
+    """Refuse rows that should be lengths of paths and are edges, with zeros where there is none.
 
-    A new node cannot be at length 0 from two nodes that are apart.
+    No new node is at length 0 from two nodes that are apart.
     """
     for i, row in enumerate(lengths):
         at_zero = np.flatnonzero(row == 0)
@@ -438,7 +453,7 @@ def shortest_path_rows(
 ) -> Floats:
     """Lengths of the shortest paths from some nodes, one row each, to all of a graph of `as_graph`.
 
-    `n_jobs` processes search where the work is worth starting them; None: as many as cores.
+    `n_jobs` processes search; None: as many as cores, where that saves time.
     """
     sources = np.asarray(nodes, dtype=np.int64)
     n = graph.shape[0]
@@ -456,14 +471,14 @@ def shortest_path_rows(
 def path_blocks(
     graph: Graph, sources: Numbers, n_jobs: int | None = None
 ) -> Iterator[tuple[slice, Floats]]:
-    """Search from some nodes as `shortest_path_rows` does, and hand on some rows at a time."""
+    """Yield blocks of the rows that `shortest_path_rows` returns, and their slices."""
     n = graph.shape[0]
     blocks = list(row_blocks(sources.size, n))
     visits = sources.size * (graph.nnz + n)
     parts = [sources[block] for block in blocks]
     yield from zip(
         blocks,
-        _mapped(Graph.search, graph, parts, visits, n_jobs),
+        _in_processes(Graph.search, graph, parts, visits, n_jobs),
         strict=True,
     )
 
@@ -475,13 +490,13 @@ def nearest_nodes(
     *,
     n_jobs: int | None = None,
 ) -> Edges:
-    """Find the `count` nearest nodes of some nodes (None: all): node, neighbour and length.
+    """Return the paths from each of some nodes (None: all) to its `count` nearest.
 
-    The searches end where the nearest are found.
+    A search ends where these are found.
     """
     n = graph.shape[0]
     count = min(count, n - 1)
-    # Consecutive nodes of this order are near each other, so that they share a small subgraph.
+    # Consecutive nodes of this order are near each other: a block of them has a small subgraph.
     order = csgraph.reverse_cuthill_mckee(
         graph, symmetric_mode=graph.direction is None
     )
@@ -489,95 +504,102 @@ def nearest_nodes(
         order = order[np.isin(order, nodes)]
     height = max(1, int(NEAR_BLOCK / sqrt(count)))
     # Blocks that follow each other in one process hand on how far they had to search.
-    runs = [order[run] for run in row_blocks(order.size, 1, SEARCHED * height)]
+    runs = [
+        order[run]
+        for run in row_blocks(order.size, 1, LANDMARK_BLOCK * height)
+    ]
     # A search visits about twice as many nodes as it returns, and every block all of them once.
     visits = 2 * order.size * count * graph.nnz / n + order.size / height * n
     search = partial(_nearest, count=count, height=height)
-    parts = _mapped(search, graph, runs, visits, n_jobs)
+    parts = _in_processes(search, graph, runs, visits, n_jobs)
     return _concatenated(parts)
 
 
 def _nearest(graph: Graph, nodes: Numbers, count: int, height: int) -> Edges:
-    """Search the nearest of some nodes in one process, block by block.
+    """Search the nearest of some nodes in one process, in blocks of `height` nodes.
 
-    The limit of a block is what 95 % of the block before needed; it grows for nodes that need more.
+    A block is searched up to the limit that 95 % of the block before needed, and farther for nodes
+    that need more.
     """
     parts = []
-    mean = float(graph.data.mean())
-    limit = mean * sqrt(count)
+    mean_edge = float(graph.data.mean())
+    limit = mean_edge * sqrt(count)
     for block in row_blocks(nodes.size, 1, height):
-        wanted = nodes[block]
-        farthest = np.empty(0)
-        while wanted.size:
-            ball, rows = graph.search_around(wanted, limit)
-            rows[np.arange(wanted.size), np.searchsorted(ball, wanted)] = inf
-            enough = np.isfinite(rows).sum(axis=1) >= count
-            if enough.any():
-                rows = rows[enough]
+        unfinished = nodes[block]
+        limits_needed = np.empty(0)
+        while unfinished.size:
+            ball, rows = graph.search_around(unfinished, limit)
+            # A node is not among its own nearest.
+            own_column = np.searchsorted(ball, unfinished)
+            rows[np.arange(unfinished.size), own_column] = inf
+            has_all = np.isfinite(rows).sum(axis=1) >= count
+            if has_all.any():
+                rows = rows[has_all]
                 ids = np.argpartition(rows, count - 1, axis=1)[:, :count]
                 length = np.take_along_axis(rows, ids, axis=1)
-                sources = wanted[enough].repeat(count)
+                sources = unfinished[has_all].repeat(count)
                 parts.append((sources, ball[ids].ravel(), length.ravel()))
-                farthest = np.append(farthest, length.max(axis=1))
-            wanted = wanted[~enough]
-            # Many edges may have length 0.
-            limit = 1.5 * limit or mean
-        limit = 1.05 * float(np.quantile(farthest, 0.95))
+                limits_needed = np.append(limits_needed, length.max(axis=1))
+            unfinished = unfinished[~has_all]
+            # The limit is 0 where many edges have length 0.
+            limit = 1.5 * limit or mean_edge
+        limit = 1.05 * float(np.quantile(limits_needed, 0.95))
     return _concatenated(parts)
 
 
 def nearest_landmarks(
     graph: Graph, landmarks: Numbers, count: int, *, n_jobs: int | None = None
 ) -> tuple[Numbers, Array]:
-    """Find the nearest landmarks of every node: numbers among these (n, count), and lengths.
+    """Return the positions of the `count` nearest landmarks of every node, and lengths (n, count).
 
-    Searches run from the landmarks, so far that they reach a node `count` times on average, and
-    farther around nodes that they reach less than half as often. A landmark that is not found is
-    infinitely far.
+    Searches run from the landmarks, so far that `count` of them reach a node on average, and
+    farther around nodes that less than half as many reach. A missing landmark has infinite length.
     """
     n = graph.shape[0]
     count = min(count, landmarks.size)
     reach = min(n - 1, count * n // landmarks.size + 1)
-    # Some 40 landmarks tell how far a search must go.
+    # Some 40 landmarks tell how far a search goes until it reaches so many nodes.
     sample = landmarks[:: max(1, landmarks.size // 40)]
-    farthest = (
-        nearest_nodes(graph, reach, sample, n_jobs=n_jobs)[2]
-        .reshape(-1, reach)
-        .max(axis=1)
-    )
-    limit = float(np.median(farthest))
-    wanted = np.arange(n)
-    searched = np.arange(landmarks.size)
+    _, _, sample_lengths = nearest_nodes(graph, reach, sample, n_jobs=n_jobs)
+    radii = sample_lengths.reshape(-1, reach).max(axis=1)
+    limit = float(np.median(radii))
+    # Nodes that lack landmarks, and positions of the landmarks to search from.
+    unfinished = np.arange(n)
+    searching = np.arange(landmarks.size)
     ids = np.zeros((n, count), np.int32)
     lengths = np.full((n, count), inf, np.float32)
-    while wanted.size:
-        lengths[wanted] = inf
+    while unfinished.size:
+        lengths[unfinished] = inf
         # Landmarks in one Voronoi cell of a few seeds are near each other: they share a subgraph.
-        seeds = landmarks[searched[::SEARCHED]]
-        cell = graph.to_nearest(seeds, return_predecessors=True)[2]
-        searched = searched[
-            np.argsort(cell[landmarks[searched]], kind="stable")
-        ]
+        seeds = landmarks[searching[::LANDMARK_BLOCK]]
+        _, _, cell = graph.to_nearest(seeds, return_predecessors=True)
+        by_cell = np.argsort(cell[landmarks[searching]], kind="stable")
+        searching = searching[by_cell]
         parts = [
-            searched[block] for block in row_blocks(searched.size, 1, SEARCHED)
+            searching[block]
+            for block in row_blocks(searching.size, 1, LANDMARK_BLOCK)
         ]
         sources = [landmarks[part] for part in parts]
         search = partial(Graph.search_around, limit=limit)
-        results = _mapped(search, graph, sources, 8 * len(parts) * n, n_jobs)
+        results = _in_processes(
+            search, graph, sources, 8 * len(parts) * n, n_jobs
+        )
         for part, (ball, rows) in zip(parts, results, strict=True):
-            inside = np.isin(ball, wanted, assume_unique=True)
-            nodes = ball[inside]
-            new_lengths = rows.T[inside].astype(np.float32)
+            is_unfinished = np.isin(ball, unfinished, assume_unique=True)
+            nodes = ball[is_unfinished]
+            # The nearest so far, and those of this part: the nearest of both stay.
+            new_lengths = rows.T[is_unfinished].astype(np.float32)
             new_ids = np.broadcast_to(part.astype(np.int32), new_lengths.shape)
             all_lengths = np.concatenate([lengths[nodes], new_lengths], axis=1)
             all_ids = np.concatenate([ids[nodes], new_ids], axis=1)
             lengths[nodes], nearest = k_smallest(all_lengths, count)
             ids[nodes] = np.take_along_axis(all_ids, nearest, axis=1)
-        wanted = wanted[2 * np.isfinite(lengths[wanted]).sum(axis=1) < count]
+        n_found = np.isfinite(lengths[unfinished]).sum(axis=1)
+        unfinished = unfinished[2 * n_found < count]
         limit = 2 * limit or float(graph.data.mean())
-        if wanted.size:
-            to_wanted = graph.to_nearest(wanted, limit=limit)
-            searched = np.flatnonzero(np.isfinite(to_wanted[landmarks]))
+        if unfinished.size:
+            to_unfinished = graph.to_nearest(unfinished, limit=limit)
+            searching = np.flatnonzero(np.isfinite(to_unfinished[landmarks]))
     return ids, lengths
 
 
@@ -591,8 +613,8 @@ def graph_pairs(
 ) -> PairSample:
     """Choose pairs of nodes that stand for all of them, with the lengths of their shortest paths.
 
-    Paths are searched from all sources, `n_landmarks` landmarks among them, and a node keeps those
-    to its own far partners; and from others when a fit is measured.
+    Paths are searched from all sources to all nodes. The first `n_landmarks` sources are landmarks;
+    of the others a node keeps the paths to its far partners. Checks are searched when used.
     """
     n = graph.shape[0]
     rng = check_random_state(random_state)
@@ -609,15 +631,15 @@ def graph_pairs(
 def _far_paths(
     graph: Graph, sampling: Sampling, n_landmarks: int
 ) -> tuple[Edges, Floats]:
-    """Search from all sources: paths to the nodes that have these as partners, and to landmarks."""
+    """Return the paths from sources to their far partners, and lengths (n, L) to landmarks."""
     far = []
     to_landmarks = []
     for block, rows in path_blocks(graph, sampling.sources):
         if block.start < n_landmarks:
             to_landmarks.append(rows[: n_landmarks - block.start].T)
-        for number, row in enumerate(rows, block.start):
-            nodes = sampling.objects_of(number)
-            source = np.full(nodes.size, sampling.sources[number])
+        for position, row in enumerate(rows, block.start):
+            nodes = sampling.objects_of(position)
+            source = np.full(nodes.size, sampling.sources[position])
             far.append((source, nodes, row[nodes]))
     return _concatenated(far), np.concatenate(to_landmarks, axis=1)
 
@@ -625,14 +647,17 @@ def _far_paths(
 def _checked_paths(
     graph: Graph, rng: np.random.RandomState, first: int = 0
 ) -> Iterator[Check]:
-    """Search from some nodes to all others, whose numbers begin with the first."""
+    """Yield nodes drawn at random with all others and the squared lengths to these.
+
+    The others are numbered from `first` on: arrivals follow the n departures.
+    """
     n = graph.shape[0]
-    chosen = rng.permutation(n)[: CHECKED // PARTNERS]
-    everyone = np.arange(first, first + n)
+    drawn = rng.permutation(n)[: CHECKED // PARTNERS]
+    numbers = np.arange(first, first + n)
     return (
-        (int(node), np.delete(everyone, node), np.delete(row, node) ** 2)
-        for block, rows in path_blocks(graph, chosen)
-        for node, row in zip(chosen[block], rows, strict=True)
+        (int(node), np.delete(numbers, node), np.delete(row, node) ** 2)
+        for block, rows in path_blocks(graph, drawn)
+        for node, row in zip(drawn[block], rows, strict=True)
     )
 
 
@@ -646,8 +671,8 @@ def directed_pairs(
 ) -> tuple[PairSample, Floats]:
     """Choose ordered pairs of nodes as `graph_pairs` does, by searches along and against edges.
 
-    Points of arrival follow those of departure. Return with the sample the lengths (n, L) from
-    landmarks; those of the sample are to them.
+    Node i is the departure i and the arrival n + i. Return the sample, whose lengths (n, L) are to
+    landmarks, and the lengths (n, L) from landmarks.
     """
     n = graph.shape[0]
     rng = check_random_state(random_state)
@@ -660,14 +685,18 @@ def directed_pairs(
         to_and_from.append(lengths)
         rings = list(near_pairs(sampling, partial(nearest_nodes, searched)))
         rings.append((far, 1 / sampling.far_share))
-        for (center, nodes, length), weight in rings:
-            departures, arrivals = center, nodes
+        for (sources, nodes, length), weight in rings:
+            departures, arrivals = sources, nodes
             if is_reverse:
-                departures, arrivals = nodes, center
-            others = departures != arrivals
-            listed = departures[others], n + arrivals[others], length[others]
+                departures, arrivals = nodes, sources
+            is_pair = departures != arrivals
+            listed = (
+                departures[is_pair],
+                n + arrivals[is_pair],
+                length[is_pair],
+            )
             kinds.append((listed, weight))
-    # Of a pair that is listed twice the first weight counts: that of near pairs.
+    # Of a pair that is listed twice the first weight counts: the least, that of near pairs.
     kinds.sort(key=lambda kind: kind[1])
     pairs = replace(drawn_pairs(2 * n, kinds), n_departures=n)
     checks = _checked_paths(graph, rng, first=n)
@@ -677,23 +706,23 @@ def directed_pairs(
 
 
 def _concatenated(parts: Iterable[Edges]) -> Edges:
-    """Put lists of pairs together."""
+    """Put lists of edges together."""
     i, j, length = (
         np.concatenate(column) for column in zip(*parts, strict=True)
     )
     return i, j, length
 
 
-def _mapped(
+def _in_processes(
     work: Callable[[Any, Any], Any],
     graph: Graph,
     parts: list[Any],
     visits: float,
     n_jobs: Any,
 ) -> Iterator[Any]:
-    """Return ``work(graph, part)`` of every part, in order; in processes where that is worth it.
+    """Yield ``work(graph, part)`` of every part, in order, in processes where `visits` pay.
 
-    Threads would wait for each other: scipy's searches hold Python's lock.
+    Threads would wait for each other: SciPy's searches hold Python's lock.
     """
     if n_jobs is None:
         n_jobs = -1 if visits > WORTH_PROCESSES else 1
@@ -712,13 +741,14 @@ def neighbor_graph(neighbors: NearestNeighbors, X: Any) -> tuple[Any, int]:
     i = graph.row
     j = graph.col
     length = graph.data
-    count, part = csgraph.connected_components(graph, directed=False)
+    count, part_of = csgraph.connected_components(graph, directed=False)
     search = clone(neighbors).set_params(n_neighbors=1)
     for _ in range(count - 1):
-        sizes = np.bincount(part, minlength=count)
-        smallest = part == np.argmin(np.where(sizes > 0, sizes, n))
-        inside = np.flatnonzero(smallest)
-        outside = np.flatnonzero(~smallest)
+        # The smallest part is joined to another; a part that was joined has size 0.
+        sizes = np.bincount(part_of, minlength=count)
+        is_inside = part_of == np.argmin(np.where(sizes > 0, sizes, n))
+        inside = np.flatnonzero(is_inside)
+        outside = np.flatnonzero(~is_inside)
         if neighbors.metric == "precomputed":
             search.fit(X[np.ix_(outside, outside)])
             gaps, ids = search.kneighbors(X[np.ix_(inside, outside)])
@@ -729,7 +759,7 @@ def neighbor_graph(neighbors: NearestNeighbors, X: Any) -> tuple[Any, int]:
         i = np.append(i, inside[closest])
         j = np.append(j, partner)
         length = np.append(length, gaps[closest])
-        part[inside] = part[partner]
+        part_of[inside] = part_of[partner]
     both = (np.r_[i, j], np.r_[j, i])
     edges = sparse.coo_array((np.r_[length, length], both), shape=(n, n))
     return edges, int(count)

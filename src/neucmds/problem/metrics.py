@@ -1,8 +1,8 @@
 """The metrics on features, by name.
 
-Most metrics on vectors are a function of an inner product. Norms are two further columns, so that
-``‖x‖² + ‖y‖² − 2x·y`` is one product. Squares are computed directly: arccos(g)² near g = 1 keeps
-all digits, arccos(g) loses half of them.
+Some metrics are a function of the inner product of rows that were made ready: `INNER_METRICS`. For
+``‖x‖² + ‖y‖² − 2x·y`` to be one product, norms are two further columns. These metrics compute
+squares directly: arccos(g)² near g = 1 keeps all digits, arccos(g) loses half of them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from neucmds.errors import InputError, option
 from neucmds.problem.calls import call_pairs
 from neucmds.problem.validation import tolerance, working_dtype
 
-# Number of pairs for which a user's function is checked: called in both orders.
+# Most pairs for which a user's function is checked.
 CHECKED_PAIRS = 32
 
 
@@ -44,7 +44,7 @@ class Metric:
     """A metric on features, its arguments, and the fitted objects that others are compared with.
 
     The metric is a name of the tables below, or for NumPy one that scikit-learn knows, or a user's
-    function of two rows of NumPy features, of two items, or of two blocks of rows of any other
+    function: of two rows of NumPy features, of two items, or of two blocks of rows of any other
     library.
     """
 
@@ -54,9 +54,9 @@ class Metric:
     items: Sequence[Any] | None = None
     # Whether the metric returns squared dissimilarities.
     squared: bool = False
-    # The fitted rows, made ready by `prepare`.
+    # The fitted rows, made ready by `prepare`; None before `fitted_to`.
     points: Array = None
-    # The mean of the features, subtracted from all rows: x − y stays, and ‖x‖² loses fewer digits.
+    # The mean of the fitted rows, subtracted from all: x − y stays, and ‖x‖² loses fewer digits.
     origin: Array = None
 
     @classmethod
@@ -67,9 +67,9 @@ class Metric:
         *,
         symmetrize: bool = False,
     ) -> Metric:
-        """Bind further arguments to a metric, and average a function over both orders if asked to.
+        """Return a user's metric with its arguments; a `Metric` keeps its own.
 
-        One that is bound already keeps its arguments.
+        With `symmetrize` a function is averaged over both orders of its arguments.
         """
         if isinstance(metric, Metric):
             bound = metric
@@ -77,8 +77,8 @@ class Metric:
             if isinstance(metric, str):
                 metric = ALIASES.get(metric, metric)
             bound = cls(metric, dict(params or {}))
-        averaged = getattr(bound.metric, "func", None) is _averaged
-        if symmetrize and callable(bound.metric) and not averaged:
+        is_averaged = getattr(bound.metric, "func", None) is _averaged
+        if symmetrize and callable(bound.metric) and not is_averaged:
             return replace(bound, metric=partial(_averaged, bound.metric))
         if symmetrize and not callable(bound.metric):
             raise InputError(
@@ -89,7 +89,7 @@ class Metric:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         if callable(self.metric):
             return str(getattr(self.metric, "__name__", "the metric"))
         return option("metric", self.metric)
@@ -105,7 +105,7 @@ class Metric:
         return callable(self.metric) and is_numpy(self.points)
 
     def numbered(self, items: Sequence[Any]) -> tuple[Array, Metric]:
-        """Return features that stand for objects of any kind, and the metric on them."""
+        """Return features (n, 1) that number objects of any kind, and the metric on these."""
         if len(items) < 2:
             raise InputError(
                 f"there are {len(items)} objects; at least 2 are needed."
@@ -115,7 +115,7 @@ class Metric:
         )
 
     def taking(self, new: Sequence[Any]) -> tuple[Metric, Array]:
-        """Return the metric with new objects of any kind, and the rows that number them."""
+        """Return the metric with new objects of any kind added, and the rows that number these."""
         if self.items is None:
             raise InputError(
                 "rows of numbers were fitted; pass new objects as numbers (m, d)."
@@ -125,7 +125,8 @@ class Metric:
         return replace(self, items=items), rows[:, None]
 
     def estimated(self, features: Array) -> Metric:
-        """Add the arguments that depend on all features: variances or covariances."""
+        """Return the metric with the arguments that depend on all features: V or VI, as SciPy's."""
+        # Other libraries do not have these metrics.
         on_cpu = is_numpy(features) or arrays.is_dask(features)
         is_needed = on_cpu and not {"V", "VI"} & set(self.params)
         if self.metric == "seuclidean" and is_needed:
@@ -150,26 +151,28 @@ class Metric:
         *,
         points: Array | None = None,
     ) -> Metric:
-        """Fit the metric to features, and keep these, or `points` among them, to compare with."""
+        """Return the metric fitted to features: new rows are compared with these.
+
+        `points`, some of the features, are compared with instead of all.
+        """
         if points is None:
             points = features
         xp = namespace(points)
-        kept = xp.astype(points, working_dtype(points), copy=False)
+        points = xp.astype(points, working_dtype(points), copy=False)
         fitted = replace(self.estimated(features), squared=squared)
         if not callable(self.metric):
-            fitted._refuse_unknown(kept)
+            fitted._refuse_unknown(points)
         if fitted.inner:
-            origin = xp.mean(xp.astype(kept, xp.float64), axis=0)
-            fitted = replace(fitted, origin=xp.astype(origin, kept.dtype))
-        return replace(fitted, points=fitted.prepare(kept))
+            origin = xp.mean(xp.astype(points, xp.float64), axis=0)
+            fitted = replace(fitted, origin=xp.astype(origin, points.dtype))
+        return replace(fitted, points=fitted.prepare(points))
 
     def _refuse_unknown(self, features: Array) -> None:
-        """Refuse a name that is not known for an array library, and arguments that it lacks."""
-        everywhere = {*INNER_METRICS, *SUM_METRICS}
-        known = everywhere
+        """Refuse a name unknown to the library of the features, and arguments it does not take."""
+        known = {*INNER_METRICS, *SUM_METRICS}
         if is_numpy(features):
-            known = everywhere | set(VALID_METRICS["brute"]) - {"precomputed"}
-            known |= set(VEGAN_METRICS)
+            known |= {*VALID_METRICS["brute"], *VEGAN_METRICS}
+            known -= {"precomputed"}
         if self.metric not in known:
             raise InputError(
                 f"{self.name} is unknown; known are {', '.join(sorted(known))}; or pass a function."
@@ -178,10 +181,11 @@ class Metric:
             raise InputError(
                 f"{self.name} is squared inside; leave {option('squared', True)} out."
             )
+        # SciPy and scikit-learn refuse arguments of theirs.
         if is_numpy(features) and not self.inner:
             return
         for name, value in self.params.items():
-            if name != ARGUMENTS.get(self.metric):
+            if name != ARGUMENT_NAMES.get(self.metric):
                 raise InputError(f"{self.name} does not take {name!r}.")
             if not isinstance(value, Real) or not 0 < float(value) < math.inf:
                 raise InputError(
@@ -189,7 +193,7 @@ class Metric:
                 )
 
     def prepare(self, features: Array) -> Array:
-        """Make feature rows, the fitted ones or new ones, ready to be compared."""
+        """Return feature rows as `squares` takes them: checked, or as left factors of products."""
         if self.metric == "braycurtis" or self.metric in VEGAN_METRICS:
             lowest, _ = arrays.min_and_max(features)
             if lowest < 0:
@@ -198,19 +202,23 @@ class Metric:
                     "negative ones."
                 )
         if self.inner:
-            return PREPARED[self.metric](features, self)
+            return ROW_MAKERS[self.metric](features, self)
         return features
 
     def squares(self, rows: Array, cols: Array) -> Array:
-        """Squared dissimilarities between all rows and all cols, in a new array."""
+        """Squared dissimilarities between all rows and all cols, in a new array.
+
+        Here and below rows and cols were made ready by `prepare`.
+        """
         if self.inner:
-            right = _mirrored(cols, self.metric)
-            inner = rows @ right.T
-            return INNER_METRICS[self.metric](inner, self.params, rows, cols)
+            products = rows @ _right_factors(cols, self.metric).T
+            return INNER_METRICS[self.metric](
+                products, self.params, rows, cols
+            )
         values = self.dissimilarities(rows, cols)
         if self.squared:
             return values
-        # The array that a user's function returns may still be its own.
+        # An array that a user's function returns may be in use elsewhere.
         if callable(self.metric):
             return values * values
         return _square(values)
@@ -222,6 +230,7 @@ class Metric:
         if self.inner:
             return xp.sqrt(self.squares(rows, cols))
         if self.by_pairs and np.array_equal(rows, cols):
+            # Among the same objects each pair is called once.
             i, j = np.triu_indices(len(rows), 1)
             values = squareform(self.paired(rows, rows, i, j), checks=False)
         elif self.by_pairs:
@@ -257,8 +266,9 @@ class Metric:
             )
 
     def paired(self, rows: Array, cols: Array, i: Any, j: Any) -> Array:
-        """Dissimilarities of listed pairs by a user's function: of rows[i] and cols[j]."""
+        """Dissimilarities of rows[i] and cols[j], a vector, by a user's function."""
         if not self.by_pairs:
+            # A function of blocks compares all rows with all columns: for few pairs.
             xp = namespace(rows)
             block = self.dissimilarities(
                 xp.take(rows, i, axis=0), xp.take(cols, j, axis=0)
@@ -281,10 +291,10 @@ class Metric:
         """Squared dissimilarities of new feature rows to the fitted ones."""
         return self.squares(self.prepare(new), self.points)
 
-    def own_squares(self, new: Array, ids: Sequence[Any]) -> Array:
-        """Squared dissimilarities of new row i to the fitted rows ids[i], all in one vector.
+    def listed_squares_to(self, new: Array, ids: Sequence[Any]) -> Array:
+        """Squared dissimilarities of each new row i to the fitted rows ids[i], all in one vector.
 
-        On a device a row is compared with all fitted ones: that takes less time than to choose.
+        On a device rows are compared with all fitted ones: to choose before takes more time.
         """
         sizes = [len(row_ids) for row_ids in ids]
         ready = self.prepare(new)
@@ -317,9 +327,10 @@ class Metric:
         return self.dissimilarities(self.prepare(new), self.points)
 
     def among(self, directed: bool = False) -> Array:
-        """Dissimilarities of all fitted objects, on the scale of the metric.
+        """Dissimilarities among all fitted objects, on the scale of the metric.
 
-        If `directed`, a user's function is called for both orders of every pair.
+        If `directed`, a user's function is called for both orders of every pair; otherwise a
+        function that is not symmetric is refused.
         """
         if directed and self.by_pairs:
             n = len(self.points)
@@ -341,7 +352,7 @@ class Metric:
         advice: str = f"pass {option('symmetrize', True)} to average; neuc_mds with "
         f"{option('directed', True)} keeps both orders",
     ) -> int:
-        """Refuse a user's function that is no dissimilarity; return the calls, at most n."""
+        """Refuse a user's function that is no dissimilarity; return how often it was called."""
         n = self.points.shape[0]
         if not callable(self.metric) or n < 3:
             return 0
@@ -349,7 +360,7 @@ class Metric:
         i = np.unique(np.linspace(0, n - 2, count).astype(int))
         j = (i + n // 2) % n
         first, second = (index_like(ends, self.points) for ends in (i, j))
-        there, back, own = (
+        there, back, to_itself = (
             to_numpy(self.paired(self.points, self.points, *ends))
             for ends in ((first, second), (second, first), (first, first))
         )
@@ -364,17 +375,18 @@ class Metric:
             )
         # A function may compute in float32, whatever the features are.
         single = tolerance(float(np.abs(there).max()), arrays.eps(np.float32))
-        if np.abs(own).max() > single:
+        largest = np.abs(to_itself).max()
+        if largest > single:
             raise InputError(
-                f"the metric gives an object and itself {np.abs(own).max():.4g}, not 0; subtract "
-                "it, or convert similarities."
+                f"the metric gives an object and itself {largest:.4g}, not 0; subtract it, or "
+                "convert similarities."
             )
         return 3 * i.size
 
     def kneighbors(self, new: Array, count: int) -> tuple[Array, Array]:
-        """Return the dissimilarities of the nearest fitted rows, and which they are, in no order.
+        """Return the dissimilarities of the nearest fitted rows and their numbers, in no order.
 
-        All rows are compared with all where they lie.
+        All rows are compared with all, on the device of the fitted ones.
         """
         xp = namespace(new)
         elements = arrays.block_elements(new, arrays.BLOCK_ELEMENTS)
@@ -383,16 +395,15 @@ class Metric:
             arrays.k_smallest(self.squares_to(new[part, :]), count)
             for part in parts
         ]
-        squares, ids = (
-            xp.concat(list(column)) for column in zip(*nearest, strict=True)
-        )
+        squares = xp.concat([part_squares for part_squares, _ in nearest])
+        ids = xp.concat([part_ids for _, part_ids in nearest])
         return xp.sqrt(squares), ids
 
 
 def _unit_rows(features: Array, _: Metric) -> Array:
     """Scale every row to unit length."""
     xp = namespace(features)
-    # Twice: the squares of very long or short rows leave the range of floats.
+    # First to a largest entry of 1: squares of very long or short rows leave the range of floats.
     largest = xp.max(xp.abs(features), axis=1, keepdims=True)
     if float(xp.min(largest)) == 0:
         empty = int(xp.argmin(largest))
@@ -404,15 +415,16 @@ def _unit_rows(features: Array, _: Metric) -> Array:
 
 
 def _normed_rows(features: Array, metric: Metric) -> Array:
-    """Return rows (x, ‖x‖², 1); their product with (−2y, 1, ‖y‖²) of `_mirrored` is ‖x − y‖²."""
+    """Return rows (x, ‖x‖², 1); their product with right factors (−2y, 1, ‖y‖²) is ‖x − y‖²."""
     xp = namespace(features)
+    # The origin of balls has a radius, too.
     x = features - metric.origin[: features.shape[1]]
     norms = xp.sum(x * x, axis=1, keepdims=True)
     return xp.concat([x, norms, xp.ones_like(norms)], axis=1)
 
 
 def _ball_rows(features: Array, metric: Metric) -> Array:
-    """Add radii, the last column, which must not be negative, to the rows of the centres."""
+    """Return the rows of the centres and, as in the features, radii in the last column."""
     xp = namespace(features)
     if features.shape[1] < 2:
         raise InputError(
@@ -441,8 +453,8 @@ def _lifted_rows(features: Array, _: Metric) -> Array:
     return xp.concat([1.0 + sq, 2.0 * features], axis=1) / (1.0 - sq)
 
 
-def _mirrored(rows: Array, metric: str) -> Array:
-    """Return what rows that are made ready are multiplied with: such rows, as right factors."""
+def _right_factors(rows: Array, metric: str) -> Array:
+    """Return what rows are multiplied with, for rows that were made ready themselves."""
     xp = namespace(rows)
     if metric in ("angular", "cosine"):
         return rows
@@ -463,6 +475,7 @@ def _kernel_distances(
     inner: Array, params: dict[str, Any], rows: Array, _: Array
 ) -> Array:
     """2 − 2 exp(−gamma ‖x − y‖²), as −2 expm1(…): near points lose no digits."""
+    # Without the norm and the one.
     n_features = rows.shape[1] - 2
     sq = in_place("clip", inner, 0.0, math.inf)
     sq *= -params.get("gamma", 1 / n_features)
@@ -494,16 +507,16 @@ def _angles(inner: Array, *_: Any) -> Array:
 
 
 def _cosines(inner: Array, *_: Any) -> Array:
-    """One minus the cosine similarity, as in scikit-learn and SciPy."""
+    """(1 − g)² of the cosine similarity g; the distance is 1 − g, as in scikit-learn and SciPy."""
     return _square(in_place("subtract", inner, 1.0))
 
 
 def _hyperbolic(inner: Array, *_: Any) -> Array:
-    """Distance in hyperbolic space of curvature −1."""
+    """Square the distance in hyperbolic space of curvature −1."""
     return _square(in_place("acosh", in_place("clip", inner, 1.0, math.inf)))
 
 
-# f(inner products, arguments, rows, cols) → squared dissimilarities, written over the products.
+# f(inner products, arguments, rows, cols) → squared dissimilarities; the products are overwritten.
 INNER_METRICS: dict[str, Callable[..., Array]] = {
     "angular": _angles,
     "balls": _gaps,
@@ -512,8 +525,8 @@ INNER_METRICS: dict[str, Callable[..., Array]] = {
     "hyperbolic": _hyperbolic,
     "rbf": _kernel_distances,
 }
-# Features → rows whose products with `_mirrored` ones are the inner products.
-PREPARED: dict[str, Callable[[Array, Metric], Array]] = {
+# Features → rows whose products with `_right_factors` are the inner products.
+ROW_MAKERS: dict[str, Callable[[Array, Metric], Array]] = {
     "angular": _unit_rows,
     "balls": _ball_rows,
     "cosine": _unit_rows,
@@ -521,12 +534,12 @@ PREPARED: dict[str, Callable[[Array, Metric], Array]] = {
     "hyperbolic": _lifted_rows,
     "rbf": _normed_rows,
 }
-# The one argument that a metric takes.
-ARGUMENTS = {"euclidean": "power", "rbf": "gamma"}
+# The one argument that a metric takes, if any.
+ARGUMENT_NAMES = {"euclidean": "power", "rbf": "gamma"}
 
 
 def _both_and_either(x: Array, y: Array) -> tuple[Array, Array]:
-    """Count the features that are nonzero in both rows, and those that are in one of them."""
+    """Count the features that are nonzero in both of two rows, and those in one or both."""
     xp = namespace(x)
     x = xp.astype(x != 0, x.dtype)
     y = xp.astype(y != 0, y.dtype)
@@ -545,7 +558,7 @@ def _jaccard(x: Array, y: Array) -> Array:
 
 
 _city_block = partial(arrays.minkowski, p=1.0)
-# For arrays of any library; NumPy's go to SciPy, which is faster and has more of them.
+# Metrics for arrays of any library but NumPy, whose go to SciPy: it is faster and has more.
 SUM_METRICS: dict[str, Callable[[Array, Array], Array]] = {
     # |x + y| is the city-block distance to −y.
     "braycurtis": lambda x, y: _city_block(x, y) / _city_block(x, -y),
@@ -558,7 +571,7 @@ SUM_METRICS: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def _vegan_canberra(x: Array, y: Array) -> Array:
-    """Canberra, divided by the number of features that are nonzero in one of two rows."""
+    """Canberra, divided by the number of features that are nonzero in one or both rows."""
     _, either = _both_and_either(x, y)
     return cdist(x, y, "canberra") / np.maximum(either, 1)
 
@@ -580,9 +593,9 @@ ALIASES = {"bray": "braycurtis", "l1": "cityblock", "manhattan": "cityblock"}
 def _pairwise(
     metric: Any, params: dict[str, Any], x: Array, y: Array
 ) -> Array:
-    """Compute a metric of SciPy or scikit-learn on two blocks of rows of NumPy arrays."""
+    """Compute a metric of SciPy, scikit-learn or vegan on two blocks of rows of NumPy arrays."""
     try:
-        # Half the time of scikit-learn's.
+        # SciPy's takes half the time of scikit-learn's.
         if metric == "cityblock":
             return cdist(x, y, "cityblock", **params)
         if metric in VEGAN_METRICS:
@@ -592,7 +605,7 @@ def _pairwise(
             y = y != 0
         return pairwise_distances(x, y, metric=metric, **params)
     except (ValueError, TypeError) as problem:
-        # SciPy answers with the signature of its function in C++.
+        # The message of SciPy is the signature of its function in C++.
         if params and isinstance(problem, TypeError):
             values = ", ".join(
                 f"{name}={value!r}" for name, value in params.items()
@@ -636,7 +649,7 @@ def refuse_undefined(values: Array, name: str, rows: Any, cols: Any) -> None:
 
 
 def refuse_params(metric: Any) -> None:
-    """Refuse arguments of a metric if D is given."""
+    """Refuse `metric_params` where X holds dissimilarities."""
     raise InputError(
         f"{option('metric_params')} are arguments of a metric on features, which "
         f"{option('metric', metric)} is not; leave them out."
@@ -652,5 +665,6 @@ def known_everywhere(metric: Any) -> bool:
 
 
 def _square(array: Array) -> Array:
+    """Square an array in place, and return it."""
     array *= array
     return array
