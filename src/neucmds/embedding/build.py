@@ -64,18 +64,17 @@ def from_selection(
     method: str,
     requested: int,
 ) -> Embedding:
-    """Embed by a closed form: by the eigenpairs that it keeps, and what it makes of them."""
+    """Return the embedding of a closed form, by the eigenpairs and the core that it selects."""
     gram = problem.gram
     kept = selection.kept
     x, weights, directions = selected_coordinates(spectrum, selection)
     form = Form(np.sign(weights))
     eigenvalues = spectrum.values[kept]
-    # In the order of the coordinates, that of |μ| if the core is diagonal, Diag(μ). "exact" mixes
-    # eigenvectors: then in the order of |λ|.
-    decisive = eigenvalues
+    # Eigenvalues come in the order of the coordinates, which is that of |μ| if the core is
+    # diagonal, Diag(μ). "exact" mixes eigenvectors: then in the order of |λ|.
+    order = np.argsort(-np.abs(eigenvalues), kind="stable")
     if selection.core.ndim == 1:
-        decisive = selection.core
-    order = np.argsort(-np.abs(decisive), kind="stable")
+        order = np.argsort(-np.abs(selection.core), kind="stable")
     lambdas = asarray_like(eigenvalues, x)
     # xᵀBx of each coordinate: with x = U·directions, it is directionsᵀ Λ directions.
     quadratic = lambdas @ directions**2
@@ -125,10 +124,11 @@ def from_descent(
     solver: str = "init",
     mean_distance: float = math.nan,
 ) -> Embedding:
-    """Embed by free coordinates; `spectrum` has the eigenpairs of their start."""
+    """Return the embedding of a descent's end; `spectrum` has the eigenpairs it started from."""
     gram = problem.gram
     x = end.coordinates
     form = end.form
+    # xᵀBx of each coordinate. Where it is known, the coordinates are canonical.
     quadratic = end.quadratic
     if quadratic is None:
         x = form.centered(asarray_like(x, gram.diagonal()))
@@ -142,6 +142,7 @@ def from_descent(
         terms, error, rises = _stress(
             problem, x, form, terms, rounding, quadratic
         )
+    # Over both orders of a pair, as are the STRESS and the history.
     value = end.value
     converged = end.converged
     if end.loss.name == "squared":
@@ -152,7 +153,6 @@ def from_descent(
         **_sums(problem),
         converged=converged,
         solver=solver,
-        # A descent counts both orders of a pair.
         history=tuple(loss / 2 for loss in end.history),
         relative_gradient=end.relative_gradient,
         stress_error=error,
@@ -256,7 +256,10 @@ def from_directed(
     requested: int,
     mean_distance: float,
 ) -> Embedding:
-    """Embed by points of departure and of arrival; sums count every ordered pair once."""
+    """Return the embedding of a descent on directed dissimilarities; each order counts once.
+
+    The coordinates of `end` are those of the m departures, then those of the n arrivals.
+    """
     sq = problem.sq_dissimilarity
     weights = problem.weights
     m, n = sq.shape
@@ -301,15 +304,18 @@ def from_pairs(
     mean_distance: float = math.nan,
     checks: Iterable[Check] | None = None,
 ) -> Embedding:
-    """Embed by coordinates fitted to listed pairs; sums count both orders.
+    """Return the embedding of coordinates fitted to listed pairs.
 
-    With `checks`, objects drawn at random with dissimilarities to others, figures are those of all
-    pairs. Pairs of one object are alike, so standard errors are those of a mean over objects.
+    Without `checks` its figures are those of the listed pairs. With these, objects drawn at random
+    with dissimilarities to others, they are estimates for all pairs: fitted pairs count as they
+    are, and all others as the mean held-out pair. Pairs of one object are alike, so standard errors
+    are those of a mean over objects.
     """
     x, form = canonical(to_numpy(end.coordinates), end.form)
     n = pairs.n
     center = float(np.average(pairs.sq_dissimilarity, weights=pairs.weights))
     fitted, held_out = _sums_of_pairs(pairs, x, form, end.loss, center, checks)
+    # The weight of a held-out pair is 1.
     n_held_out = int(held_out[:, 0].sum())
     means = held_out.sum(axis=0) / max(1, n_held_out)
     n_others = pairs.n_ordered - fitted[0]
@@ -320,24 +326,27 @@ def from_pairs(
     mean = center + mean_offset
     total = sq_offset - weight * mean_offset**2
     sq_norm = total + weight * mean**2
-    # How far the sums of each object drawn are from the mean pair's, as often as it has pairs.
+    # Sums of each object drawn, less those of as many mean pairs.
     deviations = held_out - np.outer(held_out[:, 0], means)
     stress_deviation = deviations[:, 3]
     r2_deviation = _r2_deviation(deviations, mean_offset, stress, total)
+    # From the length of the deviations to the standard error of the sum over all pairs.
     n_objects = len(deviations)
     scale = n_others / max(1, n_held_out)
     scale *= math.sqrt(n_objects / max(1, n_objects - 1))
     stress_error = 32 * EPS * sq_norm
-    known = min(_deciding(stress_deviation), _deciding(r2_deviation))
-    if stress > stress_error and n_held_out and known < FEWEST_DECIDING:
+    n_deciding = min(_deciding(stress_deviation), _deciding(r2_deviation))
+    if stress > stress_error and n_held_out and n_deciding < FEWEST_DECIDING:
         scale = math.nan
     # A descent counts both orders of two points.
     history = tuple(value / 2 for value in end.history)
     sum_of_squares = weight * mean
     arrival_labels = None
+    # Without directions a pair counts once, and has both orders in the sums.
     if pairs.n_departures is None:
         sum_of_squares /= 2
         loss_value /= 2
+    # Arrivals are other objects, in number at least.
     elif n != 2 * pairs.n_departures:
         arrival_labels = row_numbers(n - pairs.n_departures)
     overfit_ratio = 1.0
@@ -378,7 +387,7 @@ def from_pairs(
 def _r2_deviation(
     deviations: Floats, mean_offset: float, stress: float, total: float
 ) -> Floats:
-    """Return the deviation of R² = 1 − STRESS / total by each object: the quotient's differential.
+    """Return the deviation of 1 − R² = STRESS / total of each object: the quotient's differential.
 
     `deviations` are those of the columns of `_sums_of_pairs`.
     """
@@ -407,11 +416,12 @@ def _sums_of_pairs(
     center: float,
     checks: Iterable[Check] | None,
 ) -> tuple[Floats, Floats]:
-    """Return sums over the fitted pairs in both orders, and over the held-out pairs per object.
+    """Return sums over the fitted pairs, and over the held-out pairs of each object drawn.
 
-    Where the other order of a pair has another dissimilarity, no pair counts as fitted.
-    The columns: Σw, Σw(D − center), Σw(D − center)², STRESS, loss, and the rises of the STRESS.
-    The weights of a sample serve its fit alone; here its pairs count alike.
+    Columns are Σw, Σw(D − center), Σw(D − center)², STRESS, loss, and the rise of the STRESS
+    without each coordinate. Undirected pairs count in both orders. Where only one order of the
+    pairs was fitted and the other may differ, no pair counts as fitted. The weights of a sample
+    serve its fit alone; here its pairs count alike.
     """
     weights = pairs.weights
     if checks is not None:
@@ -449,9 +459,10 @@ def _sums_of_pairs(
     held_out = []
     for first, others, sq_to_others in checks or ():
         keys = pair_keys(pairs.n, first, others)
-        nearest = np.searchsorted(fitted_keys, keys)
-        nearest = np.minimum(nearest, fitted_keys.size - 1)
-        unseen = pairs.one_way | (fitted_keys[nearest] != keys)
+        # Where in the sorted keys of fitted pairs each pair would stand.
+        position = np.searchsorted(fitted_keys, keys)
+        position = np.minimum(position, fitted_keys.size - 1)
+        unseen = pairs.one_way | (fitted_keys[position] != keys)
         sq_dissimilarity = sq_to_others[unseen]
         ones = np.ones_like(sq_dissimilarity)
         held_out.append(sums(first, others[unseen], sq_dissimilarity, ones))
@@ -469,12 +480,14 @@ def _embedding(
     method: str = "refined",
     **facts: Any,
 ) -> Embedding:
-    """Return an embedding in the precision of the input, with arrays of one library.
+    """Return an embedding with coordinates of a dtype, and all arrays of one library.
 
-    The points after the first `n_departures`, if it is given, are those of arrival.
+    Points x after the first `n_departures`, if it is given, are arrivals. `facts` are further
+    fields of `Embedding`.
     """
     xp = namespace(x)
     weights = signed_lengths(x, form)
+    # The sign of a column is free, but not that of heights, which come last.
     k = sum(form.signature)
     flips = column_signs(x[:, :k])
     x = xp.concat([x[:, :k] * flips, x[:, k:]], axis=1)

@@ -24,9 +24,9 @@ class Info:
     residuals : array of shape (k',)
         ``‖B u − λ u‖`` of the kept eigenpairs, from float64 products. On a GPU they may be a bound:
         the length by Lanczos's recurrence and twice the rounding of float32 products, measured on
-        a sample of rows. LAPACK's are a bound, nε times the largest |λ|; so are those of pairs that
-        "exact" keeps and "neuc" and "neuc+" do not: the length by Lanczos's recurrence and 1e-6
-        times the largest |λ|, which covers the rounding of float32 products.
+        a sample of rows. LAPACK's are a bound, nε times the largest |λ|. Of pairs that "exact"
+        keeps and "neuc" and "neuc+" do not, they are a bound as well: the length by Lanczos's
+        recurrence and 1e-6 times the largest |λ|, which covers the rounding of float32 products.
     sq_norm : float
         ‖D‖²_F on the squared scale, which normalises STRESS.
     converged : bool
@@ -49,28 +49,28 @@ class Info:
         √(gᵀM⁻¹g / 2f) where "refined" ended, with f the loss, g its gradient and M the Gauss–Newton
         block of every object: 0 at a stationary point, NaN where it was not measured. Its square is
         the share of f that one more step promises: if `converged`, it is at most `tol` (at least
-        1e-8) and at most 6e-4. Where gaps were filled by a smaller model (`OverfitWarning`), both
-        are those of the filled D, not of the observed pairs.
+        1e-8) and at most 6e-4. Where gaps were filled by a smaller model (`OverfitWarning`), f and
+        g are those of the filled D, not of the observed pairs.
     stress_error : float
         Bound on the rounding error of `Embedding.stress`.
     stress_rises : array of shape (k,)
         Rise of the STRESS without each coordinate.
     stress_standard_error, r2_standard_error : float
         Standard errors of `Embedding.stress` and `Embedding.r2` where only a sample of all pairs
-        was fitted: both, and `Embedding.loss_value`, are then estimated from held-out pairs. 0
+        was fitted: STRESS, R² and `Embedding.loss_value` are then estimated from held-out pairs. 0
         where every pair counted. NaN if fewer than five of the objects drawn decide them, as with
         an outlier, heavy tails or very few objects: STRESS and R² may then be far off.
     held_out_pairs : int
-        Number of held-out pairs. With ``direction="out"`` in a graph the figures are those of both
-        orders of all pairs, and fitted pairs may be among them.
+        Number of held-out pairs. With ``direction="out"`` in a graph, STRESS and R² are those of
+        both orders of all pairs, and fitted pairs may be among the held-out ones.
     overfit_ratio : float
         Mean loss of held-out pairs, in units of that of fitted ones; 1 where none were held out.
     n_starts : int
         Number of starts of "ordinal"; 1 for other losses.
     times_found : int
-        How many of the starts of "ordinal" ended at the best configuration, those not counted that
-        were drawn about it. Two are the same if no object is farther off than 0.01 when both, of
-        unit length, are laid over each other.
+        How many of the starts of "ordinal" ended at the best configuration; starts that were drawn
+        about it do not count. Two configurations are the same if no object is farther off than 0.01
+        when both, of unit length, are laid over each other.
     ties : {"primary", "secondary"}
         How "ordinal" treated equal dissimilarities.
     """

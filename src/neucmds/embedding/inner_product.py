@@ -40,6 +40,7 @@ class InnerProduct:
         self.coordinates = coordinates
         self.signs = signs
         self.unit = unit
+        # Σ s x² of each row x.
         self._norms = Form(signs).norms
         # With N = Σ s x², vectors are (x, scale · (N − shift)) and queries (2 s∘q, −1/scale): their
         # product is 2 Σ s q x − N + shift, which ranks objects as without shift and scale. If N
@@ -81,17 +82,21 @@ class InnerProduct:
         return _with_last(vectors, xp.sqrt(sq_last)) / self._longest
 
     def queries(self, coordinates: Array) -> Array:
-        """Query vectors (2 s∘q, −1) of objects at these coordinates, as long as `vectors`."""
+        """Query vectors (2 s∘q, −1) of objects at these coordinates, with the columns of `vectors`.
+
+        With `unit` each has length one.
+        """
         queries = self._plain_queries(coordinates)
         if not self.unit:
             return queries
+        # The last number of a vector does not count in products.
         zeros = namespace(queries).zeros_like(queries[:, 0])
         return _with_last(queries, zeros) / _lengths(queries)[:, None]
 
     def sq_dissimilarities(self, scores: Array, coordinates: Array) -> Array:
         """D̂ from inner products, one row of scores for each row of query coordinates.
 
-        D̂ = Σ s q² + shift − ⟨plain query, plain vector⟩.
+        D̂ = Σ s q² + shift − ⟨query, vector⟩, where both are not divided by a length.
         """
         q = asarray_like(coordinates, self.coordinates)
         products = asarray_like(scores, q)
@@ -101,7 +106,10 @@ class InnerProduct:
         return self._norms(q)[:, None] + self._shift - products
 
     def single_precision_error(self, form: Form) -> float:
-        """Return the mean relative error of distances from float32 scores, among some objects."""
+        """Return the mean relative error of distances from scores in float32.
+
+        It is measured among up to 500 of the objects, where D̂ is not zero up to rounding.
+        """
         x = self.coordinates[:: math.ceil(self.coordinates.shape[0] / 500), :]
         xp = namespace(x)
         queries = xp.astype(self.queries(x), xp.float32)
@@ -115,9 +123,11 @@ class InnerProduct:
         return float(xp.sum(errors) / max(1, errors.shape[0]))
 
     def _plain_vectors(self, x: Array) -> Array:
+        """Return (x, scale · (N − shift)), of any length."""
         return _with_last(x, self._scale * (self._norms(x) - self._shift))
 
     def _plain_queries(self, coordinates: Array) -> Array:
+        """Return (2 s∘q, −1/scale), of any length."""
         q = asarray_like(coordinates, self.coordinates)
         last = namespace(q).full_like(self._norms(q), -1 / self._scale)
         return _with_last(2 * q * self.signs, last)
@@ -129,4 +139,5 @@ def _lengths(vectors: Array) -> Array:
 
 
 def _with_last(columns: Array, last: Array) -> Array:
+    """Append a column."""
     return namespace(columns).concat([columns, last[:, None]], axis=1)

@@ -62,8 +62,6 @@ from neucmds.problem.names import (
 from neucmds.problem.validation import as_labels, check_count
 from neucmds.spectrum.geometry import StressTerms
 
-# Arrays are NumPy's unless the input was another library's.
-
 # Share of distances that scores in float32 may lose without a warning.
 MOST_LOST = 0.01
 
@@ -73,7 +71,8 @@ class Embedding:
     """k real coordinates for each of n objects, with a sign for each coordinate.
 
     The dissimilarity it gives two objects is ``D̂_ij = Σ_a signs[a] (x_ia − x_ja)²``, on the squared
-    scale. Coordinates come ordered by the size of their weight, largest first.
+    scale. Coordinates come ordered by the size of their weight, largest first. Arrays are NumPy's
+    unless the input was another library's.
 
     Wherever objects are asked for, a name is ``str(name)``: text, a number, a tuple or a date. If
     an object is named by a number, integers are names; otherwise they are row numbers, from 0 on,
@@ -217,14 +216,14 @@ class Embedding:
 
     @property
     def _landmarks_alone(self) -> str:
-        """Say that weights and R² are those of the landmarks, if they are."""
+        """Words for the objects that weights and R² are computed from; none if from all."""
         if self.landmarks is None:
             return ""
         return f"the {len(self.landmarks)} landmarks alone"
 
     @property
     def _stress_note(self) -> str:
-        """Say which pairs STRESS and R² are computed from, if not from all."""
+        """Words for the pairs that STRESS and R² are computed from; none if from all."""
         if self._landmarks_alone:
             return f", of {self._landmarks_alone}"
         info = self.info
@@ -453,9 +452,10 @@ class Embedding:
         return self._scaled(sq, squared)
 
     def _own_as_zero(self, sq: Array, same: Any) -> Array:
-        """Return D̂ with zero where row and column are the `same` number, of the same object.
+        """Return D̂ with zero from each object to itself, where `same` says that numbers are equal.
 
-        What rounding leaves is not shown, nor how far an arrival is from its own departure.
+        There D̂ is rounding, or how far an arrival is from its own departure. In two sets, equal
+        numbers are different objects.
         """
         if self.arrival_labels is not None:
             return sq
@@ -485,7 +485,10 @@ class Embedding:
         return self._side(self.coordinates, self.labels, rule)
 
     def _sides(self, direction: str) -> tuple[Embedding, Embedding]:
-        """Return the points that ask for their nearest, and those that are searched."""
+        """Return the points that a dissimilarity starts from for queries, and those searched.
+
+        A query looks for arrivals to go "to", or for departures to come "from".
+        """
         if direction == "to":
             return self._sources, self._targets
         if direction == "from":
@@ -497,6 +500,7 @@ class Embedding:
     def _side(
         self, points: Array, labels: Any, rule: Placement | None
     ) -> Embedding:
+        """Return a symmetric embedding of the departures or arrivals, fitted ones first."""
         landmarks = None
         if isinstance(rule, LossPlacement):
             landmarks = np.arange(len(rule.coordinates))
@@ -512,6 +516,7 @@ class Embedding:
 
     @property
     def _fitted_rows(self) -> Indices:
+        """Row numbers of the objects that `transform` takes dissimilarities to."""
         if self.landmarks is None:
             return np.arange(self.n)
         return self.landmarks
@@ -618,8 +623,8 @@ class Embedding:
                 raise InputError(
                     f"{coarse} new objects are asked for; pass their number."
                 )
-            first = np.arange(coarse)[:, None]
-            turns = first + np.arange(self.n_global)
+            # Each object asks the next ones, in a circle, so that all are asked alike often.
+            turns = np.add.outer(np.arange(coarse), np.arange(self.n_global))
             turns %= self.global_landmarks.size
             return np.asarray(self.global_landmarks[turns])
         places = to_numpy(self._as_points(coarse, "coarse"))
@@ -668,8 +673,9 @@ class Embedding:
         nothing = self.coordinates[:0, :]
         new = nothing if coordinates is None else coordinates
         new_arrivals = nothing if arrivals is None else arrivals
-        one_set = self.arrivals is not None and self.arrival_labels is None
-        if one_set and len(new) != len(new_arrivals):
+        # Each new object of a directed embedding of one set has a departure and an arrival.
+        is_one_set = self.arrivals is not None and self.arrival_labels is None
+        if is_one_set and len(new) != len(new_arrivals):
             raise InputError(
                 f"{len(new)} departures and {len(new_arrivals)} arrivals of new objects are "
                 "given; pass both of each."
@@ -684,19 +690,19 @@ class Embedding:
         )
         if self.arrivals is None:
             return extended
-        if one_set:
+        if is_one_set:
             arrival_labels = labels
         y, arrival_names = self._targets._extended(
             new_arrivals, arrival_labels
         )
-        if one_set:
+        if is_one_set:
             arrival_names = None
         return replace(extended, arrivals=y, arrival_labels=arrival_names)
 
     def _extended(
         self, new: Any, labels: Iterable[object] | None
     ) -> tuple[Array, Labels]:
-        """Return coordinates and names with those of new objects."""
+        """Return coordinates and names with those of new objects; row numbers count on."""
         points = self._as_points(new, "coordinates")
         names = None
         if labels is None and are_row_numbers(self.labels or ("",)):
@@ -939,10 +945,11 @@ class Embedding:
             )
         if new is None:
             new = to
-        by_side = [(self._targets, new), (self._sources, from_)]
+        # Dissimilarities to arrivals place a departure, and those from departures an arrival.
+        rows_of_side = [(self._targets, new), (self._sources, from_)]
         placed = [
             side._placed(rows, weights)
-            for side, rows in by_side
+            for side, rows in rows_of_side
             if rows is not None
         ]
         if not placed:
@@ -955,7 +962,7 @@ class Embedding:
         return tuple(placed)
 
     def _placed(self, new: Any, weights: Any) -> Array:
-        """Place new objects by dissimilarities (m, n) to those of this side."""
+        """Return coordinates of new objects, from dissimilarities (m, n) to those of this side."""
         if self.placement is None:
             raise InputError(
                 "this embedding holds a part of the fitted objects, or no rule for new ones; call "
@@ -990,7 +997,10 @@ class Embedding:
         )
 
     def _warn_of_zeros(self, rows: Array) -> None:
-        """Warn of a row that is at zero from most objects, as are edges in a dense array."""
+        """Warn of a row that is zero for most objects, as one of edges instead of paths is.
+
+        There is no warning if these objects are close to each other.
+        """
         xp = namespace(rows)
         zeros = to_numpy(xp.sum(xp.astype(rows == 0, xp.int64), axis=1))
         for row in np.flatnonzero(2 * zeros > self.n).tolist():
@@ -1112,6 +1122,7 @@ class Embedding:
         return np.asarray(ids % self.n, dtype=np.intp)
 
     def _as_points(self, points: Array, name: str) -> Array:
+        """Return a user's coordinates (m, k), checked; `name` is theirs in messages."""
         array = asarray_like(as_real(points, name), self.coordinates)
         if array.ndim != 2 or array.shape[1] != self.k:
             raise InputError(
@@ -1130,14 +1141,15 @@ class Embedding:
             return np.arange(self.n)[which]
         if self._is_single(which):
             return np.array([self._row(which)])
-        mask = ids_in(which, self._rows_by_name)
-        if mask.dtype == bool:
+        ids = ids_in(which, self._rows_by_name)
+        if ids.dtype == bool:
             which = ordered_by_name(
                 which, self.labels, "rows of the mask", rows=True
             )
-            mask = ids_in(which)
-        if mask.dtype == bool and mask.shape == (self.n,):
-            return np.flatnonzero(mask)
+            ids = ids_in(which)
+            # `_rows` refuses a mask of another length.
+            if ids.shape == (self.n,):
+                return np.flatnonzero(ids)
         rows = self._rows(which)
         if rows.ndim != 1:
             raise InputError(
@@ -1208,6 +1220,7 @@ def procrustes(
     x = centered_columns(to_numpy(a.coordinates)[a_ids], a_order)
     y = centered_columns(to_numpy(b.coordinates)[b_ids], b_order)
     alignment = align(x, y, signs, scaling)
+    # Back from the common order of the signs to the columns of a and of b.
     columns_of_a = np.argsort(a_order)
     rows_of_b = np.argsort(b_order)
     return replace(

@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     from neucmds.embedding.result import Embedding
 
 FORMAT = "neucmds.Embedding 8"
-WHAT = "an embedding saved by this version of neucmds"
-# Types of the fields that the header holds, as they are annotated.
+EXPECTED = "an embedding saved by this version of neucmds"
+# Annotation of a field that the header holds → its type.
 SCALARS: dict[Any, type] = {
     "float": float,
     "int": int,
     "str": str,
     "bool": bool,
 }
+# Name of the rule of `transform` in a file → its class.
 RULES = {
     kind.__name__: kind
     for kind in (LinearPlacement, LossPlacement, OrdinalPlacement)
@@ -50,6 +51,7 @@ def write(embedding: Embedding, file: BinaryIO) -> None:
         "arrival_labels": embedding.arrival_labels,
         "placement": type(rule).__name__,
     }
+    # Of fields with one name the last stays: the coordinates of all objects hold those of the rule.
     if rule is not None:
         parts.insert(0, rule)
     if isinstance(rule, LossPlacement):
@@ -71,22 +73,24 @@ def write(embedding: Embedding, file: BinaryIO) -> None:
 
 
 def read(kind: type[Embedding], path: AnyPath | BinaryIO) -> Embedding:
-    """Read an embedding; a foreign or damaged file is refused in one line."""
-    arrays = read_npz(path, WHAT)
-    with refuse_damage(str(path), WHAT):
+    """Read an embedding; errors on a foreign or damaged file become one line of an InputError."""
+    arrays = read_npz(path, EXPECTED)
+    with refuse_damage(str(path), EXPECTED):
         header = json.loads(arrays.pop("header").tobytes())
         if header["format"] != FORMAT:
             raise ValueError("the format is another")
         landmarks = arrays.pop("landmarks", None)
         global_landmarks = arrays.pop("global_landmarks", None)
-        x = arrays["coordinates"]
-        labels = as_labels(header["labels"], len(x))
+        # Those of the objects that were fitted, in which a new one is placed.
+        fitted = arrays["coordinates"]
+        labels = as_labels(header["labels"], len(fitted))
         arrivals = arrays.get("arrivals")
         if landmarks is not None:
-            x = x[landmarks]
+            fitted = fitted[landmarks]
         if arrivals is not None:
-            x = arrivals[: header["n_fitted"]]
-        _check_floats(arrays, *x.shape)
+            fitted = arrivals[: header["n_fitted"]]
+        # Numbers of objects and the header are no longer among the arrays.
+        _check_floats(arrays, *fitted.shape)
         info = _fields(Info, header, arrays)
         info["history"] = tuple(arrays["history"].tolist())
         values = _fields(kind, header, arrays)
@@ -95,7 +99,7 @@ def read(kind: type[Embedding], path: AnyPath | BinaryIO) -> Embedding:
         values["info"] = Info(**info)
         form = _fields(Form, header, arrays)
         form["signs"] = arrays["signs"]
-        # The last sign may be 0.
+        # The last sign is 0 if it is that of heights.
         lengths = np.abs(form["signs"])
         if not (np.all(lengths[:-1] == 1) and np.all(lengths[-1:] <= 1)):
             raise ValueError("its signs are not all 1 or -1")
@@ -110,21 +114,23 @@ def read(kind: type[Embedding], path: AnyPath | BinaryIO) -> Embedding:
         values["landmarks"] = landmarks
         if global_landmarks is not None:
             # Numbers beyond the landmarks are an error.
-            values["global_landmarks"] = np.arange(len(x))[global_landmarks]
+            values["global_landmarks"] = np.arange(len(fitted))[
+                global_landmarks
+            ]
         values["stress_terms"] = tuple(arrays["stress_terms"].tolist())
         if header["placement"] in RULES:
-            values["placement"] = _rule(header, arrays, x, values["form"])
+            values["placement"] = _rule(header, arrays, fitted, values["form"])
         return kind(**values)
 
 
 def _rule(
-    header: dict[str, Any], arrays: dict[str, Any], x: Any, form: Form
+    header: dict[str, Any], arrays: dict[str, Any], fitted: Any, form: Form
 ) -> Placement:
-    """Return the rule that places new objects, among fitted ones at x."""
+    """Return the rule that places new objects among those at the coordinates `fitted`."""
     kind: Any = RULES[header["placement"]]
     values = _fields(kind, header, arrays)
     if kind is not LinearPlacement:
-        values["coordinates"] = x
+        values["coordinates"] = fitted
         values["form"] = form
     if kind is LossPlacement:
         values["loss"] = PairLoss(**_fields(PairLoss, header, arrays))
@@ -146,7 +152,7 @@ def _fields(
 
 
 def _check_floats(arrays: dict[str, Any], n: int, k: int) -> None:
-    """Refuse all but finite floats of the shapes that n fitted objects have."""
+    """Refuse all but finite floats, and other shapes than n fitted objects give."""
     shapes = {
         "signs": (k,),
         "weights": (k,),
