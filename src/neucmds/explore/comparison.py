@@ -186,7 +186,7 @@ def compare(
     )
     size = _common_size(problem, n_components, seed)
     options = Options(size, curvature=curvature, random_state=seed)
-    if not (curvature == 0 or set(methods) & set(REFINED_LOSSES)):
+    if curvature != 0 and not set(methods) & set(REFINED_LOSSES):
         raise InputError(
             f"{option('curvature', curvature)} is for {' and '.join(REFINED_LOSSES)}; add one to "
             f"{option('methods')}, or leave it out."
@@ -194,21 +194,21 @@ def compare(
     left_out = _left_out(problem, methods)
     methods = [name for name in methods if name not in left_out]
     start = time.perf_counter()
+    # One spectrum that suffices for each of these.
     spectrum = None
-    from_spectrum = [name for name in methods if name in ALL_METHODS]
-    if from_spectrum:
+    sharing = [name for name in methods if name in ALL_METHODS]
+    if sharing:
         notify(callback, f"computing the spectrum of {problem.n:,} objects")
-        spectrum = solve_for(
-            problem.gram, size, from_spectrum, random_state=seed
-        )
+        spectrum = solve_for(problem.gram, size, sharing, random_state=seed)
     spectrum_seconds = time.perf_counter() - start
     rows = []
     for method in methods:
         notify(callback, method)
         start = time.perf_counter()
         try:
-            embedding = _embedded(problem, spectrum, size, method, options)
+            embedding = _embedding(problem, spectrum, size, method, options)
         except InputError as error:
+            # Other methods may not suit this D; the reason is told with the rows of those that do.
             if method in ALL_METHODS:
                 raise
             left_out[method] = str(error)
@@ -222,7 +222,7 @@ def compare(
 
 
 def _common_size(problem: Dense, n_components: NComponents, seed: Any) -> Size:
-    """Return the size of all embeddings: as given, or what "neuc+" takes to reach a goal."""
+    """Return the size of all embeddings: as given, or the k that "neuc+" chooses for a goal."""
     if not isinstance(n_components, GOALS):
         return checked_size(n_components, problem.n)
     options = Options(n_components, "neuc+", random_state=seed)
@@ -230,7 +230,7 @@ def _common_size(problem: Dense, n_components: NComponents, seed: Any) -> Size:
 
 
 def _left_out(problem: Dense, methods: Sequence[str]) -> dict[str, str]:
-    """Return method → reason, for the methods that cannot be compared on a problem."""
+    """Return method → reason, for those of the methods that a problem is unfit or too large for."""
     n = problem.n
     has_gaps = False
     if problem.weights is not None:
@@ -252,14 +252,14 @@ def _left_out(problem: Dense, methods: Sequence[str]) -> dict[str, str]:
     return reasons
 
 
-def _embedded(
+def _embedding(
     problem: Dense,
     spectrum: Spectrum | None,
     size: Size,
     method: str,
     options: Options,
 ) -> Embedding:
-    """Embed by one of `COMPARED`; the curvature of `options` is that of other losses."""
+    """Embed by one of `COMPARED`; of the methods, those of `REFINED_LOSSES` alone are curved."""
     if method in REFINED_LOSSES:
         return fit(problem, replace(options, loss=REFINED_LOSSES[method]))
     if method == "refined" and problem.weights is not None:
@@ -276,14 +276,14 @@ def _embedded(
 
 
 def corrected(problem: Dense, correction: str) -> Dense:
-    """Add the constant that makes D Euclidean."""
+    """Return the problem of D and a constant that makes it Euclidean, by one of `CORRECTIONS`."""
     sq_d = dense_gram(problem, correction).sq_dissimilarity
     euclidean = CORRECTIONS[correction](sq_d, squared=True)
     return replace(problem, gram=DenseGram(euclidean.sq_dissimilarity))
 
 
 def _smacof(problem: Dense, k: int, seed: Any) -> Embedding:
-    """Run scikit-learn's SMACOF on √D."""
+    """Return the embedding of scikit-learn's SMACOF of d, the roots of the entries of D."""
     from sklearn.manifold import smacof
 
     sq_d = to_numpy(dense_gram(problem, "smacof").sq_dissimilarity)

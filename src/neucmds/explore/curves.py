@@ -93,7 +93,7 @@ class StressCurves:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything but the eigenvalues by name."""
-        facts = (
+        facts_of_classical = (
             "paradox",
             "best_k",
             "best_stress",
@@ -108,7 +108,9 @@ class StressCurves:
                 method: self.normalized(method) for method in self.stress
             },
             "sq_norm": self.sq_norm,
-            "classical": {name: getattr(self, name) for name in facts},
+            "classical": {
+                name: getattr(self, name) for name in facts_of_classical
+            },
         }
 
 
@@ -162,6 +164,7 @@ def stress_curve(
     grid = as_list("ks", ks)
     methods = as_list("methods", methods)
     sizes = [checked_size(k, problem.n) for k in grid]
+    # GOALS are shares of R² and "auto".
     if not sizes or any(isinstance(k, GOALS) for k in grid):
         raise InputError(
             f"{option('ks', grid)} must be whole numbers of coordinates, at least one."
@@ -174,10 +177,10 @@ def stress_curve(
     else:
         spectrum = solve_for(problem.gram, sizes, methods, random_state=0)
     stress: dict[str, tuple[float, ...]] = dict.fromkeys(methods, ())
-    for components in sizes:
-        notify(callback, f"k = {total_of(components)}")
+    for size in sizes:
+        notify(callback, f"k = {total_of(size)}")
         for method in methods:
-            embedding = embed_spectrum(problem, spectrum, components, method)
+            embedding = embed_spectrum(problem, spectrum, size, method)
             stress[method] += (embedding.stress,)
     return StressCurves(
         grid,
@@ -190,10 +193,10 @@ def stress_curve(
 
 
 def _classical_stress(gram: Gram, spectrum: Spectrum) -> tuple[float, ...]:
-    """Return the STRESS of classical MDS for every k, in O(n²) from the spectrum.
+    """Return the STRESS of classical MDS for every k from 1 on, in O(n²) from the spectrum.
 
-    Another eigenpair (λ, u) takes λ u∘u from the diagonal of B − B̂; with the eigenvalues dropped,
-    that diagonal gives the terms C1, C2, C3 of the STRESS (docs/maths.md).
+    Each eigenpair (λ, u) takes λ u∘u from the diagonal of B − B̂. That diagonal and Σλ² of the
+    eigenvalues dropped give the terms C1, C2, C3 of the STRESS (docs/maths.md).
     """
     lam = spectrum.values
     top = lam[: spectrum.n_top]

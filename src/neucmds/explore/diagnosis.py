@@ -236,7 +236,8 @@ def diagnose(
 def _triangles(gram: Gram, rng: np.random.RandomState) -> Triangles:
     """Examine all triples, or those among objects drawn at random.
 
-    At most one side of a triple can be too long, so violated sides are violated triples.
+    Every side of every triple is compared with the detour by the third object. At most one side of
+    a triple can be too long, so each that is counts one triple.
     """
     ids = np.arange(gram.n)
     if gram.n > TRIPLES_AMONG:
@@ -248,10 +249,10 @@ def _triangles(gram: Gram, rng: np.random.RandomState) -> Triangles:
     rounding = max(1.5e-8, 4 * eps(gram.dtype, gram.xp)) * float(d.max())
     violated = 0
     worst = 0.0
-    # No detour leads from an object to itself.
+    # No detour of a side leads by one of its own ends.
     np.fill_diagonal(d, np.inf)
-    for via in d:
-        detour = via[rows] + via[cols]
+    for d_to_third in d:
+        detour = d_to_third[rows] + d_to_third[cols]
         violated += int((side > detour + rounding).sum())
         with np.errstate(divide="ignore", invalid="ignore"):
             # A triple of zeros, 0/0, is no violation.
@@ -265,7 +266,8 @@ def largest_eigenpairs(gram: Gram) -> Spectrum:
     if gram.n <= FULL_UP_TO:
         return full_spectrum(gram)
 
-    def rule(ends: Spectrum) -> Selection:
+    def largest(ends: Spectrum) -> Selection:
+        """Select what the solver must compute, from approximate ends of the spectrum."""
         by_size = np.argsort(-np.abs(ends.values), kind="stable")
         kept = by_size[:MOST_CHOSEN]
         if ends.values[-1] < 0:
@@ -275,14 +277,14 @@ def largest_eigenpairs(gram: Gram) -> Spectrum:
         kept = kept[np.abs(ends.values[kept]) > ends.null_level]
         return Selection(kept, ends.values[kept])
 
-    return solve(gram, rule, MOST_CHOSEN, random_state=0)
+    return solve(gram, largest, MOST_CHOSEN, random_state=0)
 
 
 def _negative_share(ends: Spectrum, unknown: int) -> float:
     """Return Σ|negative λ| / Σ|λ| = N / (T + 2N), with N = Σ|negative λ| and T the trace.
 
-    The `unknown` λ, whose mean and variance follow from the trace and ‖B‖², are taken as
-    distributed by the semicircle law.
+    So many λ are `unknown`; their mean and variance follow from the trace and ‖B‖², and they are
+    taken as distributed by the semicircle law.
     """
     lam = ends.values
     negative = float(np.abs(lam[lam < -ends.null_level]).sum())
@@ -300,7 +302,7 @@ def _negative_share(ends: Spectrum, unknown: int) -> float:
 
 
 def _entries(gram: Gram) -> dict[str, Any]:
-    """Return the fields of `Diagnosis` that are extremes and counts of entries of D."""
+    """Return the fields of `Diagnosis` that are extremes and counts of entries of D, by name."""
     ids = np.arange(gram.n)
     low = math.inf
     high = -math.inf
@@ -311,12 +313,12 @@ def _entries(gram: Gram) -> dict[str, Any]:
         block = to_numpy(part)
         above_diagonal = ids > ids[rows, None]
         entries = block[above_diagonal]
-        zero = above_diagonal & (block == 0)
+        is_zero = above_diagonal & (block == 0)
         low = min(low, float(entries.min(initial=math.inf)))
         high = max(high, float(entries.max(initial=-math.inf)))
         negative += int((entries < 0).sum())
-        zeros += int(zero.sum())
-        has_twin |= zero.any(axis=0)
+        zeros += int(is_zero.sum())
+        has_twin |= is_zero.any(axis=0)
     return {
         "smallest": low,
         "largest": high,

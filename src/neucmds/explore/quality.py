@@ -205,6 +205,7 @@ def evaluate(
     (1.0, 1.0)
     """
     _refuse_no_embedding(embedding)
+    # All objects, or some of many.
     measured = embedding
     if metric != PRECOMPUTED:
         if weights is not None or embedding.arrivals is not None:
@@ -215,7 +216,9 @@ def evaluate(
         options = Options(
             metric=metric, metric_params=metric_params, symmetrize=symmetrize
         )
-        measured, D = _some_of(embedding, D, options, squared, missing)
+        measured, D = _sample_by_metric(
+            embedding, D, options, squared, missing
+        )
     elif metric_params:
         refuse_params(metric)
     problem = problem_of(
@@ -240,7 +243,7 @@ def evaluate(
 def measure_held_out(
     embedding: Embedding, problem: Dense | Directed, held_out: int
 ) -> Quality:
-    """Fit again without some objects, place these, and measure them among the others."""
+    """Fit again without some objects, place these, and measure their pairs with the others."""
     if not is_count(held_out):
         raise InputError(
             f"{option('held_out', held_out)} must be a whole number, 0 for no second fit."
@@ -263,26 +266,27 @@ def measure_held_out(
         )
     order = np.random.default_rng(0).permutation(problem.n)
     new = np.sort(order[:held_out])
-    kept = np.sort(order[held_out:])
+    old = np.sort(order[held_out:])
     gram = dense_gram(problem, option("held_out", held_out))
     sq_d = to_numpy(gram.sq_dissimilarity).astype(np.float64)
-    pairs = np.ix_(kept, kept)
+    among_old = np.ix_(old, old)
     weights = np.ones(sq_d.shape)
     weights_of_fit = None
     if problem.weights is not None:
         weights = to_numpy(problem.weights)
-        weights_of_fit = weights[pairs]
-    among_kept = Dense(
-        DenseGram(sq_d[pairs]),
+        weights_of_fit = weights[among_old]
+    problem_of_old = Dense(
+        DenseGram(sq_d[among_old]),
         squared=True,
         weights=weights_of_fit,
         missing="ignore",
     )
-    model = fit(among_kept, options_of(embedding))
-    pairs = np.ix_(new, kept)
-    rows = np.where(weights[pairs] > 0, sq_d[pairs], np.nan)
+    model = fit(problem_of_old, options_of(embedding))
+    new_to_old = np.ix_(new, old)
+    rows = np.where(weights[new_to_old] > 0, sq_d[new_to_old], np.nan)
+    # From new objects to the others: a table of all their pairs.
     return measure(
-        Directed(sq_d[pairs], weights[pairs]),
+        Directed(sq_d[new_to_old], weights[new_to_old]),
         model.transform(rows),
         model.form,
         model.coordinates,
@@ -290,7 +294,8 @@ def measure_held_out(
 
 
 def options_of(embedding: Embedding, **others: Any) -> Options:
-    """Return the options of a fit like that of an embedding."""
+    """Return the options of a fit with the signature, method, loss and form of an embedding."""
+    # Other losses choose their own.
     floor = None
     if embedding.loss in RELATIVE:
         floor = embedding.floor
@@ -312,14 +317,17 @@ def _ties(embedding: Embedding) -> str | None:
     return embedding.info.ties
 
 
-def _some_of(
+def _sample_by_metric(
     embedding: Embedding,
     data: Any,
     options: Options,
     squared: bool | None,
     missing: str,
 ) -> tuple[Embedding, Dense]:
-    """Return all objects, or some of many, and the D that a metric gives these."""
+    """Return the embedding of all objects, or of some of many, and D among them by a metric.
+
+    The embedding has no names: those of the data were compared with them.
+    """
     rows, metric, names = as_rows(data, options, None)
     n = int(rows.shape[0])
     _refuse_others(embedding, n, as_labels(names, n))
@@ -334,7 +342,10 @@ def _some_of(
 def sample_of(
     embedding: Embedding, data: Any, seed: int, **reading: Any
 ) -> tuple[Embedding, Dense]:
-    """Return all objects, or some of many, and D among them; parameters are those of `prepare`."""
+    """Return the embedding of all objects, or of some of many, and D among them.
+
+    `reading` are the parameters of `prepare`.
+    """
     objects = sampled_objects(embedding.n, np.random.default_rng(seed))
     problem = prepare_some(data, objects, **reading)
     if objects.size == embedding.n:
@@ -386,6 +397,7 @@ def pair_errors(
     n_rows = 0
     if embedding.arrival_labels is not None:
         n_rows = len(x)
+    # For each of the terms below, its sum over the pairs of each object.
     totals = np.zeros((7, n_rows + problem.n))
     pairs_off = 0
     for block in _row_blocks(problem, x, y, embedding.form, _ties(embedding)):
@@ -398,6 +410,7 @@ def pair_errors(
         pairs_off += int((errors > limit).sum())
         sq_residuals = (block.sq_d_hat - sq_d) ** 2 * counted
         losses = _losses(embedding.loss, floor, block) * counted
+        # A variance keeps its digits if the values are near zero.
         shifted = (sq_d - center) * counted
         terms = (
             errors,
@@ -408,26 +421,26 @@ def pair_errors(
             shifted,
             shifted**2,
         )
-        # A pair is a term of both objects.
+        # A pair counts for both its objects.
         for term, total in zip(terms, totals, strict=True):
             total[block.rows] += term.sum(axis=1)
             total[n_rows + block.columns.start :] += term.sum(axis=0)
-    error, defined_pairs, loss, stress, pairs, shift, sq_shift = totals
+    error, n_defined, loss, stress, n_pairs, shift, sq_shift = totals
     with np.errstate(invalid="ignore", divide="ignore"):
         # Σ(D − mean)² of each object, NaN where it is the rounding of a constant.
-        variation = sq_shift - shift**2 / pairs
+        variation = sq_shift - shift**2 / n_pairs
         variation[variation <= 1e-14 * sq_shift] = math.nan
         return PairErrors(
             pairs_off,
-            pairs=int(defined_pairs.sum()) // 2,
-            of_object=error / defined_pairs,
+            pairs=int(n_defined.sum()) // 2,
+            of_object=error / n_defined,
             stress_share=loss / (loss.sum() or 1.0),
             r2_of_object=1 - stress / variation,
         )
 
 
 def _losses(loss: str, floor: float, block: _Block) -> Floats:
-    """Return the loss of every pair, as `neucmds.refine.losses` defines it."""
+    """Return the loss of every pair, before weights; `floor` is that of relative losses."""
     if loss == "squared":
         return np.asarray((block.sq_d_hat - block.sq_d) ** 2)
     errors = _root(block.sq_d_hat) - block.d
@@ -445,13 +458,17 @@ def problem_of(
     weights: Any = None,
     **reading: Any,
 ) -> Dense | Directed:
-    """Read D, whose objects must be those of the embedding."""
+    """Return the problem of D, whose objects must be those of the embedding.
+
+    Parameters are those of `evaluate`.
+    """
     _refuse_no_embedding(embedding)
     if squared is None:
         squared = embedding.squared
     if embedding.arrivals is not None:
         return _directed_problem(embedding, D, squared, weights, reading)
-    if embedding.labels is not None:  # D itself may have no names
+    # Weights with names are matched here, as D itself may have none.
+    if embedding.labels is not None:
         weights = ordered_by_name(
             weights, embedding.labels, "weights", rows=True
         )
@@ -461,6 +478,7 @@ def problem_of(
 
 
 def _refuse_no_embedding(embedding: Any) -> None:
+    """Refuse arguments in another order."""
     if not isinstance(embedding, Embedding):
         raise InputError(
             f"the embedding is {type(embedding).__name__}; pass what neuc_mds returns, then D."
@@ -477,8 +495,9 @@ def _refuse_others(embedding: Embedding, n: int, labels: Labels) -> None:
     _refuse_other_names(labels, embedding.labels)
 
 
-def _refuse_other_names(given: Labels, known: Labels) -> None:
-    if given and known and given != known:
+def _refuse_other_names(labels: Labels, expected: Labels) -> None:
+    """Refuse names in another order, or of other objects, where both have names."""
+    if labels and expected and labels != expected:
         raise InputError(
             "the objects have other names than those of the embedding, or another order; pass them "
             "in the order of its labels."
@@ -525,7 +544,10 @@ def measure(
     arrivals: Array | None = None,
     ties: str | None = None,
 ) -> Quality:
-    """Measure coordinates, and the arrivals of a directed D, against D; with `ties`, its order.
+    """Measure coordinates against D.
+
+    Of a directed D, `arrivals` are the coordinates of the columns. With `ties`, as of an ordinal
+    fit, d̂ is compared with the disparities of D.
 
     Paper: subsec:eva-pert-metric.
     """
@@ -533,14 +555,16 @@ def measure(
     y = x
     form = form.in_numpy()
     n_pairs = math.comb(problem.n, 2)
-    # Doubled: D and D̂ are symmetric with zero diagonals.
+    # The STRESS is over both orders of the pairs that blocks have, i < j.
     orders = 2
     if isinstance(problem, Directed):
         y = to_floats(arrivals)
         n_pairs = len(x) * problem.n
         orders = 1
     rng = np.random.default_rng(0)
+    # Of the pairs whose errors are kept, for quantiles; 1 and more: all.
     share = SAMPLED_PAIRS / n_pairs
+    # Those whose neighbours are compared.
     objects = sampled_objects(len(x), rng)
     center = _center(problem)
     root_center = math.sqrt(max(0.0, center))
@@ -553,9 +577,10 @@ def measure(
     undefined = 0
     n_negative = 0
     n_negative_hat = 0
+    # Those found, and all that could be.
     neighbors = np.zeros(2)
     for block in _row_blocks(problem, x, y, form, ties):
-        neighbors += _near(problem, x, y, form, objects, block)
+        neighbors += _neighbors_kept(problem, x, y, form, objects, block)
         counted = block.weights > 0
         level = rounding_level(x[block.rows], y[block.columns])[counted]
         sq_d = block.sq_d[counted]
@@ -580,6 +605,7 @@ def measure(
             defined &= sampled
         errors.append(block_errors)
         log_ratios.append(np.log(ratios[defined]))
+    # Then some d do not exist.
     if n_negative:
         sums_of_roots[:] = math.nan
     logs = _joined(log_ratios)
@@ -624,10 +650,11 @@ def _center(problem: Dense | Directed) -> float:
 
 
 class _Block(NamedTuple):
-    """Some rows of D; all but `all_sq_d` have some columns alone; d is δ of an ordinal fit.
+    """Some rows of D, and some columns of these rows.
 
-    Of a symmetric D these are those from the first of the rows on, and weights are positive for
-    pairs i < j alone, and 1 for these if the problem has no weights.
+    The columns are all of a directed D, and of a symmetric one those from the first of the rows on,
+    with positive weights for pairs i < j alone. `all_sq_d` has all columns, the other arrays have
+    `columns`; `d` is δ of an ordinal fit. Pairs weigh 1 if the problem has no weights.
     """
 
     rows: slice
@@ -646,7 +673,7 @@ def _row_blocks(
     form: Form,
     ties: str | None = None,
 ) -> Iterator[_Block]:
-    """Yield D, d̂² and weights in blocks that cover all pairs, of a symmetric D those with i < j."""
+    """Yield blocks that cover all pairs; `ties` are those of an ordinal fit."""
     ids = np.arange(problem.n)
     disparities = None
     if ties is not None and isinstance(problem, Dense):
@@ -675,7 +702,7 @@ def _row_blocks(
 
 
 def _disparities(problem: Dense, x: Floats, ties: str) -> Floats:
-    """Return δ of all pairs, zero where the weight is."""
+    """Return the disparities δ of all pairs (n, n), zero where the weight is zero."""
     sq_d = dense_gram(problem, option("loss", "ordinal")).sq_dissimilarity
     pairs = RankedPairs.of(sq_d, problem.weights, ties)
     condensed = np.zeros(math.comb(problem.n, 2))
@@ -684,6 +711,7 @@ def _disparities(problem: Dense, x: Floats, ties: str) -> Floats:
 
 
 def _root(sq: Floats) -> Floats:
+    """Return roots, zero of what is below zero."""
     return np.sqrt(np.maximum(sq, 0.0))
 
 
@@ -695,22 +723,22 @@ def _ratios(sq_d: Floats, sq_d_hat: Floats) -> Floats:
 def _sums(
     given: Floats, fitted: Floats, weights: Floats, center: float
 ) -> Floats:
-    """Return weighted sums over pairs, of which `_agreement` knows the order.
+    """Return weighted sums of ten products over pairs, which `_agreement` takes in this order.
 
     A variance keeps its digits if the center is near the mean of the values, and the error of
     a good fit if it is summed as a gap.
     """
     ones = np.ones(given.size)
-    g = given - center
-    f = fitted - center
+    from_center = given - center
+    fitted_from_center = fitted - center
     gap = fitted - given
     products = (
         (ones, ones),
-        (g, ones),
-        (f, ones),
-        (g, g),
-        (f, f),
-        (g, f),
+        (from_center, ones),
+        (fitted_from_center, ones),
+        (from_center, from_center),
+        (fitted_from_center, fitted_from_center),
+        (from_center, fitted_from_center),
         (given, given),
         (fitted, fitted),
         (gap, gap),
@@ -722,8 +750,9 @@ def _sums(
 def _agreement(sums: Floats) -> tuple[float, ...]:
     """Return Σgiven², Σfitted², Σgap², min over α of Σ(given − α fitted)², Σ(given − mean)² and R².
 
-    R² is the squared correlation, NaN where one side is constant up to rounding. Quotients are
-    taken first, so that no square overflows.
+    R² is the squared correlation, NaN where one side is constant up to rounding. `sums` are those
+    of `_sums`: g and f are given and fitted values from the center. Quotients are taken first, so
+    that no square overflows.
     """
     weight, g, f, g_sq, f_sq, gf, given, fitted, gap, gap_dot_fitted = (
         sums.tolist()
@@ -743,6 +772,7 @@ def _agreement(sums: Floats) -> tuple[float, ...]:
 
 
 def _quotient(numerator: float, denominator: float) -> float:
+    """Return a quotient, NaN by zero."""
     return numerator / denominator if denominator else math.nan
 
 
@@ -754,7 +784,7 @@ def _joined(parts: Sequence[Floats]) -> Floats:
     return values
 
 
-def _near(
+def _neighbors_kept(
     problem: Dense | Directed,
     x: Floats,
     y: Floats,
@@ -762,30 +792,32 @@ def _near(
     objects: Indices,
     block: _Block,
 ) -> tuple[int, int]:
-    """Count neighbours by D̂ that are neighbours by D, and how many there could be.
+    """Return how many neighbours by D̂ are neighbours by D, and how many there could be.
 
-    Counted are those of the `objects` among the rows of the block.
+    They are those of the `objects` that are rows of the block.
     """
     rows = block.rows
     ids = objects[(objects >= rows.start) & (objects < rows.stop)]
     sq_d = block.all_sq_d[ids - rows.start]
     sq_d_hat = form.sq(x[ids], y)
-    hidden = np.zeros(sq_d.shape, dtype=bool)
+    # No neighbours are the object itself, and objects at an unknown dissimilarity.
+    excluded = np.zeros(sq_d.shape, dtype=bool)
     if not isinstance(problem, Directed):
-        hidden = np.arange(problem.n) == ids[:, None]
+        excluded = np.arange(problem.n) == ids[:, None]
     if problem.weights is not None:
         weights = to_numpy(problem.weights[rows, :])
-        hidden |= weights[ids - rows.start] <= 0
-    sq_d[hidden] = np.inf
-    sq_d_hat[hidden] = np.inf
+        excluded |= weights[ids - rows.start] <= 0
+    sq_d[excluded] = np.inf
+    sq_d_hat[excluded] = np.inf
     count = min(NEIGHBORS, problem.n - 1)
     last = count - 1
     nearest = np.argpartition(sq_d_hat, last, axis=1)[:, :count]
     sq_d_of_nearest = np.take_along_axis(sq_d, nearest, axis=1)
+    # D to the last neighbour. Equally near ones agree to nine digits.
     radius = np.partition(sq_d, last, axis=1)[:, last:count]
-    rounding = 1e-9 * np.abs(radius)  # ties are equal to nine digits
-    near = np.isfinite(sq_d_of_nearest) & (
+    rounding = 1e-9 * np.abs(radius)
+    is_near = np.isfinite(sq_d_of_nearest) & (
         sq_d_of_nearest <= radius + rounding
     )
-    known = np.isfinite(sq_d).sum(axis=1)
-    return int(near.sum()), int(np.minimum(count, known).sum())
+    n_known = np.isfinite(sq_d).sum(axis=1)
+    return int(is_near.sum()), int(np.minimum(count, n_known).sum())

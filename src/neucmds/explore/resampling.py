@@ -28,7 +28,7 @@ from neucmds.refine.descent import Configuration
 from neucmds.refine.losses import RELATIVE
 from neucmds.spectrum.operators.dense import DenseGram
 
-# Options of `neuc_mds` that fits of a D in memory with every pair known can have.
+# Options of `neuc_mds` that fits of replicates can have: their D is in memory, every pair known.
 FIT_OPTIONS: tuple[str, ...] = (
     "method",
     "loss",
@@ -126,30 +126,36 @@ def bootstrap(
     """
     _check_options(options, embedding)
     problem, sq_d = _dense(D, "bootstrap", squared, symmetrize)
-    fit_options, whole, sq_d = _fitted(
+    fit_options, reference, sq_d = _reference(
         problem, sq_d, embedding, n_components, random_state, options
     )
-    names = whole.labels or problem.labels
+    names = reference.labels or problem.labels
+    # Pairs of the objects that are embedded and squares, all of D or a D of its own.
+    replicates: Iterator[tuple[Indices, Floats]]
     total = None
     if not isinstance(resample, str):
-        replicates = _given(whole.n, names, resample, squared, symmetrize)
-    elif problem.n < whole.k + 3:
+        replicates = _user_replicates(
+            reference.n, names, resample, squared, symmetrize
+        )
+    elif problem.n < reference.k + 3:
         raise InputError(
-            f"{problem.n} objects are too few to leave some out of {whole.k} coordinates."
+            f"{problem.n} objects are too few to leave some out of {reference.k} coordinates."
         )
     elif resample == "bootstrap":
         check_count(n_boot=n_boot)
-        if whole.heights is not None:
+        if reference.heights is not None:
             raise InputError(
                 "an object that is drawn twice is at distance 0 from itself, which heights do "
                 f"not allow; pass {option('resample', 'jackknife')}."
             )
         total = n_boot
-        replicates = _drawn(sq_d, n_boot, whole.k, fit_options.random_state)
+        replicates = _bootstrap_replicates(
+            sq_d, n_boot, reference.k, fit_options.random_state
+        )
     elif resample == "jackknife":
         total = problem.n
-        everyone = np.arange(total)
-        replicates = ((np.delete(everyone, i), sq_d) for i in everyone)
+        objects = np.arange(total)
+        replicates = ((np.delete(objects, i), sq_d) for i in objects)
     else:
         raise InputError(
             f"{option('resample', resample)} must be 'bootstrap' or 'jackknife'."
@@ -158,14 +164,14 @@ def bootstrap(
     for step, (ids, replicate) in enumerate(replicates):
         if callback is not None:
             callback(step, total, "replicates")
-        clouds.append(_aligned(whole, fit_options, ids, replicate))
-    return Bootstrap(whole, np.stack(clouds))
+        clouds.append(_cloud(reference, fit_options, ids, replicate))
+    return Bootstrap(reference, np.stack(clouds))
 
 
-def _drawn(
+def _bootstrap_replicates(
     sq_d: Floats, n_boot: int, k: int, seed: Any
 ) -> Iterator[tuple[Indices, Floats]]:
-    """Draw objects with replacement, enough different ones for k coordinates."""
+    """Yield objects drawn with replacement, enough different ones for k coordinates, and D."""
     n = len(sq_d)
     rng = np.random.default_rng(seed)
     for _ in range(n_boot):
@@ -175,70 +181,70 @@ def _drawn(
         yield ids, sq_d
 
 
-def _given(
+def _user_replicates(
     n: int,
     names: Labels,
     replicates: Iterable[Any],
     squared: bool,
     symmetrize: bool,
 ) -> Iterator[tuple[Indices, Floats]]:
-    """Read replicates of D, with their objects in the order of `names`."""
+    """Yield the numbers of all n objects, and a user's D with objects in the order of `names`."""
     for replicate in replicates:
         problem, sq_d = _dense(replicate, "bootstrap", squared, symmetrize)
         if problem.n != n:
             raise InputError(
                 f"a replicate has {problem.n} objects, but D has {n}."
             )
-        yield (
-            np.arange(n),
-            _ordered(sq_d, problem.labels, names, "rows of a replicate"),
-        )
+        ordered = _in_order(sq_d, problem.labels, names, "rows of a replicate")
+        yield np.arange(n), ordered
 
 
-def _ordered(sq_d: Floats, names: Labels, wanted: Labels, what: str) -> Floats:
-    """Return D in the order of the names wanted, if both have names."""
+def _in_order(
+    sq_d: Floats, names: Labels, wanted: Labels, what: str
+) -> Floats:
+    """Return D in the order of the names wanted; as it is if either has no names."""
     if names is None or wanted is None:
         return sq_d
     order = order_of(names, wanted, what)
     return sq_d[np.ix_(order, order)]
 
 
-def _aligned(
-    whole: Embedding, options: Options, ids: Indices, sq_d: Floats
+def _cloud(
+    reference: Embedding, options: Options, ids: Indices, sq_d: Floats
 ) -> Floats:
-    """Embed the objects `ids` of a replicate, place the others, and align all with the embedding.
+    """Return coordinates (n, k): embed the objects `ids`, place the others, and align them all.
 
-    A start hands on the form of the embedding: a curvature in units of the mean distance would be
-    another one in every replicate.
+    They are aligned with the reference, the embedding of D.
     """
-    x = to_floats(whole.coordinates)
+    x = to_floats(reference.coordinates)
+    # The start hands on the form of the reference. A curvature among the options, in units of the
+    # mean distance, would be another one in every replicate.
     start = None
-    if whole.method == "refined":
-        start = Configuration(x[ids], whole.form.in_numpy())
+    if reference.method == "refined":
+        start = Configuration(x[ids], reference.form.in_numpy())
     options = replace(
         options,
-        n_components=whole.signature,
+        n_components=reference.signature,
         init=start,
         n_init=None,
-        floor=options_of(whole).floor,
+        floor=options_of(reference).floor,
         curvature=0.0,
     )
-    others = np.setdiff1d(np.arange(whole.n), ids)
+    others = np.setdiff1d(np.arange(reference.n), ids)
     replicate = _fit_squares(sq_d[np.ix_(ids, ids)], options)
-    coordinates = np.empty((whole.n, replicate.k))
+    coordinates = np.empty((reference.n, replicate.k))
     coordinates[ids] = to_numpy(replicate.coordinates)
     if others.size:
         placed = replicate.transform(sq_d[np.ix_(others, ids)])
         coordinates[others] = to_numpy(placed)
-    moved = replace(replicate, coordinates=coordinates)
-    alignment = procrustes(replace(whole, labels=None), moved, scaling=False)
-    moving = sum(whole.signature)
+    replicate = replace(replicate, coordinates=coordinates)
+    alignment = procrustes(reference.unnamed, replicate, scaling=False)
+    k = sum(reference.signature)
     aligned = np.empty_like(x)
-    aligned[:, :moving] = alignment.coordinates[:, :moving] + x[
-        :, :moving
-    ].mean(axis=0)
-    # Heights are lengths, not positions.
-    if whole.heights is not None:
+    # `procrustes` centers its result.
+    aligned[:, :k] = alignment.coordinates[:, :k] + x[:, :k].mean(axis=0)
+    # Heights, in the last column, are lengths: isometries leave them as they are.
+    if reference.heights is not None:
         aligned[:, -1] = coordinates[:, -1]
     return aligned
 
@@ -282,10 +288,11 @@ def stress_test(
     check_permutations(permutations)
     _check_options(options, embedding)
     problem, sq_d = _dense(D, "stress_test", squared, symmetrize)
-    fit_options, whole, sq_d = _fitted(
+    fit_options, reference, sq_d = _reference(
         problem, sq_d, embedding, n_components, random_state, options
     )
-    fit_options = replace(fit_options, n_components=max(1, whole.k))
+    # The embedding of a D of zeros has none.
+    fit_options = replace(fit_options, n_components=max(1, reference.k))
     rng = np.random.default_rng(fit_options.random_state)
     pairs = squareform(sq_d, checks=False)
     permuted = []
@@ -294,13 +301,14 @@ def stress_test(
             callback(step, permutations, "permutations")
         shuffled = squareform(rng.permutation(pairs))
         permuted.append(_fitted_stress(_fit_squares(shuffled, fit_options)))
-    statistic = _fitted_stress(whole)
+    statistic = _fitted_stress(reference)
+    # `p_value` counts large values as extreme.
     p = p_value(np.negative([statistic, *permuted]))
     return PermutationTest(statistic, p, np.array(permuted))
 
 
 def _fitted_stress(embedding: Embedding) -> float:
-    """Return the stress that the fit lowered."""
+    """Return the stress of the loss that was fitted, without a unit."""
     if embedding.loss == "squared":
         return embedding.normalized_stress
     if embedding.loss in RELATIVE:
@@ -328,7 +336,7 @@ def _check_options(
             )
 
 
-def _fitted(
+def _reference(
     problem: Dense,
     sq_d: Floats,
     embedding: Embedding | None,
@@ -336,7 +344,10 @@ def _fitted(
     seed: Any,
     options: dict[str, Any],
 ) -> tuple[Options, Embedding, Floats]:
-    """Return the options of a fit, its embedding, and D in the order of that."""
+    """Return options for replicates, the embedding of D, and D in the order of its objects.
+
+    Without an embedding, D is embedded.
+    """
     if embedding is None:
         fit_options = Options(k, random_state=seed, **options)
         return fit_options, embed(problem, fit_options), sq_d
@@ -346,12 +357,12 @@ def _fitted(
             "embedded."
         )
     fit_options = options_of(embedding, random_state=seed, **options)
-    sq_d = _ordered(sq_d, problem.labels, embedding.labels, "rows of D")
+    sq_d = _in_order(sq_d, problem.labels, embedding.labels, "rows of D")
     return fit_options, embedding, sq_d
 
 
 def _fit_squares(sq_d: Floats, options: Options) -> Embedding:
-    """Fit squared dissimilarities; warnings about D were issued already."""
+    """Fit squared dissimilarities, without warnings: those about D were issued already."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NeucmdsWarning)
         return fit(Dense(DenseGram(sq_d), squared=True), options)
@@ -360,7 +371,7 @@ def _fit_squares(sq_d: Floats, options: Options) -> Embedding:
 def _dense(
     D: Any, what: str, squared: bool, symmetrize: bool
 ) -> tuple[Dense, Floats]:
-    """Return D prepared, and its squared entries."""
+    """Return the problem of D, and its squared entries."""
     try:
         problem = prepare(D, squared=squared, symmetrize=symmetrize)
     except InputError as error:
