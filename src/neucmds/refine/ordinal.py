@@ -168,24 +168,30 @@ class RankedPairs:
             return rising(d_hat, weight)
         of_tied = d_hat.take(self.tied, axis=1)
         # Below one, so that pairs stay among those of their d.
-        of_tied /= 2 * of_tied.max() or 1.0
-        of_tied += self.value_of_tied
+        rank = of_tied / (2 * of_tied.max() or 1.0)
+        rank += self.value_of_tied
         # Nearly in order already, which a stable sort makes use of.
-        order = self.tied[np.argsort(of_tied, axis=1, kind="stable")]
+        order = self.tied.take(np.argsort(rank, axis=1, kind="stable"))
+        # Numbers in the flat array: one index is faster than two.
+        row = np.arange(len(d_hat))[:, None] * d_hat.shape[1]
+        sorted_pairs = row + order
         values = d_hat.copy()
-        row = np.arange(len(d_hat))[:, None]
-        values[:, self.tied] = d_hat[row, order]
+        values.reshape(-1)[row + self.tied] = d_hat.take(sorted_pairs)
         if weight is not None:
             weight = np.tile(weight, (len(d_hat), 1))
             weight[:, self.tied] = self.weight[order]
         disparity = rising(values, weight)
-        disparity[row, order] = disparity.take(self.tied, axis=1)
+        disparity.reshape(-1)[sorted_pairs] = disparity.take(self.tied, axis=1)
         return disparity
 
     @cached_property
     def is_uniform(self) -> bool:
         """Whether all weights are equal."""
         return bool(np.ptp(self.weight) == 0)
+
+    def weighed(self, values: Floats) -> Floats:
+        """Return the values times the weights, which count for nothing where they are equal."""
+        return values if self.is_uniform else self.weight * values
 
     def total(self, values: Floats) -> float:
         """Return the weighted sum of squares over all pairs."""
@@ -203,15 +209,13 @@ class RankedPairs:
         """Return stress-1² and its gradient at each of b configurations (b, n, k)."""
         d_hat = self.distances(x)
         disparity = self.disparities(d_hat)
-        total = np.vecdot(self.weight * d_hat, d_hat)
+        total = np.vecdot(self.weighed(d_hat), d_hat)
         error = d_hat - disparity
-        value = np.vecdot(self.weight * error, error) / total
+        value = np.vecdot(self.weighed(error), error) / total
         # Objects in one place have no direction to part in.
-        pull = np.divide(
-            disparity, d_hat, out=np.zeros_like(d_hat), where=d_hat > 0
-        )
+        pull = disparity / np.where(d_hat > 0, d_hat, 1.0)
         np.subtract((1 - value)[:, None], pull, out=pull)
-        pull *= self.weight
+        pull = self.weighed(pull)
         with_ones = np.concatenate([x, np.ones((*x.shape[:2], 1))], axis=2)
         products = self.product(pull, with_ones)
         gradient = products[:, :, -1:] * x - products[:, :, :-1]
