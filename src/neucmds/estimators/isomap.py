@@ -1,4 +1,4 @@
-"""`NeucIsomap`: geodesic distances of a neighbour graph."""
+"""`NeucIsomap`: embed the lengths of shortest paths in a graph of neighbours."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ PATHS_AT_ONCE = 16 * BLOCK_ELEMENTS
 
 @dataclass(eq=False, repr=False)
 class NeucIsomap(SignedTransformer):
-    """Isomap with its last step replaced: geodesics are embedded by coordinates with signs.
+    """Isomap with its last step replaced: path lengths are embedded by coordinates with signs.
 
-    Shortest paths in a graph of neighbours stand for distances along the data. These are not
-    Euclidean where the data bend or have holes, so that classical MDS, Isomap's last step, drops
+    Lengths of shortest paths in a graph of neighbours stand for distances along the data. They are
+    not Euclidean where the data bend or have holes. Classical MDS, Isomap's last step, drops the
     negative eigenvalues; here they are kept. Paper: related work.
 
     Parameters
@@ -62,7 +62,7 @@ class NeucIsomap(SignedTransformer):
     ----------
     embedding_ : array of shape (n, k)
     signs_ : array of shape (k,)
-        ±1.0: the sign of each coordinate.
+        The sign of each coordinate: ±1.0, or 0 for a height.
     signature_ : (int, int)
         Numbers of positive and of negative coordinates (p, q).
     eigenvalues_, weights_ : array
@@ -108,7 +108,7 @@ class NeucIsomap(SignedTransformer):
             names = row_names(X)
             # A copy: X is the user's, who may write to it.
             X = self._validated(X, reset=True).copy()
-            self._neighbors, self.graph_ = self._joined(X)
+            self._neighbors, self.graph_ = self._graph_of(X)
             options = self._options(
                 metric=SHORTEST_PATH, metric_params=None, callback=callback
             )
@@ -116,8 +116,8 @@ class NeucIsomap(SignedTransformer):
         warn_of_surprises(self.result_)
         return self
 
-    def _joined(self, X: Any) -> tuple[NearestNeighbors, Any]:
-        """Find the neighbours of every object, and join them to a graph."""
+    def _graph_of(self, X: Any) -> tuple[NearestNeighbors, Any]:
+        """Return the search for neighbours, fitted to X, and the graph of them."""
         if callable(self.metric):
             metric = Metric.of(self.metric, self.metric_params)
             metric = metric.fitted_to(X, squared=True)
@@ -164,9 +164,10 @@ class NeucIsomap(SignedTransformer):
         return np.concatenate(list(self._paths(X))) ** 2
 
     def _paths(self, X: Any) -> Iterator[Any]:
-        """Lengths of paths from new objects to all fitted ones, a block of objects at a time."""
+        """Yield lengths of paths from new objects to all fitted ones, some objects at a time."""
         new = self._validated(X, reset=False)
         edges = self._neighbors.kneighbors_graph(new, mode="distance")
+        # Of a new object: from each of its neighbours to every fitted object.
         n_paths = self._neighbors.n_neighbors * self.graph_.shape[0]
         paths_from = partial(shortest_path_rows, self.graph_)
         for block in row_blocks(edges.shape[0], n_paths, PATHS_AT_ONCE):

@@ -112,18 +112,18 @@ class LandmarkNeucMDS(SignedTransformer):
     Attributes
     ----------
     landmarks_ : ndarray of shape (L,)
-        Rows of the landmarks.
+        Row numbers of the landmarks.
     landmark_result_ : Embedding
-        Of the landmarks; its `transform` places objects by their (m, L) dissimilarities to them.
+        Of the landmarks; its `transform` places objects by their dissimilarities (m, L) to these.
     embedding_ : array of shape (n, k)
         Coordinates of all fitted objects, landmarks where they were fitted; a lazy dask array if X
         is one.
     result_ : Embedding
-        Of all fitted objects, with these coordinates; its `landmarks` are `landmarks_`.
+        Of all fitted objects, at `embedding_`; its `landmarks` are `landmarks_`.
     recipe_ : Recipe or None
         The choice made on held-out landmarks; None if the loss or weights give a rule.
     signs_ : array of shape (k,)
-        ±1.0: the sign of each coordinate.
+        The sign of each coordinate: ±1.0, or 0 for a height.
     signature_ : (int, int)
         Numbers of positive and of negative coordinates (p, q).
     eigenvalues_, weights_ : ndarray
@@ -155,12 +155,13 @@ class LandmarkNeucMDS(SignedTransformer):
     symmetrize: bool = False
 
     def fit(self, X: Any, y: Any = None) -> LandmarkNeucMDS:
-        """Choose and embed the landmarks, and learn how to place objects among them.
+        """Embed the landmarks, learn how to place objects among them, and place all objects.
 
         Parameters
         ----------
         X : array of shape (n, n_features), (n, n) or (n, L), NumPy or dask, or path
-            Features; or dissimilarities, all or those to the landmarks; or the file of all.
+            Features; or dissimilarities, all or those to the landmarks; or the file of all; or a
+            graph or a list of objects, as `metric` says.
         y : ignored
 
         Returns
@@ -172,10 +173,11 @@ class LandmarkNeucMDS(SignedTransformer):
     def _fit_and_place(
         self, X: Any, out: str | PathLike[str] | None = None
     ) -> LandmarkNeucMDS:
+        """Fit, and write the coordinates to the file `out`, if any."""
         with self._fitting() as callback:
             metric = self._bound_metric()
             objects = as_objects(X) if callable(self._metric) else None
-            # Nodes are placed on the device of a graph.
+            # Of a graph of another library: an array on the device where nodes are placed.
             like = None
             rows: Any
             self._names = row_names(X)
@@ -189,6 +191,7 @@ class LandmarkNeucMDS(SignedTransformer):
                 rows, metric = metric.numbered(objects)
             else:
                 rows = self._checked(X)
+            # Names of the columns of D, to find those of the landmarks.
             columns = None
             if self._precomputed and hasattr(self, "_columns"):
                 columns = names_in(self._columns)
@@ -231,7 +234,7 @@ class LandmarkNeucMDS(SignedTransformer):
         out: str | PathLike[str] | None,
         landmarks_stay: bool = False,
     ) -> Array:
-        """Place rows, and return their coordinates in the library of X."""
+        """Return coordinates of the checked rows of X, in the library of X or as the file `out`."""
         callback = ProgressBar() if self.verbose else None
         placed = landmark_fit.place_all(
             rows,
@@ -292,9 +295,9 @@ class LandmarkNeucMDS(SignedTransformer):
                 raise InputError(
                     "out is not for nodes of a graph; leave it out."
                 )
-            if not hasattr(X, "tocoo") or X.shape[1] != self.n_features_in_:
+            has_edges = hasattr(X, "tocoo")
+            if not has_edges or X.shape[1] != self.n_features_in_:
                 return taken(self._coordinates, self._nodes(X))
-            # New nodes, by their edges to fitted ones.
             paths = joined_paths(
                 X, lambda nodes: np.sqrt(self._fitted.squares(nodes))
             )
@@ -304,11 +307,12 @@ class LandmarkNeucMDS(SignedTransformer):
             return self._placed(landmark_fit, rows, X, out)
 
     def landmarks_to_ask(self, coarse: Any) -> Any:
-        """Return the landmark columns to compute for new objects in two levels.
+        """Return the landmarks to compare new objects with, for a fit of two levels.
 
-        Call it twice: with the number of objects (returns global landmarks); then, after a first
-        ``landmark_result_.transform`` of an (m, L) array that is NaN elsewhere, with the resulting
-        coordinates (returns near ones). A second `transform` gives the final coordinates.
+        Call it with the number of objects: it returns global landmarks. Pass dissimilarities to
+        these, NaN to all others, as an (m, L) array to ``landmark_result_.transform``. Call it with
+        the coordinates: it returns near landmarks. Add dissimilarities to these, and `transform`
+        gives the final coordinates.
 
         Parameters
         ----------
@@ -318,7 +322,7 @@ class LandmarkNeucMDS(SignedTransformer):
         Returns
         -------
         ndarray of shape (m, n_global) or (m, n_near)
-            Numbers among the landmarks, in the order of `landmarks_`.
+            Positions in `landmarks_`.
         """
         check_is_fitted(self)
         return self.landmark_result_.landmarks_to_ask(coarse)
@@ -346,7 +350,7 @@ class LandmarkNeucMDS(SignedTransformer):
             return to_floats(landmark_fit.squares(rows))
 
     def _fit_and_rows(self, X: Any) -> tuple[LandmarkFit, Any]:
-        """Return the fit that places objects, and a row for each: objects are numbered."""
+        """Return the fit that places X, and rows of X; nodes and other objects are numbered."""
         if self._of_graph:
             return self._fitted, self._nodes(X)
         objects = as_objects(X) if callable(self._metric) else None
@@ -367,7 +371,7 @@ class LandmarkNeucMDS(SignedTransformer):
             ) from problem
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
-        """Return rows of X as an array of NumPy, dask, or another library on a device."""
+        """Return X as rows of NumPy, dask, or another library on a device."""
         refuse_networkx(X, "X")
         if reset and self._precomputed:
             X = lazy_if_large(X)
@@ -381,9 +385,9 @@ class LandmarkNeucMDS(SignedTransformer):
             )
         if is_other_library(X):
             refuse_tensor(X, "X")
-            # In main memory NumPy and SciPy are quicker, and on a GPU they know more metrics.
-            known = self._precomputed or known_everywhere(self._metric)
-            if on_cpu(X) or not known:
+            # Rows stay on a GPU if D can be computed there. In main memory NumPy is quicker.
+            stays = self._precomputed or known_everywhere(self._metric)
+            if on_cpu(X) or not stays:
                 X = to_numpy(X)
             else:
                 X = namespace(X).astype(X, working_dtype(X), copy=False)
@@ -398,7 +402,7 @@ class LandmarkNeucMDS(SignedTransformer):
             or shape[1:] != (self._fitted.width,)
         ):
             return self._validated(X, reset)
-        # New objects need dissimilarities to the landmarks alone.
+        # These are dissimilarities of new objects to the landmarks alone, not to all objects.
         X = ordered_by_name(
             X, self.landmark_result_.labels, "columns of new objects"
         )

@@ -78,6 +78,7 @@ class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         # None stands for the fitted objects, each without itself.
         graph = self.fit(X).transform(None)
         n = graph.shape[0]
+        # Each object is inserted as the first entry of its row.
         before_each_row = graph.indptr[:-1]
         distances = np.insert(graph.data, before_each_row, 0.0)
         columns = np.insert(graph.indices, before_each_row, np.arange(n))

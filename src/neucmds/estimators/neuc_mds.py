@@ -1,4 +1,4 @@
-"""`NeucMDS`: all pairs, or pairs sampled from features and graphs."""
+"""`NeucMDS`: fit all pairs of a D, its listed pairs, or pairs sampled from features and graphs."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ class NeucMDS(SignedTransformer):
     Parameters
     ----------
     n_components, method, loss, ties, floor, curvature, heights
-        As for `neuc_mds`. `loss` is also what places new objects.
+        As for `neuc_mds`. New objects are placed by the same `loss`.
     metric : str or callable, default="precomputed"
         As for `neuc_mds`: "precomputed", "shortest_path", a metric of features or a function.
-        Objects of a list are kept, not copied: change them, and new ones are placed elsewhere.
+        Objects of a list are not copied: do not change them while new ones are placed.
         `transform` takes dissimilarities (m, n) of new objects to the fitted ones; lengths of
         paths (m, n), or of edges to fitted nodes as a sparse array (m, n); or features or objects.
     metric_params : dict, optional
@@ -77,9 +77,9 @@ class NeucMDS(SignedTransformer):
     Attributes
     ----------
     embedding_ : array of shape (n, k)
-        Coordinates, largest weight first.
+        Coordinates, in the order of |weight|, largest first.
     signs_ : array of shape (k,)
-        ±1.0: the sign of each coordinate.
+        The sign of each coordinate: ±1.0, or 0 for a height.
     signature_ : (int, int)
         Numbers of positive and of negative coordinates (p, q).
     eigenvalues_ : array
@@ -89,6 +89,7 @@ class NeucMDS(SignedTransformer):
     stress_ : float
         ‖D̂ − D‖²_F on the squared scale.
     result_ : Embedding
+        All of the fit: what else can be asked of it, and how it was found.
     n_iter_ : int
         Number of refinement steps; a closed form is one.
     n_features_in_ : int
@@ -149,8 +150,9 @@ class NeucMDS(SignedTransformer):
                 self.n_features_in_ = data.shape[0]
             else:
                 data = self._checked(X)
-            self._fitted_metric = self._metric_of(data)
+            self._fitted_metric = self._metric_fitted_to(data)
             if self._has_names(X) or isinstance(data, list):
+                # The names of a table, or of a Series of objects, are read from X itself.
                 data = X
             elif not self._of_graph and not self._precomputed:
                 labels = row_names(X)
@@ -164,26 +166,27 @@ class NeucMDS(SignedTransformer):
         warn_of_surprises(self.result_)
         return self
 
-    def _metric_of(self, features: Any) -> Any:
-        """Return the metric fitted to the objects; None where X holds dissimilarities."""
+    def _metric_fitted_to(self, data: Any) -> Metric | None:
+        """Return the metric fitted to features or objects; None for dissimilarities or a graph."""
         metric = self._bound_metric()
         if not isinstance(metric, Metric):
             return None
-        if isinstance(features, list):
-            features, metric = metric.numbered(features)
-        elif is_dask(features):
-            features = to_numpy(features)
-        else:  # a copy: X is the user's, who may write to it
-            features = namespace(features).asarray(features, copy=True)
+        if isinstance(data, list):
+            features, metric = metric.numbered(data)
+        elif is_dask(data):
+            features = to_numpy(data)
+        else:
+            # A copy: X is the user's, who may write to it.
+            features = namespace(data).asarray(data, copy=True)
         return metric.fitted_to(features, self.squared)
 
     def transform(self, X: Any, *, weights: Any = None) -> Array:
         """Place new objects.
 
-        Each minimises its own loss while the fitted objects stay. A fitted object returns to its
-        place in `embedding_` as closely as the fit had converged: at the default `tol` within some
-        hundredths of the spread of the objects (a single one up to a quarter); with ``tol=1e-6``,
-        at two to four times the iterations, within 0.01.
+        Each is placed where its own loss is least, while the fitted objects stay. A fitted object
+        returns to its place in `embedding_` as closely as the fit had converged: with the default
+        `tol` within some hundredths of the spread of the objects, a single one within a quarter;
+        with ``tol=1e-6``, at two to four times the iterations, within 0.01.
 
         Parameters
         ----------
@@ -211,21 +214,26 @@ class NeucMDS(SignedTransformer):
     def _sq_dissimilarities(self, X: Any) -> Any:
         """Squared dissimilarities of new objects to the fitted ones, as NumPy float64."""
         rows = to_floats(self._to_fitted(X))
-        # `self.squared` may be true of a graph, too, whose path lengths are never squared.
+        # Not `self.squared`, which has no effect on a graph.
         if self.result_.squared:
             return rows
         return rows**2
 
     def _checked(self, X: Any, reset: bool = True) -> Any:
+        """Return X as `embed` takes it or, without `reset`, rows of new objects.
+
+        Objects of any kind are a list; edges of new nodes become lengths of paths (m, n).
+        """
         refuse_networkx(X, "X")
         if callable(self._metric) and (objects := as_objects(X)) is not None:
             return objects
         if is_array(X) and not is_numpy(X):
-            # scikit-learn would move it to NumPy; it is checked where it is.
+            # Values are checked by the fit: scikit-learn would move them to NumPy for that.
             refuse_tensor(X, "X")
             return self._validated(X, reset)
-        if hasattr(X, "ids") and hasattr(X, "data"):
-            X = X.data  # scikit-bio's DistanceMatrix
+        is_skbio = hasattr(X, "ids") and hasattr(X, "data")
+        if is_skbio:
+            X = X.data
         if hasattr(X, "tocoo"):
             if self._of_graph and X.shape[1] == self.n_features_in_:
                 return joined_paths(
@@ -250,8 +258,9 @@ class NeucMDS(SignedTransformer):
             return X
         if reset and self._precomputed:
             X = lazy_if_large(X)
+            # These are checked while they are read.
             if is_dask(X) or isinstance(X, (str, PathLike, Gram)):
-                return X  # checked while it is read
+                return X
         missing = self.missing if reset else self.result_.missing
         rows = self._validated(X, reset, missing == "ignore")
         if self._of_graph:
@@ -259,13 +268,13 @@ class NeucMDS(SignedTransformer):
         return rows
 
     def _has_names(self, X: Any) -> bool:
-        """Tell whether a table or a DistanceMatrix of dissimilarities names the objects."""
+        """Tell whether X is a table or DistanceMatrix of dissimilarities that names the objects."""
         if not self._precomputed or hasattr(X, "ids"):
             return self._precomputed
         return is_frame(X) and names_in(X.index) is not None
 
     def _to_fitted(self, X: Any) -> Any:
-        """Return dissimilarities of new objects to the fitted ones."""
+        """Return dissimilarities (m, n) of new objects to the fitted ones, on the scale of X."""
         metric = self._fitted_metric
         rows = self._checked(X, reset=False)
         if metric is None:

@@ -1,7 +1,7 @@
 """Scorers of new objects, for ``scoring=`` of `GridSearchCV` and `cross_val_score`.
 
-`score`, an R² of squared dissimilarities, always prefers the squared loss. These tell how well new
-objects find their neighbours, and how far their distances are off.
+The `score` of an estimator, an R² of squared dissimilarities, always prefers the squared loss.
+These scorers tell how well new objects find their neighbours, and how far their distances are off.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def recall_at_10(estimator: Any, X: Any, y: Any = None) -> float:
     count = min(NEIGHBORS, distance.shape[1])
     nearest = np.argpartition(fitted, count - 1, axis=1)[:, :count]
     radius = np.partition(distance, count - 1, axis=1)[:, count - 1 : count]
-    # Ties are equal to nine digits.
-    reached = np.take_along_axis(distance, nearest, axis=1)
-    return float(np.mean(reached <= radius * (1 + 1e-9)))
+    d_of_nearest = np.take_along_axis(distance, nearest, axis=1)
+    # Ties agree to nine digits.
+    return float(np.mean(d_of_nearest <= radius * (1 + 1e-9)))
 
 
 def neg_relative_error(estimator: Any, X: Any, y: Any = None) -> float:
@@ -55,20 +55,20 @@ def neg_relative_error(estimator: Any, X: Any, y: Any = None) -> float:
         0 is best; NaN if no d is positive.
     """
     distance, fitted = _distances(estimator, X)
-    positive = (distance > 0) & np.isfinite(distance)
-    if not positive.any():
+    is_counted = (distance > 0) & np.isfinite(distance)
+    if not is_counted.any():
         return float("nan")
-    errors = np.abs(fitted[positive] / distance[positive] - 1)
+    errors = np.abs(fitted[is_counted] / distance[is_counted] - 1)
     return -float(errors.mean())
 
 
 def _distances(estimator: Any, X: Any) -> tuple[Floats, Floats]:
-    """Return d and d̂ between new and fitted objects, infinite where d is not known."""
+    """Return d and d̂ (m, n) of new and fitted objects, both infinite where d is not known."""
     check_is_fitted(estimator)
     model = estimator._model
-    sq = estimator._sq_dissimilarities(X)
-    placed = estimator._placed_array(X)
-    fitted = to_numpy(model.form.d(placed, model._targets.coordinates))
-    known = np.isfinite(sq)
-    distance = np.sqrt(np.where(known, np.maximum(sq, 0), np.inf))
-    return distance, np.where(known, fitted, np.inf)
+    sq_d = estimator._sq_dissimilarities(X)
+    coordinates = estimator._placed_array(X)
+    fitted = to_numpy(model.form.d(coordinates, model._targets.coordinates))
+    is_known = np.isfinite(sq_d)
+    distance = np.sqrt(np.where(is_known, np.maximum(sq_d, 0), np.inf))
+    return distance, np.where(is_known, fitted, np.inf)

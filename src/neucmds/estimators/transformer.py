@@ -1,4 +1,4 @@
-"""The base of all estimators: names with signs, neighbours, a score."""
+"""The base of all estimators: their shared parameters, neighbours, a score, checks of X."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from neucmds.problem.names import is_frame, ordered_by_name
 class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """The base of the estimators: the parameters that they share, and what they do with a fit.
 
-    Each estimator adds `transform`, `fit`, which sets `result_`, and `_sq_dissimilarities` of new
-    objects to the fitted ones. For `_bound_metric` it also needs `symmetrize`.
+    Each estimator adds `fit`, which sets `result_`, `transform`, and `_sq_dissimilarities`, those
+    of new objects to the fitted ones. For `_bound_metric` it also needs `symmetrize`.
     """
 
     n_components: NComponents = N_COMPONENTS
@@ -120,7 +120,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def kneighbors(
         self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True
     ) -> Any:
-        """Find the nearest objects by D̂, exactly.
+        """Return the nearest of the fitted objects by D̂, by exact search.
 
         Parameters
         ----------
@@ -190,9 +190,9 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             # A matrix, not an array: what scikit-learn's estimators take in every release.
             return csr_matrix((values, columns, starts), shape)
         rows = np.arange(n_rows).repeat(n_nearest)
-        # The number i·n + j stands for entry (i, j). Both (i, j) and (j, i) are listed, and
-        # `unique` drops repeated ones. The maximum of the graph and its transpose would drop
-        # entries that are zero, those with D̂ ≤ 0.
+        # The number i·n + j stands for the entry (i, j). Both (i, j) and (j, i) are listed, and
+        # `unique` drops repetitions. The maximum of the graph and its transpose would also drop
+        # entries of zero, of pairs with D̂ ≤ 0.
         numbers = np.concatenate(
             [rows * n_rows + columns, columns * n_rows + rows]
         )
@@ -233,7 +233,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return 1.0 - float(sq_error / total)
 
     def _placed_array(self, X: Any) -> Array:
-        """Place new objects, as an array even where `set_output` asks for another container."""
+        """Return where `transform` places new objects, as an array whatever `set_output` says."""
         placed = self.transform(X)
         if is_array(placed):
             return placed
@@ -241,10 +241,10 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @contextmanager
     def _fitting(self) -> Iterator[Callback | None]:
-        """Yield the callback of each step; if the fit fails, the earlier fit is restored."""
+        """Check parameters, and yield the callback; restore the earlier fit if this one fails."""
         check_parameters(self.get_params(deep=False))
         earlier_fit = self.__dict__.copy()
-        # These attributes describe the data of the earlier fit.
+        # Attributes of the data of the earlier fit, which not every fit sets anew.
         for name in ("n_features_in_", "feature_names_in_", "_columns"):
             self.__dict__.pop(name, None)
         # `transform` goes by the metric of the fit, whatever `set_params` says later.
@@ -266,8 +266,8 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _calls_watched(
         self, callback: Callback | None = None
     ) -> Iterator[None]:
-        """Let `n_jobs` processes call a user's function as the metric, and report its calls."""
-        # This call refuses an invalid number; its result is not needed.
+        """Let `n_jobs` processes call a function that is the metric, and report to `callback`."""
+        # Only to refuse an invalid number.
         thread_count(self.n_jobs)
         with parallel_config(n_jobs=self.n_jobs), watched(callback):
             yield
@@ -290,12 +290,12 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def _model(self) -> Embedding:
-        """The embedding of the objects that new ones are compared with."""
+        """The embedding of those fitted objects that new ones are compared with."""
         result: Embedding = self.result_
         return result
 
     def _options(self, **others: Any) -> Options:
-        """Return the parameters shared with `neuc_mds` as its options; `others` replace some."""
+        """Return the options of `neuc_mds`: the parameters of that name, or `others` instead."""
         values = {
             field.name: getattr(self, field.name)
             for field in fields(Options)
@@ -304,7 +304,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return Options(**(values | others))
 
     def _bound_metric(self) -> Any:
-        """Return the metric with its arguments, if X holds features or objects."""
+        """Return the metric with its arguments, or the names of D and of a graph as they are."""
         if self._precomputed and self.metric_params:
             refuse_params(self.metric)
         if self._precomputed or self._of_graph:
@@ -313,11 +313,13 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self.metric, self.metric_params, symmetrize=self.symmetrize
         )
 
-    def _validated(self, X: Any, reset: bool, gaps: bool = False) -> Any:
-        """Check rows as scikit-learn does; with `gaps` entries may be NaN.
+    def _validated(
+        self, X: Any, reset: bool, allow_missing: bool = False
+    ) -> Any:
+        """Check rows as scikit-learn does; entries may be NaN if they are allowed to be missing.
 
-        An array of another library has only its number of columns checked here. With `reset`, as
-        in a fit, the names and the number of columns are kept; else X must have the same.
+        Of an array of another library only the number of columns is checked. With `reset`, in a
+        fit, the names and the number of columns are stored; else those of X must be the same.
         """
         if is_frame(X):
             X = self._with_columns(X, reset)
@@ -330,14 +332,14 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 skip_check_array=is_array(X) and not is_numpy(X),
                 dtype=("float64", "float32"),
                 ensure_min_samples=2 if reset else 1,
-                ensure_all_finite="allow-nan" if gaps else True,
+                ensure_all_finite="allow-nan" if allow_missing else True,
             )
 
     def _with_columns(self, X: Any, reset: bool) -> Any:
-        """Order the columns of a table of new objects as those of the fit.
+        """Return a table of new objects with its columns in the order of the fit.
 
-        Features named by text are left to scikit-learn, which refuses another order; columns of
-        dissimilarities are ordered as the fitted objects, by name. `reset` only keeps the names.
+        Columns of dissimilarities are ordered by name as the fitted objects. Features named by text
+        stay as they are: scikit-learn refuses another order. With `reset` names are only stored.
         """
         if reset:
             self._columns = X.columns
@@ -347,20 +349,21 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             labels = self.result_.labels
         columns = getattr(self, "_columns", None)
         if columns is None:
-            # The fit was of an array or a file, whose columns scikit-learn numbers.
+            # The fit was of an array or a file: scikit-learn expects columns without names.
             X = ordered_by_name(X, labels, "columns of X")
             return X.set_axis(range(X.shape[1]), axis=1)
         if hasattr(self, "feature_names_in_") and labels is None:
             return X
         X = ordered_by_name(X, columns, "columns of X")
-        # scikit-learn compares names with those of the fit, and refuses another number of columns.
+        # scikit-learn compares names as they were in the fit, here with those of equal text; it
+        # refuses another number of columns.
         if X.shape[1] == len(columns):
             X = X.set_axis(columns, axis=1)
         return X
 
     def __getstate__(self) -> Any:
-        """Say in one line that a compiled function as the metric cannot be pickled."""
-        # A function without a __dict__ is compiled; all others are left to cloudpickle, which can.
+        """Return the state to pickle; refuse a compiled function as metric in one line."""
+        # A function without a __dict__ is compiled. Others may be pickled by cloudpickle.
         if callable(self.metric) and not hasattr(self.metric, "__dict__"):
             try:
                 pickle.dumps(self.metric)
@@ -391,9 +394,9 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 @contextmanager
 def in_one_line(advise_missing: bool = False) -> Iterator[None]:
-    """Turn errors of scikit-learn into an `InputError` of one line.
+    """Turn errors that scikit-learn raises in this context into an `InputError` of one line.
 
-    With `advise_missing`, that of NaN says how to fit with gaps.
+    With `advise_missing`, the message on NaN says how to fit a D with missing entries.
     """
     try:
         yield
@@ -414,8 +417,8 @@ def in_one_line(advise_missing: bool = False) -> Iterator[None]:
         text = f"X cannot be used: {reason}"
         if isinstance(problem, ValueError):
             raise InputError(f"{text}.") from problem
-        # `check_estimator` expects a TypeError to stay one. Its text is that of an InputError,
-        # which turns the mark of a parameter in COMPARE_OBJECTS into its name.
+        # `check_estimator` expects a TypeError to stay one. An InputError makes its text: it spells
+        # the parameter that is marked in COMPARE_OBJECTS.
         text = str(InputError(f"{text}; {COMPARE_OBJECTS}."))
         raise TypeError(text) from problem
 
