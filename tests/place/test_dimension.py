@@ -9,7 +9,7 @@ from neucmds.errors import NeucmdsWarning
 from neucmds.form import Form
 from neucmds.place.dimension import (
     DimensionScan,
-    among,
+    entries_among,
     fewest,
     scan_dimensions,
 )
@@ -81,7 +81,9 @@ def test_the_error_is_that_of_pairs_of_placed_objects_in_units_of_their_variance
         (in_chunks, ids),
         (in_chunks, np.arange(200)),
     ):
-        np.testing.assert_array_equal(among(gram, some), d[np.ix_(some, some)])
+        np.testing.assert_array_equal(
+            entries_among(gram, some), d[np.ix_(some, some)]
+        )
 
 
 def test_a_choice_is_open_ended_where_it_is_the_last_that_was_tried():

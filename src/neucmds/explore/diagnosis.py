@@ -15,7 +15,7 @@ from neucmds.options import Callback, as_seed, notify
 from neucmds.place.dimension import (
     LEAST_OBJECTS,
     DimensionScan,
-    among,
+    entries_among,
     scan_dimensions,
 )
 from neucmds.prepared import prepare, refuse_weights
@@ -242,7 +242,7 @@ def _triangles(gram: Gram, rng: np.random.RandomState) -> Triangles:
     ids = np.arange(gram.n)
     if gram.n > TRIPLES_AMONG:
         ids = np.sort(rng.permutation(gram.n)[:TRIPLES_AMONG])
-    d = np.sqrt(among(gram, ids))
+    d = np.sqrt(entries_among(gram, ids))
     rows, cols = np.triu_indices(ids.size, 1)
     side = d[rows, cols]
     # 1.5e-8 is √ε of float64: d is the root of a square.

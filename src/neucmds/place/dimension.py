@@ -65,10 +65,10 @@ class DimensionScan:
     @property
     def k(self) -> int:
         """The fewest coordinates within one standard error of the least error."""
-        least = int(np.argmin(self.errors))
-        limit = self.errors[least] + self.standard_errors[least]
-        within = np.array(self.errors) <= limit
-        return self.ks[int(np.argmax(within))]
+        best = int(np.argmin(self.errors))
+        limit = self.errors[best] + self.standard_errors[best]
+        first = int(np.argmax(np.array(self.errors) <= limit))
+        return self.ks[first]
 
     @property
     def open_ended(self) -> bool:
@@ -92,19 +92,18 @@ def scan_dimensions(gram: Gram, rng: np.random.RandomState) -> DimensionScan:
             f"held out, but D has {gram.n}; pass a number."
         )
     ids = np.arange(gram.n)
-    # So many take part, drawn from more.
     if gram.n > FEW_OBJECTS:
         ids = np.sort(rng.permutation(gram.n)[:FEW_OBJECTS])
-    sq_d = among(gram, ids)
+    sq_d = entries_among(gram, ids)
     n = ids.size
     # With a third held out, real D of high rank get too few coordinates.
     n_held = max(2, round(HELD_OUT * n))
-    most = max(1, min(MOST_CHOSEN, n - n_held - 2))
+    k_max = max(1, min(MOST_CHOSEN, n - n_held - 2))
     n_splits = math.ceil(HELD_OUT_PAIRS / math.comb(n_held, 2))
     n_splits = min(max(n_splits, FEWEST_SPLITS), MOST_SPLITS)
     orders = [rng.permutation(n) for _ in range(n_splits)]
     error_functions = [
-        _error_function(sq_d, order[:n_held], order[n_held:], most)
+        _error_function(sq_d, order[:n_held], order[n_held:], k_max)
         for order in orders
     ]
     variance = float(sq_d[np.triu_indices(n, 1)].var()) or 1.0
@@ -112,56 +111,59 @@ def scan_dimensions(gram: Gram, rng: np.random.RandomState) -> DimensionScan:
     errors: dict[int, Floats] = {}
 
     def scan(ks: Iterable[int]) -> DimensionScan:
-        """Try more k; return the errors of all that were tried so far."""
+        """Measure `errors` of these k where they lack; return those of all k so far."""
         for k in ks:
             if k not in errors:
                 errors[k] = np.array(
                     [error(k) / variance for error in error_functions]
                 )
-        tried = sorted(errors)
-        means = [float(errors[k].mean()) for k in tried]
+        ks_so_far = sorted(errors)
+        means = [float(errors[k].mean()) for k in ks_so_far]
         standard_errors = [
-            float(errors[k].std(ddof=1) / math.sqrt(n_splits)) for k in tried
+            float(errors[k].std(ddof=1) / math.sqrt(n_splits))
+            for k in ks_so_far
         ]
         return DimensionScan(
-            tuple(tried), tuple(means), tuple(standard_errors), n
+            tuple(ks_so_far), tuple(means), tuple(standard_errors), n
         )
 
-    coarse = scan(spaced_ks(most, points=11))
-    if coarse.open_ended:
-        return coarse
-    chosen = coarse.ks.index(coarse.k)
-    # From the k tried before the choice to the one after it.
-    around = coarse.ks[max(0, chosen - 1) : chosen + 2]
-    return scan(range(around[0], around[-1] + 1))
+    grid = scan(spaced_ks(k_max, points=11))
+    if grid.open_ended:
+        return grid
+    choice = grid.ks.index(grid.k)
+    # From the k of the grid before the choice to the one after it.
+    neighborhood = grid.ks[max(0, choice - 1) : choice + 2]
+    return scan(range(neighborhood[0], neighborhood[-1] + 1))
 
 
 def _error_function(
-    sq_d: Floats, held_out: Indices, kept: Indices, most: int
+    sq_d: Floats, held_out: Indices, others: Indices, k_max: int
 ) -> Callable[[int], float]:
-    """Fit the objects `kept`; return the function of k that predicts pairs of those `held_out`.
+    """Return the function of k, up to `k_max`, that predicts pairs of the objects `held_out`.
 
-    Its value is the mean of (D̂ − D)². Held-out objects are placed as `transform` places new ones.
+    Its value is the mean of (D̂ − D)² over these pairs. The `others` are embedded, and the objects
+    held out are placed as `transform` places new ones.
     """
-    gram = DenseGram(np.ascontiguousarray(sq_d[np.ix_(kept, kept)]))
-    sizes: list[Size] = list(spaced_ks(most))
+    gram = DenseGram(np.ascontiguousarray(sq_d[np.ix_(others, others)]))
+    sizes: list[Size] = list(spaced_ks(k_max))
     spectrum = solve_for(gram, sizes, "neuc+", tol=1e-5, random_state=0)
-    to_kept = sq_d[np.ix_(held_out, kept)]
+    to_others = sq_d[np.ix_(held_out, others)]
     pairs = np.triu_indices(held_out.size, 1)
-    truth = sq_d[np.ix_(held_out, held_out)][pairs]
+    sq_held_out = sq_d[np.ix_(held_out, held_out)][pairs]
 
     def error(k: int) -> float:
         selection = neuc_plus(spectrum, k)
         x, weights, _ = selected_coordinates(spectrum, selection)
         form = Form(np.sign(weights))
-        placed = LossPlacement(x, form, shrinkage=SHRINKAGE).place(to_kept)
-        return float(np.mean((form.sq(placed, placed)[pairs] - truth) ** 2))
+        placed = LossPlacement(x, form, shrinkage=SHRINKAGE).place(to_others)
+        residuals = form.sq(placed, placed)[pairs] - sq_held_out
+        return float(np.mean(residuals**2))
 
     return error
 
 
-def among(gram: Gram, ids: Indices) -> Floats:
-    """D between the objects `ids`, which ascend, as NumPy float64, in one pass over the rows."""
+def entries_among(gram: Gram, ids: Indices) -> Floats:
+    """Return D among the objects `ids`, which ascend, as NumPy float64, in one pass over rows."""
     parts = []
     for rows, block in gram.walk():
         inside = ids[(ids >= rows.start) & (ids < rows.stop)] - rows.start
@@ -174,8 +176,8 @@ def among(gram: Gram, ids: Indices) -> Floats:
 def fewest(reaches: Callable[[int], bool], most: int) -> int | None:
     """Find the fewest coordinates that reach a goal; None if not even `most` do.
 
-    From one coordinate on, twice as many at a time, because few take less time than many. `low`
-    coordinates do not reach it, and `high` do.
+    The number doubles until it reaches the goal, because few take less time than many; then the
+    gap between the last two is bisected.
     """
     low = 0
     high = 1
@@ -184,5 +186,6 @@ def fewest(reaches: Callable[[int], bool], most: int) -> int | None:
             return None
         low = high
         high = min(2 * high, most)
+    # Not `low`, but `high` reaches it.
     between = range(low + 1, high)
     return low + 1 + bisect_left(between, True, key=reaches)

@@ -17,6 +17,8 @@ turns it by v = Wz into
 
 with p = −Wᵀ Σ_j w_j b_j y_j and t = −Σ_j w_j b_j. The minimum follows from one equation in one
 unknown for each object, the secular equation.
+
+Shapes are those of `rows` new objects, n fitted ones and k coordinates.
 """
 
 from __future__ import annotations
@@ -50,11 +52,11 @@ class NewObjects:
 
     Parameters
     ----------
-    sq_dissimilarity : array of shape (m, n)
+    sq_dissimilarity : array of shape (rows, n)
         g(d) of the form, which is d² where κ is zero; finite.
-    counts : array of shape (m, n) or None
+    counts : array of shape (rows, n) or None
         How much each dissimilarity counts; None: all alike.
-    x : array of shape (n, k) or (m, n, k)
+    x : array of shape (n, k) or (rows, n, k)
         Coordinates of the fitted objects; with three axes, each new object has its own.
     form : Form
     products : array or None
@@ -83,7 +85,10 @@ class NewObjects:
         return part
 
     def lowered(self) -> tuple[NewObjects, Array]:
-        """Return the problem without heights, and mean heights (m, 1) of new objects."""
+        """Return the problem without heights, and heights (rows, 1) of new objects.
+
+        Each new object has the mean height of the fitted ones, which is subtracted with theirs.
+        """
         xp = namespace(self.x)
         heights = self.form.height_of(self.x)
         mean = xp.mean(heights)
@@ -127,18 +132,19 @@ class NewObjects:
         return (self.x @ v[:, :, None])[:, :, 0]
 
     def d_hat(self, v: Array) -> Array:
-        """Return D̂ (m, n) of new objects at v."""
+        """Return D̂ (rows, n) of new objects at v."""
         if self.products is not None:
             return self.form.sq(v, self.x)
         return self.form.paired_sq(self.x, v[:, None, :])
 
     def second_moments(self, v: Array, w: Array) -> Array:
         """Return Σ_j w_ij (v_i − x_j)(v_i − x_j)ᵀ for every new object i."""
-        own, _ = self.form.tangents(v)
+        # A height has ½ in place of v_i − x_j.
+        centers, _ = self.form.tangents(v)
         if self.products is not None:
-            return second_moments_about(own, w @ self.products)
+            return second_moments_about(centers, w @ self.products)
         _, partners = self.form.tangents(self.x)
-        differences = partners - own[:, None, :]
+        differences = partners - centers[:, None, :]
         weighted = differences * w[:, :, None]
         return namespace(weighted).matrix_transpose(weighted) @ differences
 
@@ -157,7 +163,7 @@ def least_squares(
     Parameters
     ----------
     new : NewObjects
-    w : array of shape (m, n)
+    w : array of shape (rows, n)
         Weights, which need not add up to one.
     ridge : array of shape (k,), optional
         n·r, where n is the effective number of dissimilarities of an object.
@@ -181,16 +187,18 @@ def least_squares(
     signs = new.form.signs
     xp = namespace(sq_d)
     rows = index_like(np.arange(w.shape[0]), w)
-    # Sums are taken from the fitted object of the largest weight, to which this object adds
-    # nothing then: the weights of all others may be 1e-20 of it.
+    # Sums are of differences from the fitted object of the largest weight, so that this object adds
+    # nothing to these: the weights of all others may be 1e-20 of its weight.
     heaviest = xp.argmax(w, axis=1)
     origin = new.fitted_at(heaviest)
     w = w / xp.clip(xp.sum(w, axis=1, keepdims=True), min=TINY)
-    others = xp.asarray(w, copy=True)
-    others[rows, heaviest] = 0.0
-    mean = new.sums(others) - xp.sum(others, axis=1, keepdims=True) * origin
-    second = (
-        new.second_moments(origin, others)
+    w_others = xp.asarray(w, copy=True)
+    w_others[rows, heaviest] = 0.0
+    mean = (
+        new.sums(w_others) - xp.sum(w_others, axis=1, keepdims=True) * origin
+    )
+    s = (
+        new.second_moments(origin, w_others)
         - mean[:, :, None] * mean[:, None, :]
     )
     # b_j = y_jᵀAy_j − D_j with y_j = x_j − center; y_j of the heaviest object is −mean.
@@ -207,24 +215,24 @@ def least_squares(
     from_origin = (
         new.sums(weighted) - xp.sum(weighted, axis=1, keepdims=True) * origin
     )
-    pull = from_origin - b_mean[:, None] * mean
+    sum_wby = from_origin - b_mean[:, None] * mean
     # As many equal weights would have the same Σw².
     count = 1 / xp.clip(xp.vecdot(w, w), min=TINY)
     if ridge is not None:
-        second += eye_like(second) * ridge / count[:, None, None]
-    # Rounding error of the differences of sums in `second`.
+        s += eye_like(s) * ridge / count[:, None, None]
+    # Rounding error of the differences of sums in S.
     sq_lengths = xp.sum(new.x * new.x, axis=-1)
-    rounding = xp.clip(EPS * xp.sum(others * sq_lengths, axis=1), min=TINY)
-    to_v, m = _both_diagonal(second, signs, rounding)
-    p = -(pull[:, None, :] @ to_v)[:, 0, :]
-    shrunk = m
+    rounding = xp.clip(EPS * xp.sum(w_others * sq_lengths, axis=1), min=TINY)
+    to_v, m = _both_diagonal(s, signs, rounding)
+    p = -(sum_wby[:, None, :] @ to_v)[:, 0, :]
+    shrunk_m = m
     if negatives_only:
-        shrunk = xp.clip(m, max=0.0)
+        shrunk_m = xp.clip(m, max=0.0)
     z = shrunk_minimum(
         p,
         -b_mean,
         m,
-        shrunk=shrunk,
+        shrunk_m=shrunk_m,
         constant=b_sq_mean,
         mean=xp.vecdot(w, sq_d),
         count=count,
@@ -240,7 +248,7 @@ def shrunk_minimum(
     t: Array,
     m: Array,
     *,
-    shrunk: Array,
+    shrunk_m: Array,
     constant: Array,
     mean: Array,
     count: Array,
@@ -253,7 +261,7 @@ def shrunk_minimum(
     ----------
     p, t, m
         As for `secular_minimum`.
-    shrunk : array like m
+    shrunk_m : array like m
         m of the coordinates that are shrunk, and 0 for the others.
     constant : array of shape (rows,)
         What the objective leaves out of the weighted mean of squared residuals.
@@ -266,6 +274,7 @@ def shrunk_minimum(
     farthest : float
         Squared length that no difference of fitted objects exceeds.
     """
+    # e is the root of the secular equation.
     z, e = secular_minimum(p, t, m)
     k = z.shape[1]
     if not shrinkage or not k:
@@ -280,28 +289,28 @@ def shrunk_minimum(
     # Objects far outside have noise of their own scale, which does not count.
     noise = noise * (farthest / xp.clip(mean, min=max(farthest, TINY))) ** 2
     # 4(1 + ¼ noise m²) z² in place of 4z²: substituted, it is the same problem again.
-    stretch = 1 + 0.25 * noise[:, None] * shrunk**2
+    stretch = 1 + 0.25 * noise[:, None] * shrunk_m**2
     root = xp.sqrt(stretch)
     return secular_minimum(p / root, t, m / stretch, start=e)[0] / root
 
 
 def _both_diagonal(
-    second: Array, signs: Array, rounding: Array
+    s: Array, signs: Array, rounding: Array
 ) -> tuple[Array, Array]:
-    """Return W with WᵀSW = I and WᵀAW = Diag(m), and m, for every matrix S of `second`.
+    """Return W with WᵀSW = I and WᵀAW = Diag(m), and m, for every matrix S of a stack.
 
     S, which is overwritten, is kept positive definite by a small ridge.
     """
-    xp = namespace(second)
-    trace = xp.sum(xp.linalg.diagonal(second), axis=1)
+    xp = namespace(s)
+    trace = xp.sum(xp.linalg.diagonal(s), axis=1)
     ridge = xp.maximum(LEAST_LENGTH * trace, rounding) + TINY
-    second += ridge[:, None, None] * eye_like(second)
-    factors = stacked_cholesky(second)
-    # root S rootᵀ = I
+    s += ridge[:, None, None] * eye_like(s)
+    factors = stacked_cholesky(s)
+    # root S rootᵀ = I, by Cholesky factors, or by eigenvectors if S has none by rounding.
     if factors is not None and not bool(xp.any(factors[1])):
         root = xp.linalg.inv(factors[0])
     else:
-        values, axes = stacked_eigh(second)
+        values, axes = stacked_eigh(s)
         values = xp.maximum(values, ridge[:, None])
         root = xp.matrix_transpose(axes) / xp.sqrt(values)[:, :, None]
     m, rotation = stacked_eigh((root * signs) @ xp.matrix_transpose(root))
@@ -357,39 +366,40 @@ def secular_minimum(
     for _ in range(MAX_ITER):
         low = xp.where(h > 0, e, low)
         high = xp.where(h > 0, high, e)
-        moved = e + h / fall
-        moved = xp.where(
-            (moved >= low) & (moved <= high), moved, 0.5 * (low + high)
+        new_e = e + h / fall
+        new_e = xp.where(
+            (new_e >= low) & (new_e <= high), new_e, 0.5 * (low + high)
         )
         # A step is small beside the new e and its distance from a pole, or beside rounding. Not
         # beside h(0): a root may be 1e-9 of h(0), or 1e-9 of itself from the pole.
-        to_pole = xp.minimum(highest - moved, moved - lowest)
-        small = 1e-9 * xp.minimum(xp.abs(moved), to_pole) + 1e-15 * size / fall
-        done = bool(xp.all(xp.abs(moved - e) <= small))
-        e = moved
+        to_pole = xp.minimum(highest - new_e, new_e - lowest)
+        tol = 1e-9 * xp.minimum(xp.abs(new_e), to_pole) + 1e-15 * size / fall
+        is_done = bool(xp.all(xp.abs(new_e - e) <= tol))
+        e = new_e
         h, fall, size = at(e)
-        if done:
+        if is_done:
             break
     z = -p / (2 - e[:, None] * m)
     # If p is zero along the extreme m, h has no root before the pole; z may have any length there.
-    rootless = xp.abs(h) > 1e-6 * xp.abs(h_0)
-    if bool(xp.any(rootless)):
-        z = _lengthened(z, xp.where(rootless, h, 0.0), m)
+    is_rootless = xp.abs(h) > 1e-6 * xp.abs(h_0)
+    if bool(xp.any(is_rootless)):
+        z = _lengthened(z, xp.where(is_rootless, h, 0.0), m)
     return z, e
 
 
-def _lengthened(z: Array, missing: Array, m: Array) -> Array:
-    """Lengthen z along the extreme m of the sign of `missing`, until Σ m z² has grown by it."""
+def _lengthened(z: Array, growth: Array, m: Array) -> Array:
+    """Return z, longer along the extreme m of the sign of `growth`, so that Σ m z² grows by it."""
     xp = namespace(z)
     columns = index_like(np.arange(z.shape[1]), z)
     for sign, extreme in (
         (1.0, xp.argmax(m, axis=1)),
         (-1.0, xp.argmin(m, axis=1)),
     ):
-        along = (columns[None, :] == extreme[:, None]) & (sign * m > 0)
-        strength = xp.where(along, sign * m, np.inf)
-        longer = xp.sqrt(
-            z * z + xp.clip(sign * missing, min=0.0)[:, None] / strength
+        is_extreme = (columns[None, :] == extreme[:, None]) & (sign * m > 0)
+        # No other column grows.
+        divisor = xp.where(is_extreme, sign * m, np.inf)
+        lengths = xp.sqrt(
+            z * z + xp.clip(sign * growth, min=0.0)[:, None] / divisor
         )
-        z = xp.where(z < 0, -longer, longer)
+        z = xp.where(z < 0, -lengths, lengths)
     return z

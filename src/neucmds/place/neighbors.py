@@ -45,15 +45,15 @@ def nearest(
     queries: Array,
     points: Array,
     k: int,
-    own: Indices | None = None,
+    itself: Indices | None = None,
 ) -> tuple[Array, Array]:
     """Find the k points of least D̂ from every query; equal ones in the order of their index.
 
     The order is that of D̂ computed from differences, pair by pair: a matrix product finds all
     candidates up to its rounding error, and only these are computed again.
 
-    With `own`, query a is point ``own[a]``, which is left out of its neighbours. Returns indices
-    and D̂, which may be negative, both of shape (m, k).
+    Query a is point ``itself[a]``, which is left out of its neighbours; −1: no point. Returns
+    indices and D̂, which may be negative, both of shape (m, k).
     """
     xp = namespace(points)
     n = points.shape[0]
@@ -63,23 +63,25 @@ def nearest(
     sq_farthest = float(xp.max(xp.sum(points * points, axis=1)))
     # Worst relative error of inner products, of norms and of their difference.
     rounding = 4 * (points.shape[1] + 4) * eps(points.dtype, xp)
-    wanted = k
-    if own is not None:
-        wanted = min(k + 1, n)
+    n_candidates = k
+    if itself is not None:
+        n_candidates = min(k + 1, n)
 
     def find(rows: slice) -> tuple[Indices, Array]:
         x = queries[rows, :]
         ranking = norms[None, :] - 2 * (x @ signed.T)
         slack = rounding * (xp.sum(x * x, axis=1) + sq_farthest)
-        bound = _bound(ranking, wanted) + 2 * slack
+        bound = _bound(ranking, n_candidates) + 2 * slack
         # Candidate c: the query in row at[c], and point columns[c].
         at, columns = xp.nonzero(ranking <= bound[:, None])
         sq = form.paired_sq(
             xp.take(x, at, axis=0), xp.take(points, columns, axis=0)
         )
-        at, columns, sq = to_numpy(at), to_numpy(columns), to_numpy(sq)
-        if own is not None:
-            sq[own[rows][at] == columns] = np.inf
+        at = to_numpy(at)
+        columns = to_numpy(columns)
+        sq = to_numpy(sq)
+        if itself is not None:
+            sq[itself[rows][at] == columns] = np.inf
         # By query, then by D̂, then by index: the first k of every query are its nearest.
         order = np.lexsort((columns, sq, at))
         starts = np.searchsorted(at[order], np.arange(x.shape[0]))
@@ -101,8 +103,8 @@ def roughly_nearest(
 ) -> Indices:
     """Find points (m, count) of least D̂ from every query, without the points `known` to each.
 
-    In single precision: half the time, and rounding can only swap points that are equally near.
-    All is divided by a power of two, so that their squares stay in its range.
+    It is done in single precision: half the time, and rounding can only swap points that are
+    equally near. Coordinates are divided by a power of two, so that squares stay in its range.
     """
     xp = namespace(queries)
     unit = power_of_four(points)
@@ -112,8 +114,8 @@ def roughly_nearest(
     nearest_ids = np.empty((queries.shape[0], count), dtype=np.int64)
     for rows in row_blocks(len(nearest_ids), points.shape[0]):
         ranks = sq_ranks(queries[rows, :], points, signs)
-        each = xp.arange(ranks.shape[0])[:, None]
-        ranks[each, index_like(known[rows], ranks)] = xp.inf
+        query = xp.arange(ranks.shape[0])[:, None]
+        ranks[query, index_like(known[rows], ranks)] = xp.inf
         nearest_ids[rows] = to_numpy(k_smallest(ranks, count)[1])
     return nearest_ids
 
@@ -125,10 +127,11 @@ def sq_ranks(queries: Array, points: Array, signs: Any = 1.0) -> Array:
 
 
 def _bound(ranking: Array, k: int) -> Array:
-    """Bound the k-th smallest entry of every row from above.
+    """Return an upper bound of the k-th smallest entry of every row.
 
-    The bound is the k-th smallest of the minima of 4k groups. One vectorised pass finds these; a
-    partition of whole rows takes several times as long.
+    It is the k-th smallest of the minima of some 4k groups of columns, the last few of which may be
+    left out. One vectorised pass finds these minima; a partition of whole rows takes several times
+    as long.
     """
     xp = namespace(ranking)
     m, n = ranking.shape

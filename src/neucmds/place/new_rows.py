@@ -1,4 +1,7 @@
-"""Validate dissimilarities and weights of new objects."""
+"""Validate dissimilarities and weights of new objects.
+
+`delta` are dissimilarities on the scale of the fit, a row per new object.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +53,11 @@ def check_gaps(delta: Array, k: int, missing: str) -> None:
             "new dissimilarities contain NaN; every entry must be finite unless the fit had "
             f"{option('missing', 'ignore')}."
         )
-    known = np.sum(~to_numpy(gaps), axis=1)
-    row = int(np.argmin(known))
-    if known[row] <= k:
+    n_known = np.sum(~to_numpy(gaps), axis=1)
+    row = int(np.argmin(n_known))
+    if n_known[row] <= k:
         raise InputError(
-            f"row {row} of the new objects has {int(known[row])} known dissimilarities; "
+            f"row {row} of the new objects has {int(n_known[row])} known dissimilarities; "
             f"{k} coordinates need at least {k + 1}."
         )
 
@@ -68,11 +71,12 @@ def sq_rows(
     weights: Floats | None = None,
     first: int = 0,
 ) -> Array:
-    """Return dissimilarities (m, n) of new objects on the squared scale, widened if need be.
+    """Return dissimilarities (m, n) of new objects on the squared scale.
 
     Raise if they are too large, or negative at a positive weight where the loss does not allow it.
-    `squared` tells whether `delta` is squared, `fitted` are the fitted coordinates, and `first` is
-    the number of the first object in messages.
+    They become float64 if float32 cannot hold their fourth powers. `squared` tells whether `delta`
+    is squared, `fitted` are the fitted coordinates, and `first` is the number of the first object
+    in messages.
     """
     if 0 in (*delta.shape, *fitted.shape):
         return delta
@@ -88,15 +92,15 @@ def sq_rows(
     largest = max(-lowest, highest)
     if lowest < 0 and loss != "squared":
         delta = _without_negative(delta, largest, loss, weights, first)
-    distance = largest**0.5 if squared else largest
+    farthest = largest**0.5 if squared else largest
     length = max(map(abs, min_and_max(fitted)))
-    if distance > FARTHEST * length > 0:
+    if farthest > FARTHEST * length > 0:
         raise InputError(
             f"new dissimilarities are too large to be placed: the largest is {largest:.2g}; they "
             "must be on the scale of the fit."
         )
     # Placement takes fourth powers, which leave the range of float32 beyond 2^±24.
-    sizes = (length, distance)
+    sizes = (length, farthest)
     if not all(2.0**-24 < size < 2.0**24 for size in sizes if size > 0):
         delta = in_double(delta)
     return delta if squared else xp.square(delta)
@@ -109,7 +113,10 @@ def _without_negative(
     weights: Floats | None,
     first: int,
 ) -> Array:
-    """Replace negative dissimilarities by zero if they are rounding, or have no weight."""
+    """Replace negative dissimilarities by zero if they are rounding, or have no weight.
+
+    They are squared: no others are negative. `largest` is the largest in size.
+    """
     xp = namespace(sq_new)
     # A fitted object passed again is at zero from itself, up to rounding.
     refused = sq_new < -tolerance(largest, eps(sq_new.dtype, xp))
@@ -136,11 +143,11 @@ def new_weights(
     )
     w: Floats = to_numpy(checked_weights(weights, rows))
     w = np.where(np.isnan(to_numpy(rows)), 0.0, w)
-    counted = np.sum(w > 0, axis=1)
-    row = int(np.argmin(counted))
-    if counted[row] <= k:
+    n_counted = np.sum(w > 0, axis=1)
+    row = int(np.argmin(n_counted))
+    if n_counted[row] <= k:
         raise InputError(
-            f"row {row} of {option('weights')} has {int(counted[row])} positive weights of known "
+            f"row {row} of {option('weights')} has {int(n_counted[row])} positive weights of known "
             f"dissimilarities; {k} coordinates need {k + 1}."
         )
     # Only ratios within a row count.

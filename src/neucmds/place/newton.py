@@ -1,4 +1,7 @@
-"""New objects by a loss, each by its own damped Newton steps."""
+"""New objects by a loss, each by its own damped Newton steps.
+
+Shapes are those of m new objects, n fitted ones and k coordinates.
+"""
 
 from __future__ import annotations
 
@@ -28,25 +31,27 @@ from neucmds.refine.losses import PairLoss
 TOL = 1e-9
 
 
-def descended(
+def descend_from_best(
     new: NewObjects, loss: PairLoss, start: Array | None = None
 ) -> Array:
-    """Return the coordinates at which descents from the best of several starts end."""
+    """Return the coordinates at which each object ends its descent from its best start.
+
+    It may start at its nearest fitted object, at the minimum of the squared loss, or at `start`.
+    """
     sq_d = new.sq_dissimilarity
     xp = namespace(sq_d)
-    # The squared loss has a closed form.
     squared_minimum = least_squares(new, new.counted(xp.ones_like(sq_d)))
-    starts = [nearest(new), squared_minimum]
+    starts = [at_nearest(new), squared_minimum]
     if start is not None:
         starts.append(start)
     values = xp.stack([loss_values(new, loss, x) for x in starts])
-    each = index_like(np.arange(sq_d.shape[0]), sq_d)
-    best = (xp.argmin(values, axis=0), each)
+    objects = index_like(np.arange(sq_d.shape[0]), sq_d)
+    best = (xp.argmin(values, axis=0), objects)
     return descend(new, loss, xp.stack(starts)[best])
 
 
-def nearest(new: NewObjects) -> Array:
-    """Return where the nearest fitted object of each new one is."""
+def at_nearest(new: NewObjects) -> Array:
+    """Return the coordinates of the fitted object nearest to each new one."""
     sq_d = new.sq_dissimilarity
     xp = namespace(sq_d)
     if new.counts is not None:
@@ -54,10 +59,10 @@ def nearest(new: NewObjects) -> Array:
     return new.fitted_at(xp.argmin(sq_d, axis=1))
 
 
-def better(new: NewObjects, loss: PairLoss, x: Array, other: Array) -> Array:
-    """Return x of every new object, or its other place where that has a lower loss."""
-    lower = loss_values(new, loss, other) < loss_values(new, loss, x)
-    return namespace(x).where(lower[:, None], other, x)
+def best_of(new: NewObjects, loss: PairLoss, x: Array, other: Array) -> Array:
+    """Return the coordinates x of every new object, or the other ones if their loss is lower."""
+    is_lower = loss_values(new, loss, other) < loss_values(new, loss, x)
+    return namespace(x).where(is_lower[:, None], other, x)
 
 
 def loss_values(new: NewObjects, loss: PairLoss, x: Array) -> Array:
@@ -76,7 +81,8 @@ def newton_model(
         gradient = 4 A Σ_j c_j (x − y_j)                                c_j = u_j q_j q_j′
         Hessian  = 8 A [Σ_j w_j (x − y_j)(x − y_j)ᵀ] A + 4 (Σ_j c_j) A  w_j = u_j (q_j′² + q_j q_j″)
 
-    `bend` is 1 + q q″/q′². Of a column without sign x − y_j is ½, and D̂ does not bend.
+    `bend` is 1 + q q″/q′². For a height, a column without sign, ½ takes the place of x − y_j, and
+    D̂ does not bend.
     """
     xp = namespace(x)
     signs = new.form.signs
@@ -97,9 +103,10 @@ def newton_model(
     return 2 * new.form.gradient(x, new.sums(c), c_sum), hessian
 
 
-def _upwards(hessian: Array) -> Array:
-    """Make the negative eigenvalues positive; Cholesky factors tell which Hessians have some."""
+def _made_definite(hessian: Array) -> Array:
+    """Return Hessians, which are overwritten, with the magnitudes of their eigenvalues as such."""
     xp = namespace(hessian)
+    # Those without a Cholesky factor; all where the library does not say which.
     indefinite: Any = slice(None)
     factors = stacked_cholesky(hessian)
     if factors is not None:
@@ -128,37 +135,39 @@ def _newton_step(
 
 
 def descend(new: NewObjects, loss: PairLoss, x: Array) -> Array:
-    """Take damped Newton steps with all objects at once, until the steps promise no gain.
+    """Return the ends of damped Newton steps from x, which is overwritten, for all objects at once.
 
-    The gain of a step is no measure: next to the minimum rounding hides it.
+    An object stops where its step promises no gain. The gain that a step had is no measure: next
+    to the minimum rounding hides it.
     """
     xp = namespace(x)
     value = loss_values(new, loss, x)
     gradient, hessian = newton_model(new, loss, x)
-    hessian = _upwards(hessian)
+    hessian = _made_definite(hessian)
     damping = xp.full_like(value, 1e-3)
-    left = index_like(np.arange(value.shape[0]), value)
+    # Numbers of the objects that have not arrived.
+    active = index_like(np.arange(value.shape[0]), value)
     for _ in range(MAX_ITER):
-        step, promised = _newton_step(
-            gradient[left], hessian[left], damping[left] + TOL
+        step, promised_gain = _newton_step(
+            gradient[active], hessian[active], damping[active] + TOL
         )
-        start = x[left]
-        before = value[left]
-        trial = start + step
-        reached = loss_values(new.take(left), loss, trial)
-        better = reached < before
-        arrived = promised <= TOL * before
+        start = x[active]
+        value_before = value[active]
+        end = start + step
+        value_after = loss_values(new.take(active), loss, end)
+        is_lower = value_after < value_before
+        has_arrived = promised_gain <= TOL * value_before
         # Damping falls after a step that lowered the loss, and rises after one that did not.
-        damping[left] = damping[left] * xp.where(better, 0.2, 8.0)
-        x[left] = xp.where(better[:, None], trial, start)
-        value[left] = xp.where(better, reached, before)
-        moved = left[better & ~arrived]
-        left = left[~arrived]
-        if not left.shape[0]:
+        damping[active] = damping[active] * xp.where(is_lower, 0.2, 8.0)
+        x[active] = xp.where(is_lower[:, None], end, start)
+        value[active] = xp.where(is_lower, value_after, value_before)
+        moved = active[is_lower & ~has_arrived]
+        active = active[~has_arrived]
+        if not active.shape[0]:
             break
         if moved.shape[0]:
             gradient[moved], moved_hessian = newton_model(
                 new.take(moved), loss, x[moved]
             )
-            hessian[moved] = _upwards(moved_hessian)
+            hessian[moved] = _made_definite(moved_hessian)
     return x

@@ -1,7 +1,7 @@
 """A regularised placement rule, chosen on landmarks that are held out.
 
-Plain triangulation divides by small eigenvalues and repeats the misfit of the landmarks on every
-object. The rule here
+Plain triangulation divides by small eigenvalues, and gives every object the misfit of the
+landmarks. The rule here
 
 - takes least squares on the object's own dissimilarities;
 - fits the misfit E = D − D̂ among landmarks by b_i + b_j, and may subtract b_j from dissimilarities
@@ -30,7 +30,7 @@ from neucmds.refine.losses import SQUARED
 from neucmds.refine.scouting import LEAST_GAIN
 from neucmds.refine.signatures import best_negatives
 
-# fit(sq_dissimilarity, n_components) returns an `Embedding`.
+# fit(sq_dissimilarity, n_components) returns an `Embedding`, which this module cannot import.
 Fit = Callable[[Floats, Size], Any]
 
 PLACEMENTS = ("auto", "least_squares", "linear")
@@ -59,7 +59,7 @@ class Recipe:
 def least_squares_rule(
     sq_dissimilarity: Floats, embedding: Any, recipe: Recipe
 ) -> LossPlacement:
-    """Make the placement rule of a recipe from the landmarks' own misfit."""
+    """Return the placement rule of a recipe, for landmarks (L, L) and their embedding."""
     x = np.asarray(embedding.coordinates, dtype=np.float64)
     n, k = x.shape
     fitted = embedding.dissimilarities(squared=True)
@@ -67,7 +67,8 @@ def least_squares_rule(
     offsets = np.zeros(n)
     if recipe.subtract_misfit:
         offsets = misfit(errors)
-    # n²/2 dissimilarities were fitted by nk numbers: the share 1 − 2k/n of the noise is left.
+    # n²/2 dissimilarities were fitted by nk numbers: the share 1 − 2k/n of the noise is left. It is
+    # kept away from zero where landmarks are few.
     freedom = max(1 - 2 * k / n, 0.05)
     noise = float(np.mean((errors - offsets[None, :]) ** 2)) / freedom
     sq_lengths = np.maximum(np.sum(x * x, axis=0), TINY)
@@ -83,7 +84,10 @@ def least_squares_rule(
 
 
 def linear_rule(sq_dissimilarity: Floats, embedding: Any) -> LinearPlacement:
-    """Make the rule of plain triangulation: x solves XAx = −½C(δ − mean) by least squares."""
+    """Return the rule of plain triangulation: x solves XAx = −½C(δ − mean) by least squares.
+
+    X has the landmarks' coordinates, A their signs, and δ an object's squared dissimilarities.
+    """
     if isinstance(embedding.placement, LinearPlacement):
         return embedding.placement
     x = np.asarray(embedding.coordinates, dtype=np.float64)
@@ -112,6 +116,7 @@ def cross_validated(
     sq_d = sq_dissimilarity[np.ix_(order, order)]
     k = int(np.sum(n_components))
     fold_size = min(order.size // FOLDS, order.size - k - 2)
+    # Six pairs per fold are the fewest to choose by.
     if fold_size < 4:
         return _recipes(n_components, method)[0]
     folds = np.arange(FOLDS * fold_size).reshape(FOLDS, fold_size)
@@ -122,10 +127,11 @@ def cross_validated(
         return float(np.min(stress))
 
     if isinstance(n_components, int) and method in ("neuc", "refined"):
-        # The spectrum of few objects is wider than that of many, and has too many negatives.
-        usual = fit(sq_d, k).signature[1]
-        negatives = best_negatives(least_stress, usual, usual, gain=LEAST_GAIN)
-        if negatives != usual:
+        # The spectrum of few objects is wider than that of many, and has too many negatives: fewer
+        # are tried.
+        most = fit(sq_d, k).signature[1]
+        negatives = best_negatives(least_stress, most, most, gain=LEAST_GAIN)
+        if negatives != most:
             n_components = (k - negatives, negatives)
     recipes = _recipes(n_components, method)
     stress = sum(_held_out_stress(sq_d, fold, recipes, fit) for fold in folds)
@@ -134,11 +140,11 @@ def cross_validated(
 
 def _recipes(n_components: Size, method: str) -> list[Recipe]:
     """Return all recipes of a signature; the first is used if nothing can be held out."""
-    # "refined" leaves no systematic misfit.
-    subtracted = (False, True) if method == "refined" else (True, False)
+    # "refined" leaves no systematic misfit to subtract, closed forms do: that comes first.
+    is_refined = method == "refined"
     return [
-        Recipe(g, subtract, n_components)
-        for subtract in subtracted
+        Recipe(g, subtract_misfit, n_components)
+        for subtract_misfit in (not is_refined, is_refined)
         for g in RIDGES
     ]
 

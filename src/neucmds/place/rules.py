@@ -28,7 +28,12 @@ from neucmds.place.least_squares import (
     shrunk_minimum,
 )
 from neucmds.place.neighbors import map_blocks
-from neucmds.place.newton import better, descend, descended, nearest
+from neucmds.place.newton import (
+    at_nearest,
+    best_of,
+    descend,
+    descend_from_best,
+)
 from neucmds.refine.losses import SQUARED, PairLoss
 from neucmds.refine.pairwise import WIDTHS, moments
 
@@ -59,7 +64,10 @@ class LinearPlacement:
         weights: Array | None = None,
         partners: Array | None = None,
     ) -> Array:
-        """Return −½ (D − mean) · projector, with D the squared dissimilarities of new objects."""
+        """Return −½ (D − mean) · projector, with D the squared dissimilarities of new objects.
+
+        Weights and gaps are refused, and `partners` are not used.
+        """
         if weights is not None:
             raise InputError(
                 f"{option('weights')} does not go with triangulation; fit by "
@@ -73,8 +81,9 @@ class LinearPlacement:
             )
         mean = self.mean
         projector = self.projector
-        elsewhere = is_numpy(mean) and not is_numpy(sq_dissimilarity)
-        if sq_dissimilarity.dtype == xp.float64 or elsewhere:
+        # In float32 where all three are.
+        is_elsewhere = is_numpy(mean) and not is_numpy(sq_dissimilarity)
+        if sq_dissimilarity.dtype == xp.float64 or is_elsewhere:
             mean = asarray_like(mean, sq_dissimilarity, dtype=xp.float64)
             projector = asarray_like(
                 projector, sq_dissimilarity, dtype=xp.float64
@@ -86,8 +95,8 @@ class LinearPlacement:
 class LossPlacement:
     """Minimise Σ_j u_j q(D̂_j)² over the position x of each new object, with weights u_j.
 
-    A loss whose q is linear in D̂ is least squares with weights q′², and has a closed form. By
-    relative losses an object descends from that of the loss that their descents begin on, by
+    A loss whose q is linear in D̂ is least squares with weights q′², and has a closed form. By a
+    relative loss an object descends from the minimum of `PairLoss.beginning`, which is linear; by
     "distance" from the better of two starts.
 
     Parameters
@@ -97,8 +106,9 @@ class LossPlacement:
     form : Form
     loss : PairLoss
     shrinkage : float, default=0
-        Ridge of each coordinate in units of the noise of the new object, as for `shrunk_minimum`;
-        for shares of d of negative coordinates alone, whose noise makes far objects near.
+        Ridge of each coordinate in units of the noise of the new object, as for `shrunk_minimum`.
+        By relative losses, negative coordinates alone are shrunk: their noise makes far objects
+        near.
     offsets : array of shape (n,), optional
         Mean of D − D̂ of each fitted object, subtracted from dissimilarities to it.
     ridge : array of shape (k,), optional
@@ -153,21 +163,21 @@ class LossPlacement:
         )
         form = replace(self.form, signs=signs)
         products = None
-        width = (
-            n * k
-        )  # every new object has a copy of its partners' coordinates
+        # Every new object has a copy of its partners' coordinates.
+        width = n * k
         if partners is None:
             products = moments(form.tangents(x)[1])
             width = n
 
         def place_rows(rows: slice) -> Array:
+            """Place some of the objects: gaps count 0, and offsets are subtracted."""
             sq_d = in_double(sq_dissimilarity[rows, :])
             counts = None
             if weights is not None:
                 counts = asarray_like(weights[rows], sq_d)
             missing = xp.isnan(sq_d)
             if form.has_heights:
-                # No two heights add up to the 0 of an object that is passed again.
+                # The 0 of an object that is passed again, to itself, is no sum of two heights.
                 known_sq = xp.where(missing, 0.0, sq_d)
                 rounding = EPS * xp.max(known_sq, axis=1, keepdims=True)
                 missing = missing | (known_sq <= rounding)
@@ -190,9 +200,9 @@ class LossPlacement:
         return xp.astype(placed, sq_dissimilarity.dtype, copy=False)
 
     def _place_block(self, new: NewObjects) -> Array:
-        """Place objects by a descent, where it takes one."""
+        """Return coordinates by a closed form, or by a descent where the loss has none."""
         if self.loss.name == "distance":
-            return descended(new, self.loss)
+            return descend_from_best(new, self.loss)
         x = self._place_linear(new, self.loss.beginning)
         if self.loss.is_linear:
             return x
@@ -201,13 +211,15 @@ class LossPlacement:
             return x
         # In a space as curved as that of a tree some objects end far off: 5.2 % mean error of new
         # nodes where fitted ones have 2.2 %, and 2.7 % if they start beside their nearest, too.
-        return better(new, self.loss, x, self._descend(new, nearest(new)))
+        beside_nearest = self._descend(new, at_nearest(new))
+        return best_of(new, self.loss, x, beside_nearest)
 
     def _descend(self, new: NewObjects, x: Array) -> Array:
-        """Descend on a relative loss."""
+        """Return the end of a descent on a relative loss."""
         if self.loss.name != "absolute":
             return descend(new, self.loss, x)
-        # Its corner, as sharp as the fit is good, holds objects that are far off.
+        # The corner of |d̂/d − 1|, as sharp as the fit is good, holds objects that are far off: it
+        # is rounded at first, and less from stage to stage.
         x = descend(new, replace(self.loss, name="relative"), x)
         for width in WIDTHS[1:]:
             wider = self.loss.width * width / WIDTHS[-1]
@@ -215,7 +227,7 @@ class LossPlacement:
         return x
 
     def _place_linear(self, new: NewObjects, loss: PairLoss) -> Array:
-        """Place objects: q = slope·(D̂ − D) is least squares with weights slope²."""
+        """Return coordinates by a loss with q = slope·(D̂ − D): least squares, weights slope²."""
         sq_d = new.sq_dissimilarity
         xp = namespace(sq_d)
         at_d = xp.asarray(sq_d, copy=True)
@@ -237,16 +249,17 @@ class LossPlacement:
         )
         # Where one weight exceeds all others by far, rounding hides the minimum.
         largest = xp.max(w, axis=1)
-        hidden = LEAST_LENGTH * largest > xp.sum(w, axis=1) - largest
-        again = xp.nonzero(hidden)[0]
-        if again.shape[0]:
-            x[again] = descended(new.take(again), loss, x[again])
+        is_hidden = LEAST_LENGTH * largest > xp.sum(w, axis=1) - largest
+        hidden = xp.nonzero(is_hidden)[0]
+        if hidden.shape[0]:
+            x[hidden] = descend_from_best(new.take(hidden), loss, x[hidden])
         return x
 
     def _place_alike(self, sq_dissimilarity: Array, total: Array) -> Array:
-        """Place objects without weights or gaps, which share W; D is not copied.
+        """Return coordinates of objects without weights or gaps, which share W; D is not copied.
 
-        `total` is Σ_j D_j. With h_j = x_jᵀAx_j + offset_j, b_j = h_j − D_j of `least_squares`.
+        Names are those of `neucmds.place.least_squares`: p, m and W, here `to_v`. `total` is
+        Σ_j D_j, and b_j = h_j − D_j with h_j = x_jᵀAx_j + offset_j.
         """
         xp = namespace(sq_dissimilarity)
         to_v, m = self._frame
@@ -267,7 +280,7 @@ class LossPlacement:
             p,
             total / n - float(h.mean()),
             m,
-            shrunk=m,
+            shrunk_m=m,
             constant=b_sq_mean,
             mean=total / n,
             count=asarray_like(np.asarray([float(n)]), p),
@@ -279,7 +292,7 @@ class LossPlacement:
 
     @cached_property
     def _shifts(self) -> Floats:
-        """Return x_jᵀAx_j + offset_j of every fitted object."""
+        """h: x_jᵀAx_j + offset_j of every fitted object."""
         x = self._centered
         shifts: Floats = (x * x) @ self.form.in_numpy().signs
         if self.offsets is not None:
@@ -288,22 +301,22 @@ class LossPlacement:
 
     @cached_property
     def _to_p(self) -> Array:
-        """Return XW/n: p = −Wᵀ Σ b_j x_j / n is −b times this matrix."""
+        """XW/n: p = −Wᵀ Σ b_j x_j / n is −b times this matrix."""
         to_v, _ = self._frame
         x = self._centered
         return x @ to_v / len(x)
 
     @cached_property
     def _frame(self) -> tuple[Floats, Floats]:
-        """Return W and m of `least_squares` for equal weights, in NumPy float64: they are small."""
+        """W and m of `least_squares` for equal weights, in NumPy float64: they are small."""
         x = self._centered
         signs = self.form.in_numpy().signs
-        second = x.T @ x / len(x)
+        s = x.T @ x / len(x)
         if self.ridge is not None:
-            second = second + np.diag(to_numpy(self.ridge)) / len(x)
-        second = second + np.eye(signs.size) * LEAST_LENGTH * np.trace(second)
+            s = s + np.diag(to_numpy(self.ridge)) / len(x)
+        s = s + np.eye(signs.size) * LEAST_LENGTH * np.trace(s)
         # By eigenvectors: a Cholesky factor loses digits next to a column of weight 1e-9.
-        values, axes = np.linalg.eigh(second)
+        values, axes = np.linalg.eigh(s)
         root = axes / np.sqrt(np.maximum(values, TINY))
         m, rotation = np.linalg.eigh(root.T @ (signs[:, None] * root))
         return root @ rotation, m
@@ -316,12 +329,13 @@ class LossPlacement:
 
     @cached_property
     def _centered(self) -> Array:
+        """The fitted objects, with zero mean."""
         x = to_numpy(self.coordinates).astype(np.float64)
         return x - self._center
 
     @cached_property
     def farthest(self) -> float:
-        """Squared length that no difference of fitted objects exceeds."""
+        """A squared length that no difference of fitted objects exceeds."""
         x = self._centered
         return 4 * float(np.max(np.sum(x * x, axis=1), initial=0.0))
 
@@ -339,8 +353,8 @@ class OrdinalPlacement:
         d and δ of the fitted pairs, both rising; between two d, δ is on the line between theirs,
         and beyond the last it is the last.
     stress1 : float
-        Of the fit. Where it is least, errors d̂ − δ/(1 − stress-1²) have no gradient: distances are
-        fitted to δ times this factor, so that fitted objects stay where they are.
+        Of the fit. At its minimum the errors d̂ − δ/(1 − stress-1²) have no gradient. So distances
+        are fitted to δ/(1 − stress-1²), by which fitted objects stay where they are.
     """
 
     coordinates: Array
@@ -359,7 +373,7 @@ class OrdinalPlacement:
         d = np.sqrt(to_numpy(sq_dissimilarity))
         disparity = np.interp(d, self.dissimilarity, self.disparity)
         disparity /= 1 - self.stress1**2
-        # Where the root of D̂ has its corner, as the floor of a fit by distances.
+        # Below a share of it √D̂, which has a corner at zero, continues as its tangent.
         least = float(self.disparity[self.disparity > 0].min())
         loss = PairLoss("distance", sq_floor=least**2)
         rule = LossPlacement(self.coordinates, self.form, loss)

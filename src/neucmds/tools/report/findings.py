@@ -29,7 +29,7 @@ from neucmds.explore import (
 from neucmds.explore.comparison import COMPARED
 from neucmds.explore.quality import FULL_UP_TO, NEIGHBORS, sampled_objects
 from neucmds.options import ALL_METHODS, Callback, notify
-from neucmds.place.dimension import among
+from neucmds.place.dimension import entries_among
 from neucmds.problem.components import MOST_CHOSEN
 from neucmds.problem.dense import Dense
 from neucmds.problem.directed import Directed
@@ -109,7 +109,7 @@ def gather(
     if problem.n > FULL_UP_TO:
         rng = np.random.default_rng(random_state)
         rows = sampled_objects(problem.n, rng)
-        gram = DenseGram(among(problem.gram, rows))
+        gram = DenseGram(entries_among(problem.gram, rows))
         sample = Dense(gram, squared=problem.squared)
     comparisons = []
     k = 1
