@@ -17,7 +17,10 @@ CANDIDATES = 10
 
 
 def landmark_count(n_landmarks: int | float | None, n: int, k: int) -> int:
-    """Return the number of landmarks: without one, max(1000, 4k); a float is a share of n."""
+    """Return the number of landmarks of n objects: by default max(1000, 4k), or n if that is less.
+
+    A float is a share of n.
+    """
     if n_landmarks is None:
         count = min(n, max(DEFAULT_LANDMARKS, 4 * k))
     elif isinstance(n_landmarks, float) and 0 < n_landmarks <= 1:
@@ -34,11 +37,12 @@ def landmark_count(n_landmarks: int | float | None, n: int, k: int) -> int:
         raise InputError(
             f"{option('n_landmarks', n_landmarks)} of {n} objects: there are fewer."
         )
-    _check_count(count, k)
+    _refuse_few(count, k)
     return count
 
 
-def _check_count(count: int, k: int) -> None:
+def _refuse_few(count: int, k: int) -> None:
+    """Refuse fewer landmarks than k coordinates need."""
     if count < k + 1:
         raise InputError(
             f"{count} landmarks are too few for {k} coordinates; at least k + 1 = {k + 1} are "
@@ -47,7 +51,7 @@ def _check_count(count: int, k: int) -> None:
 
 
 def checked_rows(landmarks: Any, n: int, k: int) -> Indices:
-    """Check row numbers given by a user: whole, within range, each once, enough."""
+    """Return row numbers from 0 on, given by a user: whole, within range, each once, enough."""
     ids = np.asarray(landmarks)
     if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
         raise InputError(
@@ -64,7 +68,7 @@ def checked_rows(landmarks: Any, n: int, k: int) -> Indices:
         raise InputError(
             f"landmarks hold row {rows[counts > 1][0]} twice; name each one once."
         )
-    _check_count(ids.size, k)
+    _refuse_few(ids.size, k)
     return ids
 
 

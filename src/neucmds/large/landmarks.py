@@ -100,7 +100,7 @@ def fit_landmarks(
     if is_graph:
         X = as_graph(X)
     n = X.shape[0]
-    k = _known_k(options.n_components)
+    k = _k_or_one(options.n_components)
     metric = None
     if options.metric not in (PRECOMPUTED, SHORTEST_PATH):
         metric = Metric.of(options.metric, symmetrize=options.symmetrize)
@@ -114,7 +114,8 @@ def fit_landmarks(
     if options.metric == PRECOMPUTED and n == X.shape[1]:
         _refuse_asymmetry(X, landmarks)
     options = replace(options, init=_start_among(options.init, landmarks, n))
-    # Positions in `landmarks` of those embedded first: all, or with two levels the global ones.
+    # The landmarks that are embedded first, numbered among these: all, or of two levels the global
+    # ones.
     sources = np.arange(landmarks.size)
     if n_near:
         sources = draw_global(n, landmarks.size, n_near, k, options)
@@ -144,7 +145,7 @@ def fit_landmarks(
     notify(options.callback, f"embedding {sources.size} landmarks")
     first_options = options
     if n_near:
-        # Global landmarks move again with all others: the usual tolerance will do.
+        # Global landmarks move again with all others: a user's tolerance, if smaller, takes long.
         start = _start_among(options.init, sources, landmarks.size)
         first_options = replace(options, tol=TOL, init=start)
     embedding, recipe = embed_landmarks(
@@ -174,13 +175,17 @@ def _with_near_landmarks(
     options: Options,
     n_jobs: int | None,
 ) -> LandmarkFit:
-    """Embed all landmarks of two levels; the global ones, those of `source_matrix`, already are."""
+    """Return the fit with all landmarks of two levels embedded, from that of the global ones.
+
+    `source_matrix` has the dissimilarities among the global landmarks.
+    """
     fit = replace(fit, recipe=None)
     if fit.nodes is not None:
         return fit_nodes(fit, X, options, n_jobs)
     if fit.metric is None:
         fit = _with_keys(fit, source_matrix, fit.landmarks[fit.sources])
         return fit_rows(fit, X, fit.landmarks, options)
+    # Features of the landmarks.
     rows = take(X, fit.landmarks)
     entries = to_numpy(rows)
     fit = _with_keys(fit, entries, np.arange(entries.shape[1]))
@@ -188,9 +193,9 @@ def _with_near_landmarks(
 
 
 def averaged(D: Any, options: Options) -> Any:
-    """Average a square D in memory with its transpose if `options.symmetrize`.
+    """Return a square D in memory averaged with its transpose, if `options.symmetrize`.
 
-    Any other input stays as it is.
+    Any other input is returned as it is.
     """
     if (
         not options.symmetrize
@@ -207,7 +212,8 @@ def _refuse_asymmetry(D: Any, landmarks: Indices) -> None:
     n = D.shape[0]
     largest_gap = 0.0
     largest_entry = 0.0
-    place = ""
+    # Where the gap is, in words.
+    entry = ""
     width = landmarks.size
     if is_dask(D):
         # Each block reads the chunks of all landmarks: rows count as one entry, for larger blocks.
@@ -222,16 +228,16 @@ def _refuse_asymmetry(D: Any, landmarks: Indices) -> None:
         i, j = np.unravel_index(int(gaps.argmax()), gaps.shape)
         if gaps[i, j] > largest_gap:
             largest_gap = float(gaps[i, j])
-            place = entry_name(int(rows[i]), int(landmarks[j]), None)
+            entry = entry_name(int(rows[i]), int(landmarks[j]), None)
     rounding = eps(working_dtype(D), namespace(D))
     if largest_gap > tolerance(largest_entry, rounding):
-        raise asymmetric(largest_gap, place)
+        raise asymmetric(largest_gap, entry)
 
 
 def _with_keys(
     fit: LandmarkFit, entries: Array, columns: Indices
 ) -> LandmarkFit:
-    """Draw the entries of landmarks by which `LandmarkFit._keys` tells rows apart.
+    """Return the fit with random entries of landmarks, by which `LandmarkFit._keys` knows rows.
 
     Column j of `entries` is column ``columns[j]`` of X.
     """
@@ -248,29 +254,32 @@ def _choose_landmarks(
     n_landmarks: int | float | None,
     k: int,
 ) -> Indices:
-    """Choose landmarks; refuse dissimilarities (n, L) whose columns are not one per landmark."""
+    """Return the row numbers of landmarks: drawn, spread out, or a user's.
+
+    Dissimilarities (n, L) are refused if their columns are not one per landmark of the user.
+    """
     n, width = X.shape
-    wanted = options.landmarks
+    choice = options.landmarks
     is_to_landmarks = options.metric == PRECOMPUTED and n != width
-    if is_to_landmarks and isinstance(wanted, str):
+    if is_to_landmarks and isinstance(choice, str):
         raise InputError(
             f"X is {n} × {width}, dissimilarities to landmarks only; pass the landmarks' rows as "
             "landmarks=, or metric= if X holds features."
         )
-    if isinstance(wanted, str) and wanted in ("random", "maxmin"):
+    if isinstance(choice, str) and choice in ("random", "maxmin"):
         rng = options.random_state
         count = landmark_count(n_landmarks, n, k)
-        if wanted == "random":
+        if choice == "random":
             ids = random_sample(n, count, rng)
         else:
             candidates = np.arange(n)
             if CANDIDATES * count < n:
                 candidates = random_sample(n, CANDIDATES * count, rng)
             dissimilarities_to = _comparer(X, options, metric, candidates)
-            chosen = maxmin(candidates.size, count, dissimilarities_to, rng)
-            ids = np.sort(candidates[chosen])
+            spread = maxmin(candidates.size, count, dissimilarities_to, rng)
+            ids = np.sort(candidates[spread])
     else:
-        ids = checked_rows(wanted, n, k)
+        ids = checked_rows(choice, n, k)
     if is_to_landmarks and width != ids.size:
         raise InputError(
             f"X has {width} columns, but {ids.size} landmarks are named; pass one column per "
@@ -282,7 +291,7 @@ def _choose_landmarks(
 def _comparer(
     X: Any, options: Options, metric: Metric | None, ids: Indices
 ) -> Callable[[int], Array]:
-    """Return the function of i that compares the objects `ids` with the i-th of them."""
+    """Return the function of i that returns dissimilarities of `ids` to the i-th of them."""
     if metric is not None:
         fitted = metric_on(metric, X, ids, squared=False)
         points = fitted.points
@@ -299,7 +308,7 @@ def _comparer(
 def _landmark_names(
     X: Any, columns: Sequence[str] | None, ids: Indices
 ) -> Labels:
-    """Return the names of the landmarks, from the names of the columns of X."""
+    """Return the names of the landmarks: of all objects' columns, those of `ids`, or of L all."""
     if columns is None:
         return None
     if X.shape[0] == X.shape[1]:
@@ -308,16 +317,16 @@ def _landmark_names(
 
 
 def graph_landmarks(graph: Any, options: Options) -> Indices:
-    """Choose landmarks among the nodes of a directed graph, at random or as they are named."""
+    """Return landmarks among the nodes of a directed graph, by the options of a user."""
     options, count = _split_count(options)
     rng = check_random_state(options.random_state)
     options = replace(options, random_state=rng)
-    k = _known_k(options.n_components)
+    k = _k_or_one(options.n_components)
     return _choose_landmarks(graph, options, None, count, k)
 
 
 def _split_count(options: Options) -> tuple[Options, Any]:
-    """Return options with "random" in place of a number of landmarks, and the number or None."""
+    """Return options with "random" in place of a number or share of landmarks, and the latter."""
     count = options.landmarks
     if isinstance(count, (int, float, np.number)) and not isinstance(
         count, bool
@@ -329,7 +338,7 @@ def _split_count(options: Options) -> tuple[Options, Any]:
 def embed_by_landmarks(
     data: Any, options: Options, labels: Any = None
 ) -> Embedding:
-    """Embed landmarks and place all other objects: what `neuc_mds` does with `landmarks`."""
+    """Return the embedding of all objects by landmarks: what `neuc_mds` does with `landmarks`."""
     metric = options.metric
     options, count = _split_count(options)
     if metric == PRECOMPUTED and not is_dask(data):
@@ -356,12 +365,12 @@ def embed_by_landmarks(
 
 
 def metric_on(metric: Metric, X: Any, ids: Indices, squared: bool) -> Metric:
-    """Fit a metric to all of X, and keep the rows `ids`: in double precision, as they are few."""
+    """Return a metric fitted to all of X, with the rows `ids` in float64, as they are few."""
     return metric.fitted_to(X, squared, points=in_double(take(X, ids)))
 
 
 def _features_among(metric: Metric, sources: Indices, ids: Indices) -> Array:
-    """Dissimilarities among `sources`, positions in the points of `metric`.
+    """Return dissimilarities among some points of a metric, by their numbers `sources`.
 
     Messages name them by `ids`, their numbers among all objects.
     """
@@ -372,7 +381,7 @@ def _features_among(metric: Metric, sources: Indices, ids: Indices) -> Array:
 
 
 def _block_among(X: Any, ids: Indices) -> Array:
-    """Dissimilarities among landmarks, from all dissimilarities (n, n) or those to them (n, L)."""
+    """Return dissimilarities among landmarks, from all (n, n) or those to landmarks (n, L)."""
     if X.shape[0] == X.shape[1]:
         matrix = to_numpy(take(X, ids, ids))
         refuse_undefined(matrix, "X", ids, ids)
@@ -398,7 +407,7 @@ def _search_paths(
     n_jobs: int | None,
     like: Array | None,
 ) -> NodePaths:
-    """Search paths from the global landmarks to all nodes, and from all landmarks to near nodes."""
+    """Return paths from the global landmarks to all nodes, and of every node to near landmarks."""
     n = graph.shape[0]
     notify(options.callback, f"searching from {sources.size} landmarks")
     paths = shortest_path_rows(
@@ -432,9 +441,9 @@ def _floor_of_edges(graph: Any) -> float | None:
     return float(np.median(shortest[np.isfinite(shortest)]))
 
 
-def _known_k(n_components: Any) -> int:
-    """Return k, or 1 while it is still to be chosen."""
-    # k, a signature (p, q) with k = p + q, or a goal such as "auto", which is not a whole number.
+def _k_or_one(n_components: Any) -> int:
+    """Return k, that of a signature (p, q), or 1 while it is still to be chosen."""
+    # A goal, such as "auto", is no whole number.
     sizes = np.asarray(n_components)
     if not np.issubdtype(sizes.dtype, np.integer):
         return 1
@@ -444,7 +453,7 @@ def _known_k(n_components: Any) -> int:
 def _start_among(
     start: Configuration | None, ids: Indices, n: int
 ) -> Configuration | None:
-    """Return the start of the objects `ids`, from a start of these or of all n objects."""
+    """Return the start of the objects `ids`: some of a start of all n objects, or all of it."""
     if start is None or start.coordinates.shape[0] != n:
         return start
     return replace(start, coordinates=to_numpy(start.coordinates)[ids])

@@ -53,39 +53,43 @@ def embed_pairs(pairs: Pairs, options: Options) -> Embedding:
     to a landmark is not listed.
     """
 
-    def to_landmarks(count: int) -> tuple[Indices, Floats]:
+    def squares_to_landmarks(count: int) -> tuple[Indices, Floats]:
         rng = check_random_state(options.random_state)
         landmarks = np.sort(rng.permutation(pairs.n)[:count])
         paths = shortest_path_rows(as_graph(pairs.graph()), landmarks)
         return landmarks, _listed_or_bridged(pairs, landmarks, paths)
 
-    def among_scouts() -> Floats:
-        scouts, squares = to_landmarks(min(pairs.n, SCOUTS))
+    def squares_among_scouts() -> Floats:
+        scouts, squares = squares_to_landmarks(min(pairs.n, SCOUTS))
         return (squares[scouts] + squares[scouts].T) / 2
 
-    return embed_known(pairs, options, among_scouts, to_landmarks)
+    return embed_from_landmarks(
+        pairs, options, squares_among_scouts, squares_to_landmarks
+    )
 
 
-def embed_known(
+def embed_from_landmarks(
     pairs: Pairs,
     options: Options,
-    among_scouts: Callable[[], Array] | None,
-    to_landmarks: Callable[[int], tuple[Indices, Floats]],
+    squares_among_scouts: Callable[[], Array] | None,
+    squares_to_landmarks: Callable[[int], tuple[Indices, Floats]],
     *,
     weight_power: float = 1.0,
     like: Array | None = None,
     checks: Iterable[Check] | None = None,
 ) -> Embedding:
-    """Embed pairs that are listed or sampled.
+    """Embed pairs that are listed or sampled, from a start among landmarks.
+
+    A start of the user, or one of few objects by the squared loss, needs no landmarks.
 
     Parameters
     ----------
     pairs, options, weight_power, checks
         As for `fit_pairs`.
-    among_scouts : callable or None
+    squares_among_scouts : callable or None
         Returns D among some objects, on which form and signature are chosen, as for `scouted`.
-    to_landmarks : callable
-        From a number of landmarks: landmarks, and D (n, L) of all objects to them, to start from.
+    squares_to_landmarks : callable
+        Returns, for a number of landmarks, their numbers and D (n, L) of all objects to them.
     like : array, optional
         Objects are placed among the landmarks on its device.
     """
@@ -93,16 +97,22 @@ def embed_known(
     k = total_of(components)
     require_pair_memory(pairs.size, pairs.n, k)
     check_pairs(pairs, k)
+    mean_distance, largest_distance = distances_of(pairs)
     components, form = scouted(
-        among_scouts, pairs.n, components, options, *distances_of(pairs)
+        squares_among_scouts,
+        pairs.n,
+        components,
+        options,
+        mean_distance,
+        largest_distance,
     )
     k = total_of(components)
-    few = pairs.n <= FEW_OBJECTS and not pairs.sampled
+    is_small = pairs.n <= FEW_OBJECTS and not pairs.sampled
     start = options.init
-    if start is None and few and options.loss == "squared":
+    if start is None and is_small and options.loss == "squared":
         start = from_all_pairs(pairs, components)
     if start is None:
-        landmarks, squares = to_landmarks(_start_size(pairs.n, k))
+        landmarks, squares = squares_to_landmarks(_start_size(pairs.n, k))
         start = landmark_start(
             landmarks, squares, components, form, options, like
         )
@@ -124,29 +134,33 @@ def embed_known(
 def embed_directed_pairs(pairs: Pairs, options: Options) -> Embedding:
     """Embed listed pairs from rows to columns: points of departure, then of arrival.
 
-    If both are the same objects, the start is a fit of landmarks in both directions, by shortest
-    paths along the pairs and against them. Otherwise points of both sides are objects of a list.
+    If both are the same objects, and each can be reached from each, the start is a fit of landmarks
+    in both directions, by shortest paths along the pairs and against them. Otherwise departures and
+    arrivals are objects of one list.
     """
     n = pairs.n_departures
     assert n is not None
+    # From row objects to column objects.
     ways = pairs.graph()[:n, n:]
-    count = 0
+    n_parts = 0
     if 2 * n == pairs.n:
-        count, _ = connected_components(ways, connection="strong")
-    if count != 1 or options.init is not None:
+        n_parts, _ = connected_components(ways, connection="strong")
+    if n_parts != 1 or options.init is not None:
         return embed_pairs(pairs, replace(options, directed=False))
     k = total_of(checked_size(options.n_components, pairs.n))
     check_pairs(pairs, k)
     rng = check_random_state(options.random_state)
     landmarks = np.sort(rng.permutation(n)[: directed_landmarks(n, k)])
     graph = as_graph(ways, direction="both")
-    paths = np.full((pairs.n, landmarks.size), np.inf)
-    paths[n:] = shortest_path_rows(graph, landmarks).T
-    from_landmarks = _listed_or_bridged(pairs, landmarks, paths.T)[n:]
-    paths[:n] = shortest_path_rows(graph.turned(), landmarks).T
-    to_landmarks = _listed_or_bridged(pairs, n + landmarks, paths.T)[:n]
+    # In `pairs` object i is the departure i and the arrival n + i. The departures of landmarks have
+    # pairs with arrivals alone, and their arrivals with departures alone.
+    paths = np.full((landmarks.size, pairs.n), np.inf)
+    paths[:, n:] = shortest_path_rows(graph, landmarks)
+    sq_from_landmarks = _listed_or_bridged(pairs, landmarks, paths)[n:]
+    paths[:, :n] = shortest_path_rows(graph.turned(), landmarks)
+    sq_to_landmarks = _listed_or_bridged(pairs, n + landmarks, paths)[:n]
     return embed_both_ways(
-        pairs, landmarks, from_landmarks, to_landmarks, options
+        pairs, landmarks, sq_from_landmarks, sq_to_landmarks, options
     )
 
 
@@ -160,11 +174,11 @@ def embed_both_ways(
 ) -> Embedding:
     """Embed pairs of departures and arrivals from a fit of landmarks in both directions.
 
-    Parameters are those of `among_landmarks` and `fit_pairs`.
+    Parameters are those of `place_both_ways` and `fit_pairs`.
     """
     k = total_of(checked_size(options.n_components, pairs.n))
     require_pair_memory(pairs.size, pairs.n, k)
-    start = among_landmarks(
+    start = place_both_ways(
         landmarks, sq_from_landmarks, sq_to_landmarks, options
     )
     points = np.concatenate([start.coordinates, start.arrivals])
@@ -183,15 +197,15 @@ def directed_landmarks(n: int, k: int) -> int:
     return min(n, max(DIRECTED_LANDMARKS, 10 * k))
 
 
-def among_landmarks(
+def place_both_ways(
     landmarks: Indices,
     sq_from_landmarks: Floats,
     sq_to_landmarks: Floats,
     options: Options,
 ) -> Embedding:
-    """Embed landmarks in both directions and place all objects among them.
+    """Return an embedding of all objects: landmarks are fitted in both directions, others placed.
 
-    Dissimilarities of all objects, (n, L) each, are squared.
+    Dissimilarities of all n objects from and to the landmarks, (n, L) each, are squared.
     """
     among = as_directed(sq_from_landmarks.T[:, landmarks], squared=True)
     landmark_options = replace(
@@ -238,18 +252,19 @@ def fit_pairs(
     checks : iterable, optional
         Pairs drawn at random from all pairs, on which STRESS, R² and loss are estimated.
     """
-    if on_cpu(start.coordinates):
-        start = replace(start, coordinates=to_numpy(start.coordinates))
-    weighted = pairs
-    if weight_power != 1 and pairs.weight is not None:
-        power = pairs.weight**weight_power
-        # The sum of all weights stays.
-        weight = power * (pairs.weight.sum() / power.sum())
-        weighted = replace(pairs, weight=weight)
     if options.loss == "ordinal":
         return _fit_ordinal(pairs, start, options, checks)
+    if on_cpu(start.coordinates):
+        start = replace(start, coordinates=to_numpy(start.coordinates))
+    # The powers serve the descent alone: the figures of the embedding are those of `pairs`.
+    reweighted = pairs
+    if weight_power != 1 and pairs.weight is not None:
+        powers = pairs.weight**weight_power
+        # The sum of all weights stays.
+        weight = powers * (pairs.weight.sum() / powers.sum())
+        reweighted = replace(pairs, weight=weight)
     refined = refine_pairs(
-        weighted,
+        reweighted,
         start,
         options.descent(),
         options.loss,
@@ -275,6 +290,7 @@ def _fit_ordinal(
 
     With `checks`, stress-1 is that of pairs that were not fitted, by disparities of their own.
     """
+    # From a user's start alone, or else from as many as usual.
     n_init = None
     if options.init is not None:
         n_init = 1
@@ -297,6 +313,7 @@ def _fit_ordinal(
         checks=checks,
     )
     info = embedding.info
+    # Stress-1, squared.
     sq_stress = fitted.end.value / fitted.sum_of_squares
     if checks:
         listed = make_pairs(pairs.n, *flat_checks(checks), squared=True)
@@ -350,7 +367,7 @@ def landmark_start(
 
 
 def distances_of(pairs: Pairs) -> tuple[float, float]:
-    """Return the mean d of all pairs, weighted, and the largest."""
+    """Return the mean d of pairs, weighted, and the largest d."""
     distances = np.sqrt(np.maximum(pairs.sq_dissimilarity, 0))
     mean = np.average(distances, weights=pairs.weights)
     return float(mean), float(distances.max())
@@ -368,23 +385,24 @@ def require_pair_memory(
 
 
 def _start_size(n: int, k: int) -> int:
-    """Return the number of landmarks that a start is made of."""
+    """Return the number of landmarks among which n objects are placed to start from."""
     return min(n, max(100, 5 * k))
 
 
 def _listed_or_bridged(
     pairs: Pairs, landmarks: Indices, paths: Floats
 ) -> Floats:
-    """Return squared dissimilarities (n, L) to landmarks, by shortest paths where not listed.
+    """Return squared dissimilarities (n, L) to landmarks, by `paths` (L, n) where not listed.
 
     Paths alone are a metric even where D is none, and would lose the negative coordinates.
     """
     sq_to_landmarks = paths.T**2
+    # Column of each object that is a landmark, −1 of all others.
     column = np.full(pairs.n, -1)
     column[landmarks] = np.arange(landmarks.size)
     for objects, partners in ((pairs.i, pairs.j), (pairs.j, pairs.i)):
-        listed = column[partners] >= 0
-        sq_to_landmarks[objects[listed], column[partners[listed]]] = (
-            pairs.sq_dissimilarity[listed]
-        )
+        is_listed = column[partners] >= 0
+        columns = column[partners[is_listed]]
+        squares = pairs.sq_dissimilarity[is_listed]
+        sq_to_landmarks[objects[is_listed], columns] = squares
     return sq_to_landmarks

@@ -71,7 +71,7 @@ class NodePaths:
     from_sources : ndarray of shape (G, n)
         Lengths of the paths from the global landmarks to all nodes.
     near : ndarray of shape (n, n_near)
-        Landmarks near every node.
+        Numbers, among the landmarks, of those near every node.
     near_lengths : ndarray of shape (n, n_near)
         Lengths of the paths to these; NaN where one is not known.
     like : array
@@ -86,7 +86,7 @@ class NodePaths:
 
 @dataclass(frozen=True, eq=False)
 class LandmarkFit:
-    """Embedded landmarks, and what other objects are compared with them by.
+    """Embedded landmarks, and what places other objects among them.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class LandmarkFit:
     n : int
         Number of objects.
     sources : ndarray of shape (G,)
-        The landmarks that are global, in random order; in one level all landmarks.
+        Numbers, among the landmarks, of the global ones, in random order; in one level of all.
     n_global, n_near : int
         How many landmarks of each kind an object is compared with in two levels; in one level
         `n_near` is 0, and an object is compared with all.
@@ -108,7 +108,7 @@ class LandmarkFit:
     nodes : NodePaths, optional
         Where objects are nodes of a graph.
     key_columns, key_values : ndarray of shape (KEY_BITS,), optional
-        Columns of rows, and entries of landmarks in them, that rows are told apart by.
+        Columns of rows, and an entry of some landmark in each, that rows are told apart by.
     """
 
     landmarks: Indices
@@ -137,7 +137,7 @@ class LandmarkFit:
     # Comparing objects with landmarks
 
     def squares(self, rows: Array, first: int = 0) -> Array:
-        """Squared dissimilarities (m, L) of objects to all landmarks, NaN where one is not known.
+        """Return squared dissimilarities (m, L) of objects to all landmarks, NaN if not known.
 
         Parameters
         ----------
@@ -171,12 +171,12 @@ class LandmarkFit:
         objects: Indices,
         row_of: Indices | None = None,
     ) -> Array:
-        """Squared dissimilarities of each object to its own landmarks, in one flat array.
+        """Return squared dissimilarities of each object to its own landmarks, in one flat array.
 
         ``objects[a]`` is compared with the landmarks ``partners[a]``; it is row ``row_of[a]``, or
         row a without `row_of`.
         """
-        sizes = [len(own) for own in partners]
+        sizes = list(map(len, partners))
         landmarks = self.landmarks[np.concatenate(partners)]
         if row_of is None:
             row_of = np.arange(len(partners))
@@ -193,13 +193,14 @@ class LandmarkFit:
     def _checked(
         self, block: Array, objects: Indices, landmarks: Indices
     ) -> Array:
-        """Square dissimilarities of objects to landmarks, and refuse those that are not finite.
+        """Return squared dissimilarities of objects to landmarks, and refuse what is not finite.
 
         A block of one column holds pairs: row a compares ``objects[a]`` with ``landmarks[a]``.
         """
         xp = namespace(block)
         # One sum tells whether any entry is not finite; the search for it takes longer.
         if not math.isfinite(float(xp.sum(block, dtype=xp.float64))):
+            # In messages; without a metric, X holds dissimilarities.
             source = getattr(self.metric, "name", "X")
             if block.shape[1] == 1:
                 refuse_undefined(block[:, 0], source, objects, landmarks)
@@ -208,14 +209,15 @@ class LandmarkFit:
         return sq_rows(
             block,
             embedding.coordinates,
+            # Metrics come squared.
             squared=embedding.squared or self.metric is not None,
-            # Metrics are not negative, unless the user says that they are squared.
+            # Only what a user passes as squared may be negative, and is checked by the loss.
             loss=embedding.loss if embedding.squared else "squared",
             first=int(objects[0]),
         )
 
     def embedding_at(self, x: Array, labels: Labels) -> Embedding:
-        """Return the embedding of all objects, which are placed at x."""
+        """Return the embedding of all objects at the coordinates x."""
         if is_dask(x):
             x = to_numpy(x)
         return replace(
@@ -230,19 +232,19 @@ class LandmarkFit:
     def place(
         self, rows: Array, first: int = 0, *, fitted: bool = False
     ) -> Array:
-        """Coordinates (m, k) of objects, numbered from `first`, in the precision of their rows.
+        """Return coordinates (m, k) of objects, numbered from `first`, in the dtype of their rows.
 
-        Of `fitted` objects the landmarks stay, and the others are placed.
+        If these are objects of the fit (`fitted`), the landmarks among them stay where they are.
         """
         objects = np.arange(first, first + rows.shape[0])
         if not fitted:
             return self._place(rows, objects)
-        _, fitted_rows, landmarks = np.intersect1d(
+        _, landmark_rows, landmarks = np.intersect1d(
             objects, self.landmarks, return_indices=True
         )
-        others = np.delete(np.arange(objects.size), fitted_rows)
+        others = np.delete(np.arange(objects.size), landmark_rows)
         x = np.empty((objects.size, self.embedding.k))
-        x[fitted_rows] = to_numpy(self.embedding.coordinates)[landmarks]
+        x[landmark_rows] = to_numpy(self.embedding.coordinates)[landmarks]
         x = asarray_like(x, self._like(rows), self._dtype(rows))
         if others.size:
             x[index_like(others, x)] = self._place(
@@ -251,15 +253,17 @@ class LandmarkFit:
         return x
 
     def _place(self, rows: Array, objects: Indices) -> Array:
-        """Place objects from their own landmarks in two levels, or from all of them."""
+        """Return coordinates of objects from their own landmarks of two levels, or from all."""
+        # Numbers of the landmarks of each object (m, c), if these are not all.
         partners = None
         if self.n_near and self.nodes is not None:
             partners, squares = self._listed_paths(rows)
         elif self.n_near and (
             self.metric is not None or rows.shape[1] == self.n
         ):
-            partners, squares = self._compared(rows, objects)
-        else:  # one level, or rows that hold dissimilarities to the landmarks alone
+            partners, squares = self._listed_near(rows, objects)
+        else:
+            # One level, or rows that hold dissimilarities to the landmarks alone.
             squares = self.squares(rows, int(objects[0]))
         if self.nodes is not None:
             squares = asarray_like(squares, self.nodes.like, self._dtype(rows))
@@ -273,6 +277,7 @@ class LandmarkFit:
         return rows if self.nodes is None else self.nodes.like
 
     def _dtype(self, rows: Array) -> Any:
+        """Return the dtype of coordinates: that of the rows, or float64 for nodes of a graph."""
         if self.nodes is not None:
             return namespace(self.nodes.like).float64
         return rows.dtype
@@ -280,7 +285,7 @@ class LandmarkFit:
     # Two levels
 
     def global_landmarks(self, keys: Numbers) -> Indices:
-        """Return the global landmarks (m, n_global) of m objects, each known by a whole number."""
+        """Return the global landmarks (m, n_global) of m objects, by a whole number for each."""
         return self.sources[self._turns(keys)]
 
     def _turns(self, keys: Numbers) -> Indices:
@@ -288,7 +293,7 @@ class LandmarkFit:
         steps = keys[:, None] + np.arange(self.n_global)
         return np.asarray(steps % self.sources.size)
 
-    def _compared(
+    def _listed_near(
         self, rows: Array, objects: Indices
     ) -> tuple[Indices, Array]:
         """Return the landmarks of each object, and the squared dissimilarities to these.
@@ -301,18 +306,19 @@ class LandmarkFit:
         all_squares = None
         if not is_numpy(rows):
             all_squares = self.squares(rows, int(objects[0]))
-        each = np.arange(objects.size)[:, None]
+        row_numbers = np.arange(objects.size)[:, None]
 
-        def compare(landmarks: Indices) -> Array:
+        def squares_to(landmarks: Indices) -> Array:
+            """Return squared dissimilarities of each object to its row of landmarks."""
             if all_squares is not None:
                 return all_squares[
-                    index_like(each, rows), index_like(landmarks, rows)
+                    index_like(row_numbers, rows), index_like(landmarks, rows)
                 ]
             flat = self.listed_squares(rows, list(landmarks), objects)
             return np.reshape(flat, landmarks.shape)
 
         partners = self.global_landmarks(self._keys(rows))
-        squares = compare(partners)
+        squares = squares_to(partners)
         first_round = round(FIRST_SHARE * self.n_near)
         for count in (first_round, self.n_near - first_round):
             provisional = self.rule.place(
@@ -320,7 +326,7 @@ class LandmarkFit:
             )
             near = self.near_landmarks(provisional, partners, count)
             partners = np.concatenate([partners, near], axis=1)
-            squares = xp.concat([squares, compare(near)], axis=1)
+            squares = xp.concat([squares, squares_to(near)], axis=1)
         return partners, squares
 
     def _listed_paths(self, nodes: Indices) -> tuple[Indices, Array]:
@@ -338,7 +344,7 @@ class LandmarkFit:
     def near_landmarks(
         self, places: Array, known: Indices, count: int
     ) -> Indices:
-        """Landmarks (m, count) of least D̂ from m places, without the landmarks `known` to each.
+        """Return landmarks (m, count) of least D̂ from coordinates, without those `known` to each.
 
         With many landmarks only those in the cell of the nearest global landmark are compared, so
         that the time per object does not depend on the number of landmarks.
@@ -359,14 +365,15 @@ class LandmarkFit:
     ) -> Indices:
         """Return the landmarks of least D̂ in the cell of each place, without `known` ones.
 
-        The rank yᵀAy − 2yᵀAx of landmark y is its D̂ from x but for xᵀAx, as of `sq_ranks`.
+        A place is coordinates x by `_unit` in float32, A has the signs. The rank yᵀAy − 2yᵀAx of
+        landmark y is its D̂ from x but for xᵀAx, as of `sq_ranks`.
         """
         members, norms = self._cells
         centers = self._coordinates[self.sources]
         landmarks = members[sq_ranks(places, centers).argmin(axis=1)]
         signed = (places * self._signs)[:, :, None]
         inner = (self._coordinates[landmarks] @ signed)[:, :, 0]
-        # As many more as may be known.
+        # All `known` ones may be among the nearest.
         ranks, nearest = k_smallest(
             norms[landmarks] - 2 * inner, count + known.shape[1]
         )
@@ -391,6 +398,7 @@ class LandmarkFit:
 
     @cached_property
     def _coordinates(self) -> Array:
+        """Coordinates of the landmarks by `_unit`, in float32."""
         coordinates = to_numpy(self.embedding.coordinates)
         return (coordinates / self._unit).astype(np.float32)
 
@@ -400,7 +408,7 @@ class LandmarkFit:
 
     @cached_property
     def _cells(self) -> tuple[Indices, Array]:
-        """Return the landmarks in the cell of each global one, and yᵀAy of every landmark y.
+        """The landmarks in the cell of each global one, a row each, and yᵀAy of every landmark y.
 
         A cell has the landmarks at the shortest Euclidean distances, all signs taken as positive.
         """
@@ -413,10 +421,11 @@ class LandmarkFit:
         return np.concatenate(members), (y * y) @ self._signs
 
     def _keys(self, rows: Array) -> Numbers:
-        """Return a whole number for every row by what it holds, in either precision.
+        """Return a whole number for every row by what it holds, the same in float32 and float64.
 
         It decides the global landmarks of an object, so that the same row is always placed alike.
         Entries are compared with those of landmarks: at any scale of the data keys are the same.
+        Objects of a user's function, which are no numbers, have a hash.
         """
         items = getattr(self.metric, "items", None)
         if items is not None:
@@ -438,7 +447,7 @@ class LandmarkFit:
         n_jobs: int | None = None,
         callback: Callback | None = None,
     ) -> Array:
-        """Place objects in blocks: in threads, on the device of the rows, or lazily by dask.
+        """Return coordinates of objects, placed in blocks: in threads, on a device, or by dask.
 
         Parameters
         ----------
@@ -447,7 +456,7 @@ class LandmarkFit:
         out, n_jobs
             As for `LandmarkNeucMDS`.
         fitted : bool, default=False
-            Whether these are the objects that were fitted: landmarks stay where they are.
+            Whether these are the objects of the fit: landmarks stay where they are.
         callback : callable, optional
             Told how many of all rows are placed.
         """
@@ -480,8 +489,9 @@ class LandmarkFit:
             fill(target)
             return target
         with atomic_file(out) as file:
-            stored = to_numpy(empty_like(like, (0,), dtype)).dtype
-            fill(open_memmap(file.name, "w+", stored, shape))
+            # NumPy's dtype of that of another library.
+            numpy_dtype = to_numpy(empty_like(like, (0,), dtype)).dtype
+            fill(open_memmap(file.name, "w+", numpy_dtype, shape))
         return np.load(out, mmap_mode="r")
 
     def _block_sizes(self, like: Array, n_jobs: int | None) -> tuple[int, int]:

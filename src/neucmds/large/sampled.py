@@ -27,10 +27,10 @@ from neucmds.large.landmarks import (
     metric_on,
 )
 from neucmds.large.listed import (
-    among_landmarks,
     directed_landmarks,
     embed_both_ways,
-    embed_known,
+    embed_from_landmarks,
+    place_both_ways,
     require_pair_memory,
 )
 from neucmds.large.two_levels import least_landmarks
@@ -51,7 +51,8 @@ from neucmds.refine.descent import Configuration
 from neucmds.refine.losses import RELATIVE
 from neucmds.refine.scouting import SCOUTS
 
-# Power of the weights, which are the inverse of the share drawn: near pairs count more than with 1.
+# Power of the weights by relative losses. The weights are the inverse of the share of pairs that is
+# drawn, so that near pairs, of which most are, count more than with 1.
 # 20,000 rows have a recall@10 of .81 with this power and .77 with .5, at errors of 2.8 and 2.4 %.
 RELATIVE_POWER = 0.3
 
@@ -69,6 +70,7 @@ def embed_features(features: Array, options: Options) -> Embedding:
     n_pairs = _pair_count(n, components, options)
     if on_cpu(features):
         advice = f"lower {option('n_pairs', n_pairs)}"
+        # Each pair counts for two objects.
         count = n * min(n, n_pairs // 2)
         require_pair_memory(count, n, total_of(components), advice)
     is_function = callable(metric.metric)
@@ -80,37 +82,39 @@ def embed_features(features: Array, options: Options) -> Embedding:
         and not has_start
         and not is_function
     ):
-        options = _started_by_two_levels(features, options)
-    called_by_pairs = is_function and is_numpy(features)
+        options = _with_start_by_two_levels(features, options)
+    # Then every pair is a call of a user's function.
+    is_called = is_function and is_numpy(features)
     draw: Callable[..., PairSample] = partial(feature_pairs, features, metric)
-    if called_by_pairs:
+    if is_called:
         draw = partial(called_pairs, metric.fitted_to(features))
     sample = draw(
         n_pairs,
-        _sampled_as(options.loss),
+        _loss_of_sample(options.loss),
         n_landmarks=_landmark_count(n, components),
         random_state=options.random_state,
     )
 
-    def among_scouts() -> Any:
+    def squares_among_scouts() -> Any:
         most = SCOUTS
-        if called_by_pairs:
-            # Each pair is a call: of n·n_pairs/2 calls for the fit, s²/2 for s scouts are 4 %.
+        if is_called:
+            # Of n·n_pairs/2 calls for the fit, s²/2 for s scouts are 4 %.
             most = isqrt(n * n_pairs // 25)
-        scouts = metric_on(metric, features, _scouts(n, most), False)
+        scouts = metric_on(metric, features, _scouts(n, most), squared=False)
         return to_numpy(scouts.among()) ** 2
 
     power = 1.0
     if options.loss in RELATIVE:
         power = RELATIVE_POWER
-    scouting: Callable[[], Any] | None = among_scouts
+    scouting: Callable[[], Any] | None = squares_among_scouts
     # A user's function is called for the curvature, but not to choose a signature.
     if is_function and options.curvature != AUTO:
         scouting = None
-    return embed_known(
+    return embed_from_landmarks(
         sample.pairs,
         options,
         scouting,
+        # The sample has its landmarks already.
         lambda _: (sample.landmarks, sample.to_landmarks**2),
         weight_power=power,
         like=features,
@@ -118,8 +122,11 @@ def embed_features(features: Array, options: Options) -> Embedding:
     )
 
 
-def _started_by_two_levels(features: Array, options: Options) -> Options:
-    """Place all rows by two levels of landmarks, and return options to start there."""
+def _with_start_by_two_levels(features: Array, options: Options) -> Options:
+    """Return options whose start is where two levels of landmarks place the rows.
+
+    Its form has the curvature.
+    """
     fit_options = replace(options, landmarks="random", max_iter=None)
     fit = fit_landmarks(features, fit_options, n_near=None)
     notify(options.callback, f"placing {features.shape[0]} objects")
@@ -135,19 +142,19 @@ def embed_graph(graph: Any, options: Options) -> Embedding:
     sample = graph_pairs(
         graph,
         _pair_count(n, components, options),
-        _sampled_as(options.loss),
+        _loss_of_sample(options.loss),
         n_landmarks=_landmark_count(n, components),
         random_state=options.random_state,
     )
 
-    def among_scouts() -> Any:
+    def squares_among_scouts() -> Any:
         ids = _scouts(n)
         return shortest_path_rows(graph, ids)[:, ids] ** 2
 
-    return embed_known(
+    return embed_from_landmarks(
         sample.pairs,
         options,
-        among_scouts,
+        squares_among_scouts,
         lambda _: (sample.landmarks, sample.to_landmarks**2),
         checks=sample.checks,
     )
@@ -156,7 +163,7 @@ def embed_graph(graph: Any, options: Options) -> Embedding:
 def embed_directed_graph(graph: Any, options: Options) -> Embedding:
     """Embed both directions of a graph from the paths between about `n_pairs` pairs per point.
 
-    It starts from a fit of landmarks, among whose arrivals and departures all nodes are placed.
+    The start is a fit of landmarks, among whose arrivals and departures all nodes are placed.
     """
     n = graph.shape[0]
     components = checked_size(options.n_components, n)
@@ -180,17 +187,18 @@ def embed_directed_graph(graph: Any, options: Options) -> Embedding:
 def embed_directed_landmarks(graph: Any, options: Options) -> Embedding:
     """Embed landmarks in both directions and place all nodes by the paths to and from them."""
     landmarks = graph_landmarks(graph, options)
-    to_all = shortest_path_rows(graph, landmarks)
-    from_all = shortest_path_rows(graph.turned(), landmarks)
+    from_landmarks = shortest_path_rows(graph, landmarks).T
+    to_landmarks = shortest_path_rows(graph.turned(), landmarks).T
     options = replace(options, landmarks=None)
-    return among_landmarks(landmarks, to_all.T**2, from_all.T**2, options)
+    return place_both_ways(
+        landmarks, from_landmarks**2, to_landmarks**2, options
+    )
 
 
 def _scouts(n: int, most: int = SCOUTS) -> Indices:
     """Draw at most `most` objects on which curvature and signature are chosen."""
-    return np.sort(
-        np.random.default_rng(0).choice(n, min(n, SCOUTS, most), replace=False)
-    )
+    rng = np.random.default_rng(0)
+    return np.sort(rng.choice(n, min(n, SCOUTS, most), replace=False))
 
 
 def _pair_count(n: int, components: Size, options: Options) -> int:
@@ -210,8 +218,8 @@ def _pair_count(n: int, components: Size, options: Options) -> int:
     return n_pairs
 
 
-def _sampled_as(loss: str) -> str:
-    """Return the loss whose pairs are drawn: ranks, like squares, are those of all pairs alike."""
+def _loss_of_sample(loss: str) -> str:
+    """Return the loss that pairs are drawn for: ranks, like squares, are of all pairs alike."""
     if loss == "ordinal":
         return "squared"
     return loss

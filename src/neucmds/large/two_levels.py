@@ -3,6 +3,9 @@
 If all objects were compared with the same landmarks, the distances of near pairs would be guessed
 from far ones. So there are many landmarks, and a landmark is compared with some global ones, with
 some drawn at random, and with those nearest to it: no array of shape (L, L) or (n, L) is made.
+
+Landmarks are known by their numbers among all landmarks here, 0 … L − 1. `fit.sources` are those of
+the global ones.
 """
 
 from __future__ import annotations
@@ -110,36 +113,34 @@ def draw_global(
     if options.metric != SHORTEST_PATH:
         most = min(2 * DEFAULT_LANDMARKS, isqrt(20 * n))
         count = max(count, min(most, n_landmarks // 2))
-    drawn: Indices = options.random_state.permutation(n_landmarks)[
-        :count
-    ].astype(np.intp)
-    return drawn
+    order: Indices = options.random_state.permutation(n_landmarks)
+    return order[:count].astype(np.intp)
 
 
 def check_two_levels(
     X: Any, options: Options, n_near: int | None, placement: str
 ) -> None:
     """Refuse what two levels do not go with."""
-    two = f"two levels ({option('n_near', n_near)})"
+    what = f"two levels ({option('n_near', n_near)})"
     if n_near is not None:
         check_count(n_near=n_near)
     if options.method != "refined" or isinstance(options.n_components, GOALS):
         raise InputError(
-            f"{two} need {option('method', 'refined')} and a number of coordinates."
+            f"{what} need {option('method', 'refined')} and a number of coordinates."
         )
     if placement != "auto":
         raise InputError(
-            f"{two} place objects by the loss; leave {option('placement')} out."
+            f"{what} place objects by the loss; leave {option('placement')} out."
         )
     if options.metric != PRECOMPUTED:
         return
     if is_dask(X):
         raise InputError(
-            f"{two} take D in memory, or features of dask with a metric."
+            f"{what} take D in memory, or features of dask with a metric."
         )
     if X.shape[0] != X.shape[1]:
         raise InputError(
-            f"X is {X.shape[0]} × {X.shape[1]}, but {two} take all columns of D; leave "
+            f"X is {X.shape[0]} × {X.shape[1]}, but {what} take all columns of D; leave "
             f"{option('n_near')} out, or pass metric= if X holds features."
         )
 
@@ -147,7 +148,7 @@ def check_two_levels(
 def fit_rows(
     fit: LandmarkFit, rows: Array, row_of: Indices, options: Options
 ) -> LandmarkFit:
-    """Embed all landmarks from features or dissimilarities.
+    """Return the fit with all landmarks embedded, from features or dissimilarities.
 
     Parameters
     ----------
@@ -156,28 +157,29 @@ def fit_rows(
     rows : array
         What the landmarks are compared by; landmark a is row ``row_of[a]``.
     """
-    everyone = np.arange(fit.width)
+    all_landmarks = np.arange(fit.width)
 
-    def compared(objects: Indices, partners: Sequence[Indices]) -> Floats:
-        """Return D of each landmark of `objects` with its own `partners`, all in one vector."""
+    def squares_of(ids: Indices, partners: Sequence[Indices]) -> Floats:
+        """Return D of each of the landmarks `ids` with its own `partners`, all in one vector."""
         squares = fit.listed_squares(
-            rows, partners, fit.landmarks[objects], row_of[objects]
+            rows, partners, fit.landmarks[ids], row_of[ids]
         )
         return to_numpy(squares)
 
     def with_pairs(pairs: Pairs, i: Indices, j: Indices) -> Pairs:
-        """Compare landmarks i and j, and add these pairs."""
+        """Return pairs with those of the landmarks i and j, which are compared if they are new."""
         i, j = _new_pairs(pairs, i, j)
         if i.size == 0:
             return pairs
         # i ascends, and the partners of one landmark stand together.
-        objects, starts = np.unique(i, return_index=True)
-        squares = compared(objects, np.split(j, starts[1:]))
+        ids, starts = np.unique(i, return_index=True)
+        squares = squares_of(ids, np.split(j, starts[1:]))
         return _join_pairs(fit.width, i, j, squares, pairs)
 
-    others = np.setdiff1d(everyone, fit.sources)
+    # Landmarks that are not global start from some global ones each.
+    others = np.setdiff1d(all_landmarks, fit.sources)
     far = fit.global_landmarks(others)[:, : round(FIRST_SHARE * fit.n_global)]
-    squares = compared(others, list(far))
+    squares = squares_of(others, list(far))
     fit = _start_others(fit, others, far, np.reshape(squares, far.shape))
     pairs = _join_pairs(
         fit.width, others.repeat(far.shape[1]), far.ravel(), squares
@@ -186,38 +188,43 @@ def fit_rows(
     # Without pairs of random landmarks, D̂ between two landmarks that are neither global nor near
     # would be free. One is drawn per coordinate.
     n_drawn = fit.n_global // GLOBAL_PER_COORDINATE
-    drawers = everyone.repeat(n_drawn)
-    drawn = rng.randint(fit.width, size=drawers.size)
-    pairs = with_pairs(pairs, drawers, drawn)
-    # As many pairs again as a twelfth of these are held out.
+    random_i = all_landmarks.repeat(n_drawn)
+    random_j = rng.randint(fit.width, size=random_i.size)
+    pairs = with_pairs(pairs, random_i, random_j)
+    # A twelfth as many pairs are held out, of random landmarks with other ones.
     n_checked = min(CHECKED, max(1, pairs.size // (12 * PARTNERS)))
-    objects = rng.permutation(fit.width)[:n_checked]
-    steps = rng.randint(1, fit.width, size=(objects.size, PARTNERS))
-    partners = (objects[:, None] + steps) % fit.width
-    squares = np.reshape(compared(objects, list(partners)), partners.shape)
-    checks = list(zip(objects.tolist(), partners, squares, strict=True))
+    ids = rng.permutation(fit.width)[:n_checked]
+    steps = rng.randint(1, fit.width, size=(ids.size, PARTNERS))
+    partners = (ids[:, None] + steps) % fit.width
+    squares = np.reshape(squares_of(ids, list(partners)), partners.shape)
+    checks = list(zip(ids.tolist(), partners, squares, strict=True))
     # The first fit only finds out which landmarks are near.
     brief = min(BRIEF_ITERATIONS, options.max_iter or BRIEF_ITERATIONS)
     for max_iter in (brief, options.max_iter):
         x = to_numpy(fit.embedding.coordinates)
-        near = fit.near_landmarks(x, everyone[:, None], fit.n_near)
-        pairs = with_pairs(pairs, everyone.repeat(fit.n_near), near.ravel())
+        near = fit.near_landmarks(x, all_landmarks[:, None], fit.n_near)
+        pairs = with_pairs(
+            pairs, all_landmarks.repeat(fit.n_near), near.ravel()
+        )
         stage_options = replace(options, max_iter=max_iter)
         fit = _fit_from(fit, pairs, stage_options, rows, checks)
     # Held-out pairs are random; of the fitted ones those drawn at random are like them.
-    alike = np.isin(pairs.keys, pair_keys(fit.width, drawers, drawn))
-    return _with_overfit_ratio(fit, pairs, alike, checks)
+    is_random = np.isin(pairs.keys, pair_keys(fit.width, random_i, random_j))
+    return _with_overfit_ratio(fit, pairs, is_random, checks)
 
 
 def _with_overfit_ratio(
     fit: LandmarkFit,
     pairs: Pairs,
-    alike: Marks,
+    is_random: Marks,
     checks: list[Check],
 ) -> LandmarkFit:
-    """Compare the mean loss of held-out pairs with that of the fitted pairs that are `alike`."""
+    """Return the fit with the ratio of the mean loss of held-out pairs to that of random ones."""
     fitted_loss = _mean_loss(
-        fit, pairs.i[alike], pairs.j[alike], pairs.sq_dissimilarity[alike]
+        fit,
+        pairs.i[is_random],
+        pairs.j[is_random],
+        pairs.sq_dissimilarity[is_random],
     )
     held_out_loss = _mean_loss(fit, *flat_checks(checks))
     info = replace(
@@ -241,9 +248,9 @@ def _mean_loss(
 def fit_nodes(
     fit: LandmarkFit, graph: Graph, options: Options, n_jobs: int | None
 ) -> LandmarkFit:
-    """Embed all landmarks of a graph from the lengths of paths that were searched.
+    """Return the fit with all landmarks of a graph embedded, from the lengths of paths searched.
 
-    The fit is measured on paths from some landmarks more, to all that were not compared with them.
+    It is measured on paths from some more landmarks, to all that were not compared with these.
     """
     nodes = fit.nodes
     assert nodes is not None
@@ -264,8 +271,8 @@ def fit_nodes(
     fit = _start_others(fit, others, far[others], global_squares)
     i, column = np.nonzero(np.isfinite(squares))
     pairs = _join_pairs(fit.width, i, partners[i, column], squares[i, column])
-    many = fit.width > MOST_PATHS
-    if many and options.max_iter is None:
+    is_large = fit.width > MOST_PATHS
+    if is_large and options.max_iter is None:
         options = replace(options, max_iter=2 * BRIEF_ITERATIONS)
     checks = _checked_paths(fit, graph, pairs, others, options, n_jobs)
     fit = _fit_from(fit, pairs, options, nodes.like, checks)
@@ -276,7 +283,7 @@ def fit_nodes(
         fit = _with_overfit_ratio(fit, pairs, of_global, checks)
     # Many landmarks stop early on purpose, without a warning.
     info = replace(
-        fit.embedding.info, converged=fit.embedding.info.converged or many
+        fit.embedding.info, converged=fit.embedding.info.converged or is_large
     )
     return replace(fit, embedding=replace(fit.embedding, info=info))
 
@@ -289,29 +296,30 @@ def _checked_paths(
     options: Options,
     n_jobs: int | None,
 ) -> list[Check]:
-    """Search paths from some landmarks that are not global, for 8 % more searches."""
+    """Return held-out pairs: paths from some of the other landmarks, for 8 % more searches."""
     rng = check_random_state(options.random_state)
     n_checked = max(PARTNERS, fit.sources.size // 12)
-    objects = rng.permutation(others)[:n_checked]
-    lengths = shortest_path_rows(graph, fit.landmarks[objects], n_jobs=n_jobs)
+    ids = rng.permutation(others)[:n_checked]
+    lengths = shortest_path_rows(graph, fit.landmarks[ids], n_jobs=n_jobs)
     squares = lengths[:, fit.landmarks] ** 2
-    fitted = pairs.keys
-    everyone = np.arange(fit.width)
+    fitted_keys = pairs.keys
+    all_landmarks = np.arange(fit.width)
     checks = []
-    for number, sq_to_all in zip(objects.tolist(), squares, strict=True):
-        keys = pair_keys(fit.width, number, everyone)
-        unseen = ~np.isin(keys, fitted) & (everyone != number)
-        if unseen.any():
-            checks.append((number, everyone[unseen], sq_to_all[unseen]))
+    for i, sq_to_all in zip(ids.tolist(), squares, strict=True):
+        keys = pair_keys(fit.width, i, all_landmarks)
+        is_new = ~np.isin(keys, fitted_keys) & (all_landmarks != i)
+        if is_new.any():
+            checks.append((i, all_landmarks[is_new], sq_to_all[is_new]))
     return checks
 
 
 def _start_others(
     fit: LandmarkFit, others: Indices, far: Indices, squares: Array
 ) -> LandmarkFit:
-    """Place the `others` among the global landmarks, the only ones that are embedded.
+    """Return the fit with the `others` placed among the global landmarks, which are embedded.
 
-    Landmark ``others[a]`` is compared with the global landmarks ``far[a]``.
+    Landmark ``others[a]`` has the squared dissimilarities ``squares[a]`` to the global landmarks
+    ``far[a]``.
     """
     embedding = fit.embedding
     if not embedding.k:
@@ -338,7 +346,7 @@ def _fit_from(
     like: Array,
     checks: list[Check],
 ) -> LandmarkFit:
-    """Descend on pairs of landmarks from where they are, on the device of `like`."""
+    """Return the fit after a descent on pairs of landmarks, on the device of `like`."""
     embedding = fit.embedding
     notify(options.callback, f"embedding {fit.width} landmarks")
     x = to_numpy(embedding.coordinates)
@@ -366,23 +374,21 @@ def _fit_from(
 
 
 def _join_pairs(
-    n: int, i: Indices, j: Indices, squares: Floats, known: Pairs | None = None
+    n: int, i: Indices, j: Indices, squares: Floats, old: Pairs | None = None
 ) -> Pairs:
-    """Return the pairs (i, j) and those known already, each once, without pairs (i, i)."""
+    """Return old pairs and the pairs (i, j), each once, without pairs (i, i)."""
     keys = pair_keys(n, i, j)
-    if known is not None:
-        keys = np.r_[known.keys, keys]
-        squares = np.r_[known.sq_dissimilarity, squares]
+    if old is not None:
+        keys = np.r_[old.keys, keys]
+        squares = np.r_[old.sq_dissimilarity, squares]
     keys, first = np.unique(keys, return_index=True)
     low, high = np.divmod(keys, n)
-    apart = low != high
-    return Pairs(n, low[apart], high[apart], squares[first][apart])
+    is_pair = low != high
+    return Pairs(n, low[is_pair], high[is_pair], squares[first][is_pair])
 
 
-def _new_pairs(
-    known: Pairs, i: Indices, j: Indices
-) -> tuple[Indices, Indices]:
-    """Return the pairs i < j that are not known yet, each once, in ascending order."""
-    keys = np.unique(pair_keys(known.n, i, j)[i != j])
-    keys = np.setdiff1d(keys, known.keys, assume_unique=True)
-    return keys // known.n, keys % known.n
+def _new_pairs(old: Pairs, i: Indices, j: Indices) -> tuple[Indices, Indices]:
+    """Return those of the pairs (i, j) that are no old ones, each once, i < j, ascending."""
+    keys = np.unique(pair_keys(old.n, i, j)[i != j])
+    keys = np.setdiff1d(keys, old.keys, assume_unique=True)
+    return keys // old.n, keys % old.n
