@@ -23,10 +23,10 @@ def to_frame(embedding: Embedding) -> Any:
     Returns
     -------
     pandas.DataFrame
-        One row for each object, named where the objects are; columns ``axis1``, ``axis2_neg``, …
-        Of a directed embedding, where departures and arrivals are those of the same objects, then
-        ``arrival1``, ``arrival2_neg``, …; where they are two sets, rows of the departures and then
-        of the arrivals, told apart by a first column ``side``.
+        One row for each object, with its name if any; columns ``axis1``, ``axis2_neg``, …
+        Of a directed embedding, if departures and arrivals are those of the same objects, further
+        columns ``arrival1``, ``arrival2_neg``, …; if they are two sets, rows of the departures and
+        then of the arrivals, which a first column ``side`` names.
 
     Examples
     --------
@@ -70,8 +70,8 @@ def to_skbio(embedding: Embedding) -> Any:
     skbio.OrdinationResults
         With the signed weights as eigenvalues; negative axes are named ``axis2_neg``. For
         "classical" and "neuc" `proportion_explained` is the share of the trace; for other methods,
-        which do not project, it is None. For a fit by landmarks both are those of the landmarks,
-        and `long_method_name` says so.
+        which do not project, it is None. Of a fit by landmarks, eigenvalues and shares are those of
+        the landmarks, and `long_method_name` says so.
 
     Warns
     -----
@@ -99,20 +99,22 @@ def to_skbio(embedding: Embedding) -> Any:
             "use to_frame()."
         )
     names = list(embedding.axis_names)
-    negative = embedding.signature[1]
-    if negative:
+    n_negative = embedding.signature[1]
+    if n_negative:
         warnings.warn(
-            f"{negative} of {embedding.k} axes are negative (their names end in _neg): objects far "
-            "apart along them are more alike. Emperor and scikit-bio draw them as ordinary axes.",
+            f"{n_negative} of {embedding.k} axes are negative (their names end in _neg): objects "
+            "far apart along them are more alike. Emperor and scikit-bio draw them as ordinary "
+            "axes.",
             UserWarning,
             stacklevel=3,
         )
     method = f"Non-Euclidean multidimensional scaling ({embedding.method})"
     if embedding._landmarks_alone:
         method += f", eigenvalues of {embedding._landmarks_alone}"
-    share = embedding.shares.get("trace")
-    if share is not None:
-        share = pandas.Series(share, index=names)
+    shares = embedding.shares.get("trace")
+    if shares is not None:
+        shares = pandas.Series(shares, index=names)
+    # scikit-bio's names are texts.
     samples = to_frame(embedding).rename(index=str)
     return skbio.OrdinationResults(
         short_method_name="NeucMDS",
@@ -120,5 +122,5 @@ def to_skbio(embedding: Embedding) -> Any:
         eigvals=pandas.Series(to_numpy(embedding.weights), index=names),
         samples=samples,
         sample_ids=list(samples.index),
-        proportion_explained=share,
+        proportion_explained=shares,
     )

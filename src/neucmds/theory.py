@@ -64,7 +64,7 @@ def noise_edge(
     trace, frobenius_sq : float
         Sum and sum of squares of all eigenvalues of B.
     outliers : array-like
-        Eigenvalues already known not to be noise; they are taken out of both sums.
+        Eigenvalues that are not noise: they are taken out of both sums.
 
     Returns
     -------
@@ -79,13 +79,14 @@ def noise_edge(
     >>> round((lower + upper) / 2, 6), round(upper, 2)
     (1.0, 3.09)
     """
-    removed = np.asarray(outliers, dtype=np.float64)
+    structure = np.asarray(outliers, dtype=np.float64)
     rounding = _rounding(n, frobenius_sq)
-    n_noise = n - 1 - removed.size
+    n_noise = n - 1 - structure.size
+    # No eigenvalue is left for noise.
     if n_noise <= 0:
         return -rounding, rounding
-    centre = (trace - float(removed.sum())) / n_noise
-    mean_square = (frobenius_sq - float((removed**2).sum())) / n_noise
+    centre = (trace - float(structure.sum())) / n_noise
+    mean_square = (frobenius_sq - float((structure**2).sum())) / n_noise
     radius = 2.0 * max(mean_square - centre**2, 0.0) ** 0.5
     # With m eigenvalues, the edge of a semicircle fluctuates by about radius / (2·m^(2/3)).
     chance = radius * TRACY_WIDOM_99 / (2.0 * n_noise ** (2.0 / 3.0))
@@ -102,14 +103,14 @@ def suggest_k(
 ) -> NoiseSplit:
     """Count the eigenvalues of B that noise does not explain, on either side.
 
-    Starts from the band that the whole of B would have as noise (`noise_edge`), removes the
+    It starts from the band that the whole of B would have as noise (`noise_edge`), removes the
     eigenvalues beyond it, estimates the band from the others, and repeats until no more are found.
     Structure thus does not hide itself by inflating the noise level.
 
-    The counts say what stands out, not what minimises STRESS. `certain` goes by the first band,
-    that of noise as large as the whole of B, `signature` by the last; if it is several times
-    `certain`, the spectrum falls off without an edge, as it does for graph distances (1000
-    objects: 3 certain, 546 in the end), and k is a matter of how much STRESS one can afford.
+    The counts say what stands out, not what minimises STRESS. `certain` counts by the first band,
+    `signature` by the last. If `signature` has several times as many as `certain`, the spectrum
+    falls off without an edge, as it does for graph distances (1000 objects: 3 certain, 546 in the
+    end), and k is a matter of how much STRESS one can afford.
 
     Parameters
     ----------
@@ -119,7 +120,7 @@ def suggest_k(
     n : int, optional
         Number of objects.
     trace, frobenius_sq : float, optional
-        Sum and sum of squares of all eigenvalues; without all three, `values` is the whole
+        Sum and sum of squares of all eigenvalues. Without `n` and both, `values` is the whole
         spectrum.
 
     Returns
@@ -148,6 +149,7 @@ def suggest_k(
     band = noise_edge(n, trace=trace, frobenius_sq=frobenius_sq)
     certain = _beyond(ascending, band)
     signature = certain
+    # Counts never fall, so that the rounds end.
     previous = (0, 0)
     while signature != previous:
         previous = signature
@@ -160,6 +162,7 @@ def suggest_k(
         )
         above, below = _beyond(ascending, band)
         signature = (max(above, p), max(below, q))
+        # No eigenvalue is left for a band.
         if sum(signature) >= ascending.size:
             break
     return NoiseSplit(certain, signature, band)
@@ -174,5 +177,5 @@ def _beyond(
 
 
 def _rounding(n: int, frobenius_sq: float) -> float:
-    """Eigenvalues of B below this count as zero."""
+    """Return the size up to which eigenvalues of B count as zero."""
     return float(n * np.finfo(np.float64).eps * frobenius_sq**0.5)

@@ -53,6 +53,7 @@ def hop_distances(
         If the graph is not connected and `connect` is False: there is no finite dissimilarity
         between its parts.
     """
+    # Of features, or of dissimilarities.
     rows = np.asarray(data)
     n = len(rows)
     if not 1 <= n_neighbors < n:
@@ -80,8 +81,9 @@ def hop_distances(
             f"the {n_neighbors}-nearest-neighbour graph falls into {n_parts} components, the "
             f"largest of {largest} objects; raise n_neighbors, or pass connect=True."
         )
-    if n_parts > 1:
-        dissimilarity = rows if precomputed else cdist(rows, rows)
+    dissimilarity = rows
+    if n_parts > 1 and not precomputed:
+        dissimilarity = cdist(rows, rows)
     while n_parts > 1:
         # Add the shortest edge out of the smallest part.
         smallest = np.argmin(np.bincount(part_of))

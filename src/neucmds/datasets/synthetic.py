@@ -52,7 +52,7 @@ def random_simplex(
     points[:, :n_positive] = rng.uniform(0.0, high_positive, (n, n_positive))
     points[:, n_positive:-1] = rng.uniform(0.0, high_negative, (n, n_negative))
     points[:, -1] = 0.3 * np.arange(1, n + 1) / n
-    # D stays, and the difference below loses fewer digits.
+    # D does not depend on the mean, and the difference below loses fewer digits without it.
     points -= points.mean(axis=0)
     signed = points.copy()
     signed[:, n_positive:] *= -1
@@ -95,20 +95,20 @@ def euclidean_ball(
     centres = rng.uniform(0.0, 100.0, (n, dim))
     is_big = rng.uniform(size=n) < 0.1
     radii = _ball_radii(centres, is_big, rng.uniform(0.0, 5.0, n))
-
     gaps = cdist(centres, centres) - np.add.outer(radii, radii)
     return np.square(np.maximum(gaps, 0.0))
 
 
-def _check_sizes(n: int, dim: int, least: int) -> None:
-    if n < 2 or dim < least:
+def _check_sizes(n: int, dim: int, least_dim: int) -> None:
+    """Refuse fewer objects than a pair, or fewer coordinates than a set needs."""
+    if n < 2 or dim < least_dim:
         raise InputError(
-            f"{n=} must be at least 2, and {dim=} at least {least}."
+            f"{n=} must be at least 2, and {dim=} at least {least_dim}."
         )
 
 
 def _ball_radii(centres: Floats, is_big: Marks, small_radii: Floats) -> Floats:
-    """Radii in the order of the balls; a ball not yet reached counts as its centre."""
+    """Return the radii, drawn in the order of the balls; a later ball counts as its centre."""
     radii = np.zeros(len(centres))
     for i in range(len(centres)):
         if is_big[i]:
