@@ -33,6 +33,16 @@ def test_versions_are_those_that_run(capsys):
     assert value(lines, "scikit-learn") == metadata.version("scikit-learn")
 
 
+def test_another_version_farther_down_the_path_does_not_run(
+    capsys, monkeypatch, tmp_path
+):
+    folder = tmp_path / "numpy-0.1.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Name: numpy\nVersion: 0.1\n")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    assert value(printed(capsys), "numpy") == numpy.__version__
+
+
 def test_optional_dependencies_count_and_tools_of_developers_do_not(capsys):
     names = {line.split()[0] for line in printed(capsys)}
     assert {"pandas", "plotly", "dask"} <= names

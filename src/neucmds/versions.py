@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import re
 import sys
+from contextlib import suppress
 from importlib import import_module, metadata
 from importlib.util import find_spec
 
@@ -37,18 +38,19 @@ def show_versions() -> None:
         "threads": thread_count(None),
     }
     requirements = metadata.requires("neucmds") or []
+    # A requirement is a name, then limits, extras or markers.
     names = [re.split(r"[^\w.-]", line)[0] for line in requirements]
     for name in (*names, *ARRAY_LIBRARIES):
-        for package in metadata.distributions(name=name):
-            versions[name] = package.version
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
     for name, version in versions.items():
         print(f"{name:<18}{version}")
-    # Loads the BLAS of SciPy.
+    # It loads the BLAS of SciPy, which is then among the libraries.
     import_module("scipy.linalg")
     for library in threadpoolctl.threadpool_info():
         version = library["version"] or "unknown version"
-        threads = f"{version}, {library['num_threads']} threads"
-        print(f"{library['prefix']:<18}{threads}")
+        threads = f"{library['num_threads']} threads"
+        print(f"{library['prefix']:<18}{version}, {threads}")
     gpus = ", ".join(gpu_names())
     print(f"{'GPU':<18}{gpus or 'none that torch or cupy can use'}")
 
