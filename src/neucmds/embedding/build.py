@@ -314,8 +314,9 @@ def from_pairs(
     x, form = canonical(to_numpy(end.coordinates), end.form)
     n = pairs.n
     center = float(np.average(pairs.sq_dissimilarity, weights=pairs.weights))
+    # Columns are Σw, Σw(D − center), Σw(D − center)², STRESS, loss, and rises of the STRESS. The
+    # weight of a held-out pair is 1.
     fitted, held_out = _sums_of_pairs(pairs, x, form, end.loss, center, checks)
-    # The weight of a held-out pair is 1.
     n_held_out = int(held_out[:, 0].sum())
     means = held_out.sum(axis=0) / max(1, n_held_out)
     n_others = pairs.n_ordered - fitted[0]
@@ -346,7 +347,7 @@ def from_pairs(
     if pairs.n_departures is None:
         sum_of_squares /= 2
         loss_value /= 2
-    # Arrivals are other objects, in number at least.
+    # As many arrivals as departures are the same objects.
     elif n != 2 * pairs.n_departures:
         arrival_labels = row_numbers(n - pairs.n_departures)
     overfit_ratio = 1.0

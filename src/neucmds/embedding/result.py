@@ -331,7 +331,7 @@ class Embedding:
 
     @property
     def floor(self) -> float:
-        """The d below which relative errors are divided by it instead of d; NaN for "squared"."""
+        """The d that relative errors of smaller d are divided by; NaN for "squared"."""
         if self.loss == "squared" or not isinstance(
             self.placement, LossPlacement
         ):

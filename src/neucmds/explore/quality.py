@@ -574,15 +574,16 @@ def measure(
     log_ratios = []
     error_sum = 0.0
     n_errors = 0
-    undefined = 0
+    n_undefined = 0
+    # Of D, and of D̂ beyond rounding.
     n_negative = 0
     n_negative_hat = 0
-    # Those found, and all that could be.
+    # Those kept, and all that could be.
     neighbors = np.zeros(2)
     for block in _row_blocks(problem, x, y, form, ties):
         neighbors += _neighbors_kept(problem, x, y, form, objects, block)
         counted = block.weights > 0
-        level = rounding_level(x[block.rows], y[block.columns])[counted]
+        rounding = rounding_level(x[block.rows], y[block.columns])[counted]
         sq_d = block.sq_d[counted]
         sq_d_hat = block.sq_d_hat[counted]
         weights = block.weights[counted]
@@ -591,11 +592,11 @@ def measure(
             block.d[counted], _root(sq_d_hat), weights, root_center
         )
         n_negative += int((sq_d < 0).sum())
-        n_negative_hat += int((sq_d_hat < -level).sum())
+        n_negative_hat += int((sq_d_hat < -rounding).sum())
         positive = sq_d > 0
         ratios = _ratios(sq_d[positive], sq_d_hat[positive])
-        defined = (sq_d_hat > level)[positive]
-        undefined += sq_d.size - int(defined.sum())
+        defined = (sq_d_hat > rounding)[positive]
+        n_undefined += sq_d.size - int(defined.sum())
         block_errors = np.abs(ratios - 1)
         error_sum += float(block_errors.sum())
         n_errors += ratios.size
@@ -632,7 +633,7 @@ def measure(
         relative_error_p95=p95,
         relative_error_p99=p99,
         neighbors_kept=_quotient(kept, possible),
-        undefined_pairs=undefined,
+        undefined_pairs=n_undefined,
         negative_dissimilarities=n_negative_hat,
         negative_coordinates=form.signature[1],
     )

@@ -130,7 +130,7 @@ def bootstrap(
         problem, sq_d, embedding, n_components, random_state, options
     )
     names = reference.labels or problem.labels
-    # Pairs of the objects that are embedded and squares, all of D or a D of its own.
+    # Of each: the objects to embed, and D (n, n), of which the rest places the others.
     replicates: Iterator[tuple[Indices, Floats]]
     total = None
     if not isinstance(resample, str):

@@ -145,7 +145,7 @@ def fit_landmarks(
     notify(options.callback, f"embedding {sources.size} landmarks")
     first_options = options
     if n_near:
-        # Global landmarks move again with all others: a user's tolerance, if smaller, takes long.
+        # Global landmarks move again with all others: the usual tolerance will do at first.
         start = _start_among(options.init, sources, landmarks.size)
         first_options = replace(options, tol=TOL, init=start)
     embedding, recipe = embed_landmarks(

@@ -321,10 +321,10 @@ class LandmarkFit:
         squares = squares_to(partners)
         first_round = round(FIRST_SHARE * self.n_near)
         for count in (first_round, self.n_near - first_round):
-            provisional = self.rule.place(
+            places = self.rule.place(
                 squares, partners=index_like(partners, squares)
             )
-            near = self.near_landmarks(provisional, partners, count)
+            near = self.near_landmarks(places, partners, count)
             partners = np.concatenate([partners, near], axis=1)
             squares = xp.concat([squares, squares_to(near)], axis=1)
         return partners, squares
@@ -393,7 +393,7 @@ class LandmarkFit:
 
     @cached_property
     def _unit(self) -> float:
-        """The power of two that coordinates are divided by, so that float32 holds their squares."""
+        """A power of two. Coordinates are divided by it, so that float32 holds their squares."""
         return power_of_four(self.embedding.coordinates)
 
     @cached_property

@@ -162,12 +162,13 @@ class LossPlacement:
             to_numpy(self.form.signs), sq_dissimilarity, xp.float64
         )
         form = replace(self.form, signs=signs)
-        products = None
-        # Every new object has a copy of its partners' coordinates.
+        # Entries per new object in a block: each has a copy of its partners' coordinates, unless
+        # all share these and their products.
         width = n * k
+        products = None
         if partners is None:
-            products = moments(form.tangents(x)[1])
             width = n
+            products = moments(form.tangents(x)[1])
 
         def place_rows(rows: slice) -> Array:
             """Place some of the objects: gaps count 0, and offsets are subtracted."""
@@ -230,8 +231,9 @@ class LossPlacement:
         """Return coordinates by a loss with q = slope·(D̂ − D): least squares, weights slope²."""
         sq_d = new.sq_dissimilarity
         xp = namespace(sq_d)
-        at_d = xp.asarray(sq_d, copy=True)
-        _, slope, _ = loss.terms(new.form, sq_d, at_d)
+        # At D̂ = D, in an array that is written over.
+        sq_hat = xp.asarray(sq_d, copy=True)
+        _, slope, _ = loss.terms(new.form, sq_d, sq_hat)
         w = xp.ones_like(sq_d)
         if slope is not None:
             w = slope * slope

@@ -185,16 +185,6 @@ def embed(
             )
             if names is not None:
                 embedding = replace(embedding, labels=names)
-            measured = embedding
-            if directed:
-                options = Options(
-                    missing=missing, directed=True, **reading_options
-                )
-                problem = read_directed(data, options, names)
-            else:
-                measured, problem = sample_of(
-                    embedding, data, seed, **reading_options
-                )
         else:
             if correction != "none":
                 refuse_weights(
@@ -207,7 +197,16 @@ def embed(
             if correction != "none":
                 # New objects come without the constant, so they cannot be placed.
                 embedding = replace(embedding, placement=None)
-            measured = embedding
+        measured = embedding
+        if directed:
+            options = Options(
+                missing=missing, directed=True, **reading_options
+            )
+            problem = read_directed(data, options, names)
+        elif problem is None:
+            measured, problem = sample_of(
+                embedding, data, seed, **reading_options
+            )
         result = Result(embedding, measured, problem, held_out)
         callback(0, None, "writing the result")
         record = result.record(file) | {"seconds": time.perf_counter() - start}
@@ -245,9 +244,6 @@ def embed(
                 permutations=permutations,
             )
         ]
-        variables_drawn = None
-        if variables is not None:
-            variables_drawn = variables.split(",")
         style: Any = {
             "title": color_by or "",
             "ellipses": ellipses,
@@ -256,7 +252,7 @@ def embed(
             "spiders": spiders,
             "filled": filled,
             "centroids": centroids,
-            "variables": variables_drawn,
+            "variables": variables.split(",") if variables else None,
             "p_max": p_max,
             "size": size,
         }

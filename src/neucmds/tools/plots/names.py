@@ -87,11 +87,13 @@ def write_names(
         text = _write(ax, anchor, name, style)
         half_size = text.get_window_extent().padded(point).size / 2
         middle = to_pixels(anchor)
-        of_name = np.vstack([*obstacles, mark_boxes])
-        of_leader = of_name
+        name_obstacles = np.vstack([*obstacles, mark_boxes])
+        leader_obstacles = name_obstacles
         if leaders_cross_marks:
-            of_leader = np.vstack(obstacles)
-        boxes = _free_boxes(ax, middle, half_size, of_name, of_leader, point)
+            leader_obstacles = np.vstack(obstacles)
+        boxes = _free_boxes(
+            ax, middle, half_size, name_obstacles, leader_obstacles, point
+        )
         if boxes is None:
             text.remove()
             left_out += 1
@@ -154,14 +156,14 @@ def _free_boxes(
     ax: Axes,
     middle: Any,
     half_size: Any,
-    of_name: Floats,
-    of_leader: Floats,
+    name_obstacles: Floats,
+    leader_obstacles: Floats,
     point: float,
 ) -> Any:
     """Return the nearest free box for a name, then the boxes of its leader; None if none is free.
 
-    `middle` is that of the mark, `half_size` that of the name, and `of_name` and `of_leader` are
-    the boxes of their obstacles, all in pixels; `point` is a point of print.
+    `middle` is that of the mark, `half_size` that of the name. Obstacles are boxes that the name
+    and its leader must not overlap. All is in pixels, also a `point` of print.
     """
     reach = REACH * point
     # Distances from the mark, in multiples of the reach.
@@ -173,15 +175,15 @@ def _free_boxes(
                     continue
                 offset = np.array([x, y]) * (half_size + reach * ring)
                 name_box = _boxes(middle + offset, half_size)[None]
-                if not _is_free(ax, name_box, of_name):
+                if not _is_free(ax, name_box, name_obstacles):
                     continue
                 # A name that touches its mark needs no leader.
                 if ring == 1:
                     return name_box
                 edge = _nearest_edge(offset - half_size, offset + half_size)
-                own_mark = reach * edge / np.linalg.norm(edge)
-                leader = _line_boxes(middle + own_mark, middle + edge, point)
-                if _is_free(ax, leader, of_leader):
+                mark_edge = reach * edge / np.linalg.norm(edge)
+                leader = _line_boxes(middle + mark_edge, middle + edge, point)
+                if _is_free(ax, leader, leader_obstacles):
                     return np.vstack([name_box, leader])
     return None
 
