@@ -47,6 +47,16 @@ FAMILIES: dict[str, Callable[[int], np.ndarray]] = {
 }
 
 
+@contextlib.contextmanager
+def needed(*packages: str) -> Iterator[None]:
+    """Name the packages to install, in one line, if an import fails."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        advice = f"pip install {' '.join(packages)}"
+        raise SystemExit(f"{error}: {advice}") from None
+
+
 def machine() -> dict[str, Any]:
     """Name the processor and say how much of it there is; nothing that names its owner."""
     found: dict[str, Any] = {

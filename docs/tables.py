@@ -798,6 +798,7 @@ PERCENT = "{:.2f} %"
 def roads() -> str:
     """Return road distances: ours, landmarks, exact indexes, and the published models."""
     found = record("roads")
+    newest = found["versions"]["neucmds"]
     edges = [f"≤ {edge / 1000:.1f} km" for edge in found["bucket_edges"][1:]]
     head = [
         "",
@@ -828,8 +829,11 @@ def roads() -> str:
             return f"{row['method']} (exact)"
         bent = row.get("curvature")
         kappa = "" if not bent else f", κ = {bent:.1f}".replace("-", "−")
-        device = " (H200)" if row.get("device") == "cuda" else ""
-        return f"{row['method'].replace('-', ' ')}, k = {row['numbers']}{kappa}{device}"
+        facts = ["H200"] if row.get("device") == "cuda" else []
+        if row.get("neucmds", newest) != newest:
+            facts.append(row["neucmds"])
+        beside = f" ({', '.join(facts)})" if facts else ""
+        return f"{row['method'].replace('-', ' ')}, k = {row['numbers']}{kappa}{beside}"
 
     def line(title: str, row: Any, speed: float) -> list[str]:
         keys = ("mean_error", "median_error", "p99_error")
@@ -883,8 +887,12 @@ SHOWN_ERROR = 0.12
 
 def five_tasks() -> list[list[str]]:
     """Return five tasks: our figure, the best of the others, and where to read on."""
+    roads = record("roads")
+    newest = roads["versions"]["neucmds"]
     roads_64 = [
-        row for row in record("roads")["rows"] if row.get("numbers") == 64
+        row
+        for row in roads["rows"]
+        if row.get("numbers") == 64 and row.get("neucmds", newest) == newest
     ]
     graph = next(
         row

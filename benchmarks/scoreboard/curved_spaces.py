@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import curvature
@@ -32,6 +31,9 @@ import losses
 import measure
 from neucmds import neuc_mds
 from neucmds.backend.arrays import to_numpy
+
+with measure.needed("torch"):
+    import torch
 
 RECORD = measure.RECORDS / "curved_spaces.json"
 FIRST_STEPS = (0.05, 0.15)

@@ -1,6 +1,6 @@
 """Edit distance as vectors of 128 numbers: the measures of NeuroSEED and of CNN-ED.
 
-    python benchmarks/scoreboard/edit_vectors.py --words FILE [--only SET …]
+    python benchmarks/scoreboard/edit_vectors.py --words FILE [--only SET …] [--method METHOD …]
 
 Measures of NeuroSEED (Corso et al., "Neural distance embeddings for biological sequences", NeurIPS
 2021; github.com/gcorso/NeuroSEED). RMSE is that of d̂ over pairs of two sequences, in % of the
@@ -53,8 +53,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rapidfuzz.distance import Levenshtein
-from rapidfuzz.process import cdist as compare
 from scipy.spatial.distance import cdist
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -62,7 +60,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import strings
 
 import measure
-from neucmds import LandmarkNeucMDS
+from neucmds import Embedding, LandmarkNeucMDS
+
+with measure.needed("rapidfuzz"):
+    from rapidfuzz.distance import Levenshtein
+    from rapidfuzz.process import cdist as compare
 
 RECORD = measure.RECORDS / "edit_vectors.json"
 K, LANDMARKS, REFERENCES = 128, 1000, 1000
@@ -102,6 +104,7 @@ KMERS = {
     "words": ((2, "cosine"),),
 }
 SETS = tuple(KMERS)
+METHODS = ("k-mers", *strings.LOSSES)
 LETTERS, INITIALS, FEWEST, MOST = 1024, 200, 50, 600
 QUERIES = 1000
 BATCH, MEAN_SHARE, TRAINED, TESTED = 50, 13 / 1024, 20, 40
@@ -263,15 +266,17 @@ def described(name: str, references: int, method: str, numbers: int) -> Row:
     }
 
 
-def rows(data: strings.Data, chosen: slice) -> Iterator[Row]:
-    """Measure every method on the chosen references, given by their places among the fitted."""
+def rows(
+    data: strings.Data, chosen: slice, methods: list[str]
+) -> Iterator[Row]:
+    """Measure methods on the chosen references, given by their places among the fitted."""
     # The landmarks come first among the fitted.
     known = data.table.T
     wanted = data.truth[:, :LANDMARKS].astype(float)
     d = data.truth[:, chosen]
     longest = max(map(len, data.fitted + data.wanted))
     measured = MEASURES[data.name]
-    for size, metric in KMERS[data.name]:
+    for size, metric in KMERS[data.name] if "k-mers" in methods else ():
         queries, references = np.split(
             counts(data.wanted + data.fitted[chosen], size), [len(data.wanted)]
         )
@@ -286,7 +291,7 @@ def rows(data: strings.Data, chosen: slice) -> Iterator[Row]:
             "distances": 0,
             **measured(fitted, d, longest),
         }
-    if measured is recalls:
+    if measured is recalls and "k-mers" in methods:
         order = np.random.default_rng(1).uniform(0, 0.1, d.shape[1])
         exact = {
             **described(data.name, d.shape[1], "edit distance", 0),
@@ -294,32 +299,28 @@ def rows(data: strings.Data, chosen: slice) -> Iterator[Row]:
         }
         found = measured(lambda part: d[part] + order, d, longest)
         yield exact | found | {"rmse": 0.0}
-    for loss in strings.LOSSES:
+    for loss in (one for one in strings.LOSSES if one in methods):
         begin = time.process_time()
         est = estimator(loss).fit(known[:LANDMARKS].astype(float))
         references = est.transform(known[chosen].astype(float))
         queries = est.transform(wanted)
         seconds = time.process_time() - begin
-        fitted = partial(apart, est, queries, references)
+        emb = est.landmark_result_
+        fitted = partial(apart, emb, queries, references)
         yield {
             **described(data.name, d.shape[1], f"neucmds, {loss}", K),
             "distances": LANDMARKS,
-            "signature": list(est.landmark_result_.signature),
+            "signature": list(emb.signature),
             "cpu_seconds": seconds,
             **measured(fitted, d, longest),
         }
 
 
 def apart(
-    est: LandmarkNeucMDS,
-    queries: np.ndarray,
-    references: np.ndarray,
-    part: slice,
+    emb: Embedding, queries: np.ndarray, references: np.ndarray, part: slice
 ) -> np.ndarray:
     """Return d̂ of a part of the queries and all references; below zero where D̂ is."""
-    sq_fit = est.landmark_result_.between(
-        queries[part], references, squared=True
-    )
+    sq_fit = emb.between(queries[part], references, squared=True)
     return np.sign(sq_fit) * np.sqrt(np.abs(sq_fit))
 
 
@@ -351,7 +352,7 @@ def cosine(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return 1 - x @ y.T
 
 
-def pairs() -> Iterator[Row]:
+def pairs(methods: list[str]) -> Iterator[Row]:
     """Measure the approximation of edit distances within batches that no landmark is akin to."""
     rng = np.random.default_rng(0)
     trained = [one for _ in range(TRAINED) for one in batch(rng)]
@@ -359,7 +360,7 @@ def pairs() -> Iterator[Row]:
     every = [one for texts in tested for one in texts]
     within = np.array([compare_all(texts, texts) for texts in tested])
     count = within.size - TESTED * BATCH
-    for size, metric in KMERS["pairs"]:
+    for size, metric in KMERS["pairs"] if "k-mers" in methods else ():
         words = np.split(counts(every, size), TESTED)
         made = np.array([cdist(one, one, metric) for one in words])
         scale = np.sum(made * within) / np.sum(made**2)
@@ -374,13 +375,14 @@ def pairs() -> Iterator[Row]:
         }
     table = compare_all(trained, trained).astype(float)
     known = compare_all(every, trained).astype(float)
-    for loss in strings.LOSSES:
+    for loss in (one for one in strings.LOSSES if one in methods):
         begin = time.process_time()
         est = estimator(loss).fit(table)
         placed = est.transform(known)
         seconds = time.process_time() - begin
+        emb = est.landmark_result_
         errors = [
-            squared_errors(apart(est, texts, texts, slice(None)), true)
+            squared_errors(apart(emb, texts, texts, slice(None)), true)
             for texts, true in zip(
                 np.split(placed, TESTED), within, strict=True
             )
@@ -388,7 +390,7 @@ def pairs() -> Iterator[Row]:
         yield {
             **described("pairs", BATCH, f"neucmds, {loss}", K),
             "distances": LANDMARKS,
-            "signature": list(est.landmark_result_.signature),
+            "signature": list(emb.signature),
             "cpu_seconds": seconds,
             "rmse": percent(sum(errors), count, LETTERS),
         }
@@ -405,9 +407,16 @@ def load(name: str, given: argparse.Namespace) -> tuple[strings.Data, slice]:
     return compared(name, fitted[:used], wanted), slice(LANDMARKS, used)
 
 
+def key(row: Row) -> tuple[Any, ...]:
+    return row["data"], row["references"], row["method"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=SETS, default=SETS)
+    parser.add_argument(
+        "--method", nargs="+", choices=METHODS, default=METHODS
+    )
     parser.add_argument("--fasta", type=Path, default=strings.FASTA)
     parser.add_argument("--words", type=Path, help="data/word of string-embed")
     parser.add_argument("--references", type=int, default=10_000)
@@ -432,16 +441,15 @@ def main() -> None:
         {"method": method, "rmse": rmse} for method, rmse in PAIRS.items()
     ]
     for name in given.only:
-        made = pairs() if name == "pairs" else rows(*load(name, given))
-        record["rows"] = [
-            row
-            for row in record["rows"]
-            if row["data"] != name
-            or (name == "synthetic" and row["references"] != given.references)
-        ]
+        made = (
+            pairs(given.method)
+            if name == "pairs"
+            else rows(*load(name, given), given.method)
+        )
         for row in made:
             print(row, flush=True)
-            record["rows"] = [*record["rows"], row]
+            others = [one for one in record["rows"] if key(one) != key(row)]
+            record["rows"] = [*others, row]
             record["machine"] = measure.machine()
             record["versions"] = measure.versions("numpy", "rapidfuzz")
             measure.write_record(given.record, record)

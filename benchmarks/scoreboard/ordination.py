@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -29,8 +30,6 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import pdist, squareform
 from scipy.stats import spearmanr
-from skbio import DistanceMatrix
-from skbio.stats.ordination import pcoa
 from sklearn.manifold import MDS, ClassicalMDS
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -38,6 +37,10 @@ import losses
 import measure
 import real_data
 from neucmds import neuc_mds
+
+with measure.needed("scikit-bio"):
+    from skbio import DistanceMatrix
+    from skbio.stats.ordination import pcoa
 
 RECORD = measure.RECORDS / "ordination.json"
 OF_VEGAN = ("dune", "varespec", "BCI", "mite")
@@ -55,6 +58,10 @@ Floats = np.ndarray
 
 
 def in_r(program: str, given: str = "") -> str:
+    if shutil.which("Rscript") is None:
+        raise SystemExit(
+            "Rscript is not here: install R and its package vegan"
+        )
     call = ["Rscript", "-e", "suppressMessages(library(vegan));" + program]
     return subprocess.run(
         call, input=given, check=True, capture_output=True, text=True

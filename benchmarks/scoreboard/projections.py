@@ -38,11 +38,13 @@ from scipy.spatial.distance import pdist, squareform
 from scipy.stats import rankdata, spearmanr
 from sklearn.decomposition import PCA
 from sklearn.manifold import MDS, TSNE, Isomap, trustworthiness
-from umap import UMAP
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import measure
 from neucmds import neuc_mds
+
+with measure.needed("umap-learn"):
+    from umap import UMAP
 
 RECORD = measure.RECORDS / "projections.json"
 SETS = (

@@ -278,7 +278,8 @@ def alt_row(data: dict[str, np.ndarray], k: int) -> Row:
 
 
 def pandana_index(data: dict[str, np.ndarray]) -> Callable[..., Any]:
-    import pandana
+    with measure.needed("pandana"):
+        import pandana
     import pandas as pd
 
     (i, j), xy = data["edges"].T, data["xy"]
@@ -288,7 +289,8 @@ def pandana_index(data: dict[str, np.ndarray]) -> Callable[..., Any]:
 
 
 def routingkit_index(data: dict[str, np.ndarray]) -> Callable[..., Any]:
-    import routingkit_cch as rk
+    with measure.needed("routingkit-cch"):
+        import routingkit_cch as rk
 
     i, j = data["edges"].T.tolist()
     x, y = data["xy"].astype(float).T.tolist()
@@ -348,6 +350,8 @@ def exact_row(name: str) -> Row:
     sender.close()
     try:
         return receiver.recv()
+    except EOFError:
+        raise SystemExit(f"{name}: not measured") from None
     finally:
         process.join()
 
@@ -433,7 +437,10 @@ def measured(given: argparse.Namespace) -> Iterator[Row]:
     kappas = [one if one == "auto" else float(one) for one in given.kappa]
     for group in given.groups:
         for row in rows(group, given.k, kappas, given.device):
-            yield row | {"load": measure.machine()["load_before"]}
+            yield row | {
+                "load": measure.machine()["load_before"],
+                "neucmds": measure.versions()["neucmds"],
+            }
 
 
 if __name__ == "__main__":

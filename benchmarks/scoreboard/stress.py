@@ -37,8 +37,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import s_gd2
-import torch
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, shortest_path
 from scipy.spatial.distance import pdist, squareform
@@ -54,6 +52,10 @@ from sklearn.preprocessing import scale
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import measure
 from neucmds import neuc_mds
+
+with measure.needed("s_gd2", "torch", "pymde"):
+    import s_gd2
+    import torch
 
 RECORD = measure.RECORDS / "stress.json"
 RIVALS = ("s_gd2", "pymde", "scikit-learn")
@@ -160,7 +162,8 @@ def by_pymde(
     """Return runs on listed pairs, from random starts as pymde takes them."""
     # pymde loads torchvision for the data that it downloads, and for nothing else.
     sys.modules.setdefault("torchvision", types.ModuleType("torchvision"))
-    import pymde
+    with measure.needed("pymde"):
+        import pymde
 
     def run(max_iter: int, seed: int) -> np.ndarray:
         pymde.seed(seed)

@@ -37,8 +37,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rapidfuzz.distance import Levenshtein
-from rapidfuzz.process import cdist
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 # Last: examples share names with scripts here.
@@ -47,6 +45,10 @@ import losses
 import measure
 import vector_index
 from neucmds import Embedding, LandmarkNeucMDS
+
+with measure.needed("rapidfuzz"):
+    from rapidfuzz.distance import Levenshtein
+    from rapidfuzz.process import cdist
 
 RECORD = measure.RECORDS / "strings.json"
 FASTA = Path("/usr/share/doc/vsearch-examples/BioMarKs50k.fsa.gz")
