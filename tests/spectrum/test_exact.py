@@ -67,14 +67,19 @@ def test_fixed_signs_are_kept_or_become_zero():
     ]
     assert totals[0] <= totals[1] * (1 + 1e-12)
     supports = [np.arange(3), kept, kept[:0], kept]
-    assert len(exact._promising(spectrum, gram.diagonal(), supports)) == 2
+    assert (
+        len(exact._supports_to_solve(spectrum, gram.diagonal(), supports)) == 2
+    )
     with patch.object(
         exact, "MAX_DENSE", 19
     ):  # then only the best one is worth more
-        assert exact._promising(spectrum, gram.diagonal(), supports) == [
-            pytest.approx(kept)
-        ]
-        assert exact._promising(spectrum, gram.diagonal(), [kept[:0]]) == []
+        assert exact._supports_to_solve(
+            spectrum, gram.diagonal(), supports
+        ) == [pytest.approx(kept)]
+        assert (
+            exact._supports_to_solve(spectrum, gram.diagonal(), [kept[:0]])
+            == []
+        )
 
 
 @pytest.mark.parametrize("signature", [(2, 1), (1, 2), (3, 0)])

@@ -65,9 +65,9 @@ def test_norms_beyond_double_precision_are_refused():
 
 
 def test_a_single_precision_copy_is_made_only_if_allowed_and_needed():
-    assert DenseGram(hollow()).rounds
+    assert DenseGram(hollow()).uses_float32_copy
     assert DenseGram(hollow(), working_copy=False).single() is None
-    assert not DenseGram(hollow().astype("float32")).rounds
+    assert not DenseGram(hollow().astype("float32")).uses_float32_copy
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

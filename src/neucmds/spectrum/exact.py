@@ -1,7 +1,8 @@
-"""The true STRESS minimised in closed form over everything that kept eigenvectors can express.
+"""The true STRESS minimised in closed form over all that a set of eigenvectors can express.
 
-For a support W, the set of kept eigenvectors, the paper weights each one and minimises a lower
-bound. Here G = U_W M U_Wᵀ with any symmetric M, and the STRESS itself is minimised: still convex.
+A support W is a set of kept eigenvectors. The paper gives each one a weight, and minimises a lower
+bound of the STRESS. Here G = U_W M U_Wᵀ with any symmetric M, the core, and the STRESS itself is
+minimised, which is convex in M:
 
     E = B − G,  e = diag(E),  STRESS = 4‖E‖² + 2n‖e‖² + 2(Σe)²
 """
@@ -31,21 +32,21 @@ from neucmds.spectrum.selection import (
 )
 from neucmds.spectrum.spectrum import Spectrum
 
-# Fewest candidates that the wider matching pursuit takes from each end of the spectrum. Both ends
-# make 1,000, and the matrix H over these takes 8 MB.
+# Least number of candidates that the wider matching pursuit takes from each end of the spectrum:
+# the matrix H over 1,000 from both takes 8 MB.
 WIDE_REACH = 500
-# Up to this many objects an n × n matrix may be formed, and M is solved for on every support.
+# Up to this many objects M is solved for on every support, and an n × n matrix may be formed.
 MAX_DENSE = 2000
 
 
 def exact_selection(
     spectrum: Spectrum, diagonal: Array, components: Size
 ) -> Selection:
-    """Choose the support and core M of least STRESS among all that are tried.
+    """Return the selection of least STRESS among all that are tried; `diagonal` is that of B.
 
-    The supports are those of the paper's methods and those that matching pursuit finds; the paper's
-    own weightings are candidates too, so the result is never worse than any of them. With a fixed
-    signature, an M that has another one is replaced by the best weights with the signs of the λ.
+    Supports are those of the paper's methods and those that matching pursuit finds. The paper's own
+    selections are tried, too, so that the result is never worse. Where `components` is a signature
+    and M has another one, the best weights with the signs of the eigenvalues are tried instead.
     """
     methods = [neuc, neuc_plus]
     if isinstance(components, int) and spectrum.n_top >= components:
@@ -60,37 +61,37 @@ def exact_selection(
     supports = [by_neuc.kept, by_neuc_plus.kept, best_by_paper.kept]
     if isinstance(components, int):
         k = components
-        # Placing new objects divides by λ. So matching pursuit may keep no |λ| that is less than a
-        # tenth of the smallest on these supports.
+        # To place new objects divides by λ. So matching pursuit keeps no |λ| below a tenth of the
+        # smallest on these supports.
         smallest = [
             np.min(np.abs(spectrum.values[kept]), initial=np.inf)
             for kept in supports
         ]
         floor = 0.1 * float(min(smallest))
-        # Neither reach is better on all data; equal supports are solved for once.
+        # On some data the near reach finds the better support, on others the wide one.
         supports += [
             _matching_pursuit(spectrum, diagonal, k, reach, floor)
             for reach in (2 * k, max(2 * k, WIDE_REACH))
         ]
-    solved = [
+    minimised = [
         _best_on_support(spectrum, diagonal, kept, components)
-        for kept in _promising(spectrum, diagonal, supports)
+        for kept in _supports_to_solve(spectrum, diagonal, supports)
     ]
     stresses += [
         sum(stress_terms(spectrum, diagonal, candidate))
-        for candidate in solved
+        for candidate in minimised
     ]
-    candidates = by_paper + solved
+    candidates = by_paper + minimised
     return candidates[int(np.argmin(stresses))]
 
 
-def _promising(
+def _supports_to_solve(
     spectrum: Spectrum, diagonal: Array, supports: list[Indices]
 ) -> list[Indices]:
-    """Return all supports, each once; with many objects only the best.
+    """Return all supports that are not empty, each once; with many objects only the best.
 
-    The best has the least STRESS with one weight for each eigenvector, which is faster to solve
-    for than a full M. Empty supports are left out.
+    The best has the least STRESS with one weight for each eigenvector: to solve for weights is
+    faster than for M.
     """
     distinct = {tuple(kept): kept for kept in supports if kept.size}
     supports = list(distinct.values())
@@ -109,7 +110,7 @@ def _best_on_support(
     kept: Indices,
     components: Size,
 ) -> Selection:
-    """Return the best core M, or weights where M has another signature than is asked for."""
+    """Return the best core M, or the best weights if M has not the signature in `components`."""
     core = _best_core(spectrum, diagonal, kept)
     eigenvalues = np.linalg.eigvalsh(core)
     n_positive = int(np.sum(eigenvalues > 0))
@@ -121,7 +122,7 @@ def _best_on_support(
 
 
 def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
-    """Solve for M.
+    """Return the core M of least STRESS on a support.
 
     With P = U_W U_Wᵀ and T = (n/2)I + ½·11ᵀ the optimum is M = Λ_W + U_Wᵀ Diag(y) U_W where
     (T⁻¹ + P∘P) y = e₀ and e₀ = diag(B) − (U_W∘U_W) λ_W; ∘ multiplies entry by entry. The matrix
@@ -132,7 +133,7 @@ def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
     n = u.shape[0]
     lam = spectrum.values[kept]
     e0 = diagonal - (u * u) @ asarray_like(lam, u)
-    # With k eigenvectors, a step of conjugate gradients costs n·k², and a direct solve n³.
+    # Of k eigenvectors, a step of conjugate gradients costs n·k², and a direct solution n³.
     if n <= min(20 * kept.size, MAX_DENSE):
         projector = u @ u.T
         identity = xp.eye(n, dtype=u.dtype, device=u.device)
@@ -145,9 +146,9 @@ def _best_core(spectrum: Spectrum, diagonal: Array, kept: Indices) -> Floats:
 
 
 def _conjugate_gradients(u: Array, e0: Array) -> Array:
-    """Solve (T⁻¹ + P∘P) y = e₀ as in `_best_core`, with its diagonal as the preconditioner.
+    """Solve (T⁻¹ + P∘P) y = e₀ of `_best_core`, with the diagonal of the matrix as preconditioner.
 
-    An error of 1e-6 in y is one of 1e-12 in the STRESS, which is quadratic at its minimum.
+    The relative residual is 1e-6, which moves the STRESS, quadratic at its minimum, by 1e-12.
     """
     xp = namespace(u)
     n = u.shape[0]
@@ -158,9 +159,10 @@ def _conjugate_gradients(u: Array, e0: Array) -> Array:
     residual = e0
     z = residual / preconditioner
     direction = z
+    # The squared residual, in the norm of the preconditioner.
     rho = float(xp.vecdot(residual, z))
     target = 1e-12 * rho
-    # Exact after n steps; ten are usual.
+    # Ten steps are usual; n would be exact.
     for _ in range(n):
         if rho <= target:
             break
@@ -172,9 +174,9 @@ def _conjugate_gradients(u: Array, e0: Array) -> Array:
         y = y + step * direction
         residual = residual - step * image
         z = residual / preconditioner
-        previous = rho
+        previous_rho = rho
         rho = float(xp.vecdot(residual, z))
-        direction = z + (rho / previous) * direction
+        direction = z + (rho / previous_rho) * direction
     return y
 
 
@@ -184,9 +186,9 @@ def exact_weights(
     kept: Indices,
     signs: Floats | None = None,
 ) -> Selection:
-    """Best weight for each kept eigenvector: one k×k solve (docs/maths.md).
+    """Return the best weight for each kept eigenvector: one k×k system (docs/maths.md).
 
-    With fixed `signs`, weights that would change sign become zero.
+    With `signs`, each weight has this sign or is zero.
     """
     hessian, linear = _quadratic(spectrum, diagonal, kept)
     if signs is None:
@@ -203,7 +205,7 @@ def exact_weights(
 def _quadratic(
     spectrum: Spectrum, diagonal: Array, kept: Indices
 ) -> tuple[Floats, Floats]:
-    """H and c of STRESS(w) = const − 2cᵀw + wᵀHw for weights w on the kept eigenvectors.
+    """Return H and c of STRESS(w) = const − 2cᵀw + wᵀHw for weights w of the kept eigenvectors.
 
     With V = U_W∘U_W, whose columns add up to 1, they are
 
@@ -224,23 +226,23 @@ def _quadratic(
 def _matching_pursuit(
     spectrum: Spectrum, diagonal: Array, k: int, reach: int, floor: float
 ) -> Indices:
-    """Add, k times, the eigenvector whose weight lowers the true STRESS most.
+    """Choose k eigenvectors, each as the one that lowers the true STRESS most beside the others.
 
-    The gain of a candidate is r²/d, with r its residual correlation and d its Schur diagonal, both
-    kept up to date by one Cholesky row a step. Candidates are, among the `reach` eigenvectors from
-    each end of the spectrum, those with |λ| ≥ `floor`.
+    A candidate lowers it by r²/d, with r its linear term and d its Schur complement in H after the
+    chosen ones; one row of the Cholesky factor of H updates both. Candidates are, among the `reach`
+    eigenvectors from each end of the spectrum, those with |λ| ≥ `floor`.
     """
     m = spectrum.values.size
-    places = np.arange(m)
-    is_near_end = (places < reach) | (places >= m - reach)
+    numbers = np.arange(m)
+    is_near_end = (numbers < reach) | (numbers >= m - reach)
     is_large = np.abs(spectrum.values) >= floor
-    candidates = places[is_near_end & is_large]
+    candidates = numbers[is_near_end & is_large]
     hessian, residual = _quadratic(spectrum, diagonal, candidates)
     schur_diagonal = np.diag(hessian).copy()
     rows = np.zeros((min(k, candidates.size), candidates.size))
     chosen: list[int] = []
     for step in range(rows.shape[0]):
-        # If the chosen columns of H span that of a candidate, its Schur diagonal is only rounding.
+        # Where the chosen columns of H span that of a candidate, its complement is only rounding.
         is_independent = schur_diagonal > 1e-12 * np.diag(hessian)
         gain = np.divide(
             residual**2,

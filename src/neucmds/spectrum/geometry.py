@@ -24,15 +24,15 @@ from neucmds.spectrum.spectrum import Spectrum
 
 StressTerms = tuple[float, float, float]
 
-# Sums of n² terms in blocks, products of n terms: their error was below 16 ε of the sum of the
+# Relative error of a sum of n² terms, or of products of vectors: below 16 ε of the sum of the
 # absolute values in every comparison with extended precision (n up to 2000).
 ROUNDING = 16 * EPS
 
 
 def canonical(x: Array, form: Form) -> tuple[Array, Form]:
-    """Rotate coordinates, D̂ unchanged, so that columns are orthogonal and ordered by length.
+    """Return coordinates of the same D̂ with orthogonal columns, the longest first, and their form.
 
-    Columns without a sign stay the last.
+    Columns without a sign, the heights, stay as they are, behind the others.
     """
     xp = namespace(x)
     k = sum(form.signature)
@@ -42,10 +42,10 @@ def canonical(x: Array, form: Form) -> tuple[Array, Form]:
     mu, v = np.linalg.eigh((r * form.signs[:k]) @ r.T)
     order = np.argsort(-np.abs(mu), kind="stable")
     mu = mu[order]
-    turn = v[:, order] * np.sqrt(np.abs(mu))
+    mix = v[:, order] * np.sqrt(np.abs(mu))
     signs = np.concatenate([np.where(mu < 0, -1.0, 1.0), form.signs[k:]])
-    turned = xp.concat([basis @ asarray_like(turn, x), x[:, k:]], axis=1)
-    return turned, replace(form, signs=signs)
+    columns = xp.concat([basis @ asarray_like(mix, x), x[:, k:]], axis=1)
+    return columns, replace(form, signs=signs)
 
 
 def signed_lengths(x: Array, form: Form) -> Floats:
@@ -55,7 +55,10 @@ def signed_lengths(x: Array, form: Form) -> Floats:
 
 
 def diagonalize(core: Floats) -> tuple[Floats, Floats]:
-    """Eigenvalues μ of M, largest magnitude first and zeros left out, and their vectors V."""
+    """Return the eigenvalues μ ≠ 0 of M, largest magnitude first, and their vectors V.
+
+    A `core` of one dimension is the diagonal of M.
+    """
     if core.ndim == 1:
         mu = core
         vectors = np.eye(core.size)
@@ -75,8 +78,8 @@ def column_signs(columns: Array) -> Array:
     """
     xp = namespace(columns)
     sizes = xp.abs(columns)
-    near = sizes >= (1 - 1e-6) * xp.max(sizes, axis=0)
-    first = xp.argmax(xp.astype(near, xp.int8), axis=0)
+    is_largest = sizes >= (1 - 1e-6) * xp.max(sizes, axis=0)
+    first = xp.argmax(xp.astype(is_largest, xp.int8), axis=0)
     numbers = index_like(np.arange(columns.shape[1]), columns)
     leading = columns[first, numbers]
     ones = xp.ones_like(leading)
@@ -86,9 +89,9 @@ def column_signs(columns: Array) -> Array:
 def selected_coordinates(
     spectrum: Spectrum, selection: Selection
 ) -> tuple[Array, Floats, Array]:
-    """Return coordinates U_W V √|μ| of kept pairs with the core M = V Diag(μ) Vᵀ, μ, and V √|μ|.
+    """Return coordinates U_W V √|μ| of the core M = V Diag(μ) Vᵀ, their weights μ, and V √|μ|.
 
-    The signs of the coordinates are those of μ, their weights.
+    The sign of a coordinate is that of its weight.
     """
     u = spectrum.take(selection.kept)
     weights, rotation = diagonalize(selection.core)
@@ -101,7 +104,7 @@ def selected_coordinates(
 def stress_from_errors(
     gram_error_sq: float, diagonal_error: Array
 ) -> StressTerms:
-    """C1, C2 and C3 from the error E = B − G of the Gram matrix and its diagonal e.
+    """Return C1, C2 and C3 from ‖E‖², the error E = B − G of the Gram matrix, and its diagonal e.
 
     C1 = 4‖E‖², C2 = 4(Σe)², C3 = 2n‖e‖² − C2/2 (docs/maths.md).
 
@@ -117,18 +120,20 @@ def stress_from_errors(
 def stress_rises(
     gram: Gram, x: Array, signs: Floats, quadratic: Array
 ) -> Floats:
-    """Rise of the STRESS of centered, orthogonal coordinates without each; `quadratic` is xᵀBx.
+    """Return how much the STRESS of centered, orthogonal columns x rises without each of them.
 
-    Without s·xxᵀ, E and e become E + s·xxᵀ and e + s·x∘x in 4‖E‖² + 2n‖e‖² + 2(Σe)².
+    `quadratic` is xᵀBx. Without the column x of the sign s, E and e become E + s·xxᵀ and
+    e + s·x∘x in 4‖E‖² + 2n‖e‖² + 2(Σe)².
     """
     xp = gram.xp
     s = asarray_like(signs, x)
     sq = x * x
     e = gram.diagonal() - sq @ s
-    size = xp.sum(sq, axis=0)
-    own = 2 * gram.n * xp.sum(sq * sq, axis=0) - 2 * size**2
-    cross = 8 * quadratic + 4 * (gram.n * (e @ sq) + xp.sum(e) * size)
-    return to_numpy(own + s * cross)
+    sq_length = xp.sum(sq, axis=0)
+    # The terms without s, where s² = 1, and those with it.
+    even = 2 * gram.n * xp.sum(sq * sq, axis=0) - 2 * sq_length**2
+    odd = 8 * quadratic + 4 * (gram.n * (e @ sq) + xp.sum(e) * sq_length)
+    return to_numpy(even + s * odd)
 
 
 def stress_terms(
@@ -155,25 +160,24 @@ def stress_terms(
 
 
 def _gram_error_sq(spectrum: Spectrum, selection: Selection) -> float:
-    """‖B − U_W M U_Wᵀ‖²_F = Σ of squares dropped + ‖Λ_W − M‖²_F."""
-    kept = spectrum.values[selection.kept]
+    """Return ‖B − U_W M U_Wᵀ‖²_F: the squares of dropped eigenvalues, and ‖Λ_W − M‖²_F."""
+    lam = spectrum.values[selection.kept]
     if selection.core.ndim == 2:
-        kept = np.diag(kept)
-    change = kept - selection.core
+        lam = np.diag(lam)
+    change = lam - selection.core
     return spectrum.dropped_sq(selection.kept) + float(np.sum(change**2))
 
 
 def gram_rounding(spectrum: Spectrum, selection: Selection) -> float:
     """Bound the error of ‖B − U_W M U_Wᵀ‖²_F as `stress_terms` computes it."""
-    core = float(np.linalg.norm(selection.core))
     errors = spectrum.value_errors
     if spectrum.unknown_sq is None:
-        # ‖B‖² − 2⟨B, G⟩ + ‖G‖², with ⟨B, G⟩ from the values.
-        rounding = ROUNDING * (spectrum.frobenius_sq + core**2)
-        return rounding + 2 * core * float(
-            np.linalg.norm(errors[selection.kept])
-        )
-    # ‖B − UΛUᵀ‖² is measured, or zero up to rounding: values enter by their change through M.
+        # It is ‖B‖² − 2⟨B, G⟩ + ‖G‖², with ⟨B, G⟩ from the eigenvalues.
+        core_norm = float(np.linalg.norm(selection.core))
+        rounding = ROUNDING * (spectrum.frobenius_sq + core_norm**2)
+        kept_error = float(np.linalg.norm(errors[selection.kept]))
+        return rounding + 2 * core_norm * kept_error
+    # ‖B − UΛUᵀ‖² was measured, or is zero up to rounding: only Λ_W − M has errors of eigenvalues.
     largest = float(np.max(np.abs(spectrum.values), initial=0.0))
     error = float(np.linalg.norm(errors)) + ROUNDING * largest
     return error * (
@@ -184,24 +188,25 @@ def gram_rounding(spectrum: Spectrum, selection: Selection) -> float:
 def stress_rounding(
     gram: Gram, coordinates: Array, terms: StressTerms, gram_error: float
 ) -> float:
-    """Bound the error of a reported STRESS, against that of the returned coordinates.
+    """Bound the difference of a reported STRESS from that of the returned coordinates.
 
     `terms` are C1, C2 and C3 as computed, `gram_error` bounds the error of ‖B − G‖²_F in C1.
     """
     xp = gram.xp
     precision = eps(gram.dtype, xp)
-    size = xp.vecdot(coordinates, coordinates)
+    sq_lengths = xp.vecdot(coordinates, coordinates)
     # C2 + C3 = 2n‖e‖² + 2(Σe)² with e known to some ε of its two parts; and coordinates are
     # returned in the precision of D, which moves D̂_ij by some ε(‖x_i‖² + ‖x_j‖²).
-    level = (
-        ROUNDING * xp.abs(gram.diagonal()) + (ROUNDING + 4 * precision) * size
+    e_error = (
+        ROUNDING * xp.abs(gram.diagonal())
+        + (ROUNDING + 4 * precision) * sq_lengths
     )
-    spread = (
-        2 * gram.n * float(xp.vecdot(level, level))
-        + 2 * float(xp.sum(level)) ** 2
+    sq_shift = (
+        2 * gram.n * float(xp.vecdot(e_error, e_error))
+        + 2 * float(xp.sum(e_error)) ** 2
     )
-    # D itself was rounded when it was squared.
-    moved = math.sqrt(spread) + precision * math.sqrt(gram.sq_norm)
-    return 4 * gram_error + moved * (
-        2 * math.sqrt(max(0.0, sum(terms))) + moved
-    )
+    # D itself was rounded when it was squared. The STRESS is the square of a norm, which moves by
+    # the sum of both.
+    shift = math.sqrt(sq_shift) + precision * math.sqrt(gram.sq_norm)
+    norm = math.sqrt(max(0.0, sum(terms)))
+    return 4 * gram_error + shift * (2 * norm + shift)

@@ -1,6 +1,6 @@
-"""Both ends of the spectrum by mixed-precision block Lanczos, or by LAPACK where faster.
+"""Both ends of the spectrum by mixed-precision block Lanczos, or all of it by LAPACK.
 
-The search is in single precision where it can be; `polish` finishes in float64.
+Lanczos searches in single precision where it can; `polish` improves its pairs in float64.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from neucmds.spectrum.search import (
 )
 from neucmds.spectrum.spectrum import Spectrum, full_spectrum
 
-# Relative error of a product in float64, and in float32: up to 6.3e-7 measured, on noise.
+# Relative error of a product in float64, and in float32, where up to 6.3e-7 was measured.
 DOUBLE_ERROR = 1e-14
 SINGLE_ERROR = 1e-6
 # Error of a Ritz value, relative to that of the products.
 VALUE_ERROR = 0.1
-# Most float64 steps: three to five take out the float32 noise where the spectrum is flat.
+# Most steps of `polish`: three to five take out the float32 noise where the spectrum is flat.
 STEPS = 8
 
 
@@ -64,32 +64,33 @@ def solve(
     is_start: bool = False,
     random_state: Any = 0,
 ) -> Spectrum:
-    """Compute the eigenpairs that a selection rule keeps, and others that have converged.
+    """Compute the eigenpairs that a selection rule keeps, and others next to them.
 
     Parameters
     ----------
     gram : Gram
     rule : callable
-        Selects from the ends of a spectrum; it is called at every check, with the Ritz values and
-        the exact trace and Frobenius norm.
+        Selects from a `Spectrum`. It is called at every check, with the Ritz values in place of the
+        eigenvalues at both ends, and the exact trace and Frobenius norm.
     n_wanted : int
         Largest number of pairs that the rule keeps.
     solver : {"auto", "full", "krylov"}
         "auto" takes LAPACK for at most 600 objects, or if an eighth of all pairs is wanted; LAPACK
         ignores the other parameters.
     tol : float
-        Largest ‖Bu − λu‖ of a kept pair, relative to the largest kept |λ|; pairs that are tiny
-        beside that are known to a share of their own size (`search.allowed_residuals`).
+        Largest ‖Bu − λu‖ of a kept pair, relative to the largest kept |λ|; of much smaller pairs,
+        see `search.allowed_residuals`.
     is_start : bool
-        A descent follows: rounding in float32 counts as its usual bound, and is not measured.
+        Whether a descent follows: then the rounding of float32 products is taken for its usual
+        bound, and not measured.
     random_state : int or RandomState
         Draws the first block.
 
     Returns
     -------
     Spectrum
-        The kept pairs with residuals measured in float64, then more pairs from both ends with
-        bounds on them. ``rule(spectrum)`` keeps the same pairs.
+        The kept pairs with their residuals, and between them further pairs from both ends, with
+        bounds. ``rule(spectrum)`` keeps the same pairs.
     """
     lapack_is_faster = gram.n <= 600 or 8 * n_wanted >= gram.n
     block, capacity = basis_sizes(gram, n_wanted)
@@ -101,13 +102,13 @@ def solve(
         or gram.frobenius_sq == 0.0
     ):
         return full_spectrum(gram)
-    seed = check_random_state(random_state)
-    # A generator draws faster.
-    rng = np.random.default_rng(seed.randint(2**31))
+    seed = check_random_state(random_state).randint(2**31)
+    # A Generator draws faster than a RandomState.
+    rng = np.random.default_rng(seed)
     attempts: list[tuple[Any, float]] = [
         (nullcontext(gram.matmat), DOUBLE_ERROR)
     ]
-    # The float64 steps bring float32 pairs to 1e-8, but not to 1e-9.
+    # `polish` brings pairs of a float32 search to 1e-8, but not to 1e-9.
     single = gram.single() if tol >= 1e-8 else None
     if single is not None:
         attempts.insert(0, (single, SINGLE_ERROR))
@@ -119,7 +120,7 @@ def solve(
             basis = KrylovBasis(rows, multiply, rng, precision)
             basis.inject(block)
             converged = search(gram, basis, rule, n_wanted, tol)
-        spectrum = _finished(gram, basis, rule, n_wanted, tol, is_start)
+        spectrum = _as_spectrum(gram, basis, rule, n_wanted, tol, is_start)
         if converged and spectrum.converged:
             return spectrum
     if gram.n <= MOST_GATHERED:
@@ -127,7 +128,7 @@ def solve(
     return replace(spectrum, converged=False)
 
 
-def _finished(
+def _as_spectrum(
     gram: Gram,
     basis: KrylovBasis,
     rule: Rule,
@@ -135,8 +136,9 @@ def _finished(
     tol: float,
     is_start: bool,
 ) -> Spectrum:
-    """Improve the kept pairs in float64 where need be, and add further pairs between them."""
+    """Return the kept Ritz pairs, improved in float64 if they must be, and further ones."""
     kept = kept_by(gram, rule, basis.values)
+    # The first `top` of the kept pairs have the largest values, the others the smallest.
     top, _ = split_of(kept)
     limits = allowed_residuals(gram, basis.values, kept, tol)[kept]
     rows = basis.vectors(kept)
@@ -145,51 +147,53 @@ def _finished(
     residuals = basis.residuals[kept] + basis.noise
     if not is_start:
         residuals += rounding_of(gram, basis, kept, rows)
-    known = are_known(gram, values, residuals, limits)
+    is_known = are_known(gram, values, residuals, limits)
     precision = basis.precision
-    if not np.all(known):
+    if not np.all(is_known):
         values, rows, residuals = polish(gram, rows, top, limits)
-        known = are_known(gram, values, residuals, limits)
+        is_known = are_known(gram, values, residuals, limits)
         precision = DOUBLE_ERROR
     size = np.abs(values)
-    real = size > np.maximum(residuals, null_level(gram, values))
+    is_nonzero = size > np.maximum(residuals, null_level(gram, values))
     # Pairs below the rounding of the search were found by chance: others of their size were not.
-    converged = np.all(known) and np.all(size[real] > basis.noise)
-    # If a kept value is zero, all values between the kept ones are zero on its side.
-    if not np.all(real[:top]):
+    converged = np.all(is_known) and np.all(size[is_nonzero] > basis.noise)
+    # If a kept value is zero, so are all values of its sign between the kept ones.
+    if not np.all(is_nonzero[:top]):
         above = above[:0]
-    if not np.all(real[top:]):
+    if not np.all(is_nonzero[top:]):
         below = below[:0]
     spectrum = Spectrum(
-        values=values[real],
+        values=values[is_nonzero],
         trace=gram.trace,
         frobenius_sq=gram.frobenius_sq,
-        n_top=int(np.sum(real[:top])),
-        n_bottom=int(np.sum(real[top:])),
+        n_top=int(np.sum(is_nonzero[:top])),
+        n_bottom=int(np.sum(is_nonzero[top:])),
         precision=eps(gram.dtype, gram.xp),
-        vectors=taken(rows, np.flatnonzero(real)).T,
-        residuals=residuals[real],
+        vectors=taken(rows, np.flatnonzero(is_nonzero)).T,
+        residuals=residuals[is_nonzero],
         value_errors=np.full(
-            int(np.sum(real)),
+            int(np.sum(is_nonzero)),
             VALUE_ERROR * precision * float(np.max(size, initial=0.0)),
         ),
         solver="krylov",
     )
-    inside = slice(spectrum.n_top, spectrum.n_top + above.size + below.size)
+    first_further = spectrum.n_top
+    last_further = first_further + above.size + below.size - 1
     spectrum = _with_further(spectrum, basis, above, below)
+    # The rule must not keep a further pair now that values have improved.
     chosen = rule(spectrum).kept
-    changed = np.any((chosen >= inside.start) & (chosen < inside.stop))
+    changed = np.any((chosen >= first_further) & (chosen <= last_further))
     return replace(spectrum, converged=bool(converged and not changed))
 
 
 def _with_further(
     kept: Spectrum, basis: KrylovBasis, above: Indices, below: Indices
 ) -> Spectrum:
-    """Put further Ritz pairs between the kept ones: `above` next to the largest, then `below`."""
+    """Add further Ritz pairs between the kept ones: `above` next to the largest, then `below`."""
     further = np.r_[above, below]
     top = kept.n_top
     inner = basis.values[further]
-    # Values stay sorted: rounding may put a further value beyond the kept one next to it.
+    # So that values stay sorted: rounding may put a further value beyond the kept one next to it.
     if top:
         inner = np.minimum(inner, kept.values[top - 1])
     if kept.n_bottom:
@@ -215,10 +219,10 @@ def _with_further(
 def rounding_of(
     gram: Gram, basis: KrylovBasis, kept: Indices, rows: Array
 ) -> Floats:
-    """Bound the rounding in B u − θ u of kept Ritz pairs, the vectors of which are `rows`.
+    """Bound the rounding in B u − θ u of kept Ritz pairs (θ, u), with the vectors u as `rows`.
 
-    What single precision says of its own rounding is not taken for granted. On a GPU it is
-    measured on some rows of D; elsewhere it counts as infinite, and float64 steps follow.
+    That of a search in float32 is measured, on a GPU, on some rows of D. Elsewhere it counts as
+    infinite, so that `polish` follows.
     """
     if basis.precision == DOUBLE_ERROR or not kept.size:
         return np.zeros(kept.size)
@@ -227,30 +231,30 @@ def rounding_of(
     xp = gram.xp
     values = basis.values[kept]
     columns = asarray_like(values, rows)
-    # Rounding is largest where u is large: one row in two is drawn by u², the others evenly.
+    # Rounding is largest where u is large: half of the rows are drawn by u², the others evenly.
     squares = to_numpy(xp.sum(rows * rows, axis=0))
     chances = 0.5 / gram.n + 0.5 * squares / squares.sum()
     drawn = basis.rng.choice(gram.n, basis.rows.shape[0], p=chances)
-    # B u = −½(D u − its mean); the mean is that of the row means times u.
+    # Entry i of B u is −½(D_i·u − m·u), with m the row means of D, since u is centered.
     drawn_rows = taken(gram.sq_dissimilarity, drawn)
     errors = in_double(drawn_rows) @ rows.T
     errors -= gram.row_means @ rows.T
     errors *= -0.5
-    # By the recurrence, B u is θ u and a part in the next block.
+    # By the recurrence of Lanczos, B u is θ u and a part in the next block.
     outside = basis.remainder[kept]
     block = basis.rows[basis.size : basis.size + outside.shape[1], :]
     at_rows = taken(rows.T, drawn) * columns
     errors -= at_rows
     errors -= taken(block.T, drawn) @ asarray_like(outside.T, rows)
-    # A sum over all rows is, on average, the mean over those drawn of a term by its chance.
+    # A sum over all rows is estimated by the mean, over those drawn, of each term by its chance.
     inverse = asarray_like(1 / chances[drawn], rows)[:, None]
-    # Float32 values must leave digits of the dropped part, ‖B‖² less the kept squares: these are
-    # off by 2λ uᵀe each.
-    moved = 2 * float(xp.sum(xp.mean(errors * at_rows * inverse, axis=0)))
+    # ‖B‖² less the kept squares, the dropped part, must have digits. An error e of B u moves the
+    # square of its value by 2λ uᵀe.
+    shift = 2 * float(xp.sum(xp.mean(errors * at_rows * inverse, axis=0)))
     dropped_sq = gram.frobenius_sq - float(values @ values)
-    if abs(moved) > 0.01 * dropped_sq:
+    if abs(shift) > 0.01 * dropped_sq:
         return np.full(kept.size, np.inf)
-    # From 200 rows a length is known to a tenth or so: twice that is a bound.
+    # A length that is estimated from 200 rows is off by a tenth or so: twice it is a bound.
     lengths = xp.sqrt(xp.mean(errors**2 * inverse, axis=0))
     return 2 * to_numpy(lengths)
 
@@ -258,27 +262,33 @@ def rounding_of(
 def further_pairs(
     gram: Gram, basis: KrylovBasis, n_wanted: int, kept: Indices
 ) -> tuple[Indices, Indices]:
-    """Find the Ritz pairs next to the kept ones that are known too, up to 2k from either end."""
+    """Return the known Ritz pairs next to the kept ones, from the top and from the bottom.
+
+    They are at most the 2·`n_wanted`-th from either end.
+    """
     values = basis.values
     m = values.size
     top, bottom = split_of(kept)
     size = np.abs(values)
     largest = np.max(size[kept], initial=0.0)
     residuals = basis.residuals + basis.noise
-    known = residuals <= np.minimum(0.1 * size, ROUGH_TOL * largest)
+    is_known = residuals <= np.minimum(0.1 * size, ROUGH_TOL * largest)
     is_zero = size <= null_level(gram, values)
-    clear = np.where(known & ~is_zero, values, 0.0)
+    # Zero stands for values that are not known.
+    known_values = np.where(is_known & ~is_zero, values, 0.0)
     limit = min(2 * n_wanted, m // 2)
     # The number of known pairs before the first unknown one, or before the appended zero.
-    above = int(np.argmin(np.append(clear[top:limit], 0.0) > 0))
-    below = int(np.argmin(np.append(clear[::-1][bottom:limit], 0.0) < 0))
+    from_top = np.append(known_values[top:limit], 0.0)
+    from_bottom = np.append(known_values[::-1][bottom:limit], 0.0)
+    above = int(np.argmin(from_top > 0))
+    below = int(np.argmin(from_bottom < 0))
     return np.r_[top : top + above], np.r_[m - bottom - below : m - bottom]
 
 
 def are_known(
     gram: Gram, values: Floats, residuals: Floats, limits: Floats
 ) -> Marks:
-    """Tell which pairs have the residual allowed and a certain sign, or are zero."""
+    """Tell which pairs have a residual within the limit and below |λ|, or are zero."""
     size = np.abs(values)
     return (residuals <= np.minimum(limits, size)) | (
         size <= null_level(gram, values)
@@ -299,30 +309,31 @@ def polish(
         values, rows, images = rayleigh_ritz(rows, images, n_top, limits.size)
         errors = images - asarray_like(values[:, None], rows) * rows
         residuals = np.sqrt(to_numpy(xp.vecdot(errors, errors)))
-        bad = np.flatnonzero(~are_known(gram, values, residuals, limits))
-        if not bad.size or step == STEPS:
+        unknown = np.flatnonzero(~are_known(gram, values, residuals, limits))
+        if not unknown.size or step == STEPS:
             break
-        # The residual of a pair points along its error. Its image must be exact: float32 turns
-        # null vectors into values of 1e-8.
-        steps = taken(errors, bad)
-        steps, _, _ = orthonormal_rows(steps, 0.0)
-        steps = new_directions(rows, steps)
-        images = xp.concat([images, gram.matmat(steps.T).T], axis=0)
-        rows = xp.concat([rows, steps], axis=0)
+        # The error of a pair points along its residual, which is added to the space. The images of
+        # float32 would turn null vectors into values of 1e-8.
+        directions = taken(errors, unknown)
+        directions, _, _ = orthonormal_rows(directions, 0.0)
+        directions = new_directions(rows, directions)
+        images = xp.concat([images, gram.matmat(directions.T).T], axis=0)
+        rows = xp.concat([rows, directions], axis=0)
     return values, rows, residuals
 
 
 def rayleigh_ritz(
     rows: Array, images: Array, n_top: int, count: int
 ) -> tuple[Floats, Array, Array]:
-    """Return `count` Ritz values, vectors and their images; `n_top` of the largest come first.
+    """Return `count` Ritz values, their vectors and the images of these, as rows.
 
-    `rows` are orthonormal, `images` are their products with B.
+    The `n_top` largest values come first, then the smallest, in descending order. `rows` are
+    orthonormal, and `images` are the products of B with them.
     """
     projected = to_numpy(rows @ images.T)
     ascending, vectors = np.linalg.eigh(0.5 * (projected + projected.T))
     descending = np.arange(ascending.size)[::-1]
     n_bottom = count - n_top
     chosen = np.r_[descending[:n_top], descending[ascending.size - n_bottom :]]
-    turn = asarray_like(np.ascontiguousarray(vectors[:, chosen].T), rows)
-    return ascending[chosen], turn @ rows, turn @ images
+    mix = asarray_like(np.ascontiguousarray(vectors[:, chosen].T), rows)
+    return ascending[chosen], mix @ rows, mix @ images

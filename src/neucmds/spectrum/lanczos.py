@@ -1,7 +1,7 @@
 """Block Lanczos with full reorthogonalisation and thick restarts.
 
-The projected matrix is kept whole, so restarts and injected vectors need no bookkeeping. Vectors
-are rows: a growing basis is then one contiguous array.
+The projected matrix is stored whole, not as blocks on its diagonals, so that restarts and added
+random vectors are no special cases. Vectors are rows: the basis is the first rows of one array.
 """
 
 from __future__ import annotations
@@ -34,49 +34,48 @@ from neucmds.backend.blas import (
 )
 from neucmds.spectrum.operators.single_precision import Multiply
 
-# Least length of a block's weakest direction, relative to the longest image, that needs no second
-# orthogonalisation.
+# Least singular value of the factor of a block, relative to its longest image, at which a second
+# orthogonalisation is not needed.
 WEAK = 1e-4
 # Least eigenvalue of a Gram matrix with unit diagonal at which Cholesky factors suffice.
 _WELL_CONDITIONED = 1e-4
-# Largest deviation from orthonormality that a step of Newton–Schulz, which leaves its square, takes
-# away.
+# Largest deviation from orthonormality that a step of Newton–Schulz removes: it leaves the square.
 _NEARLY_ORTHONORMAL = math.sqrt(EPS)
-# Least eigenvalue of a Gram matrix that counts, the square of a length of 3e-7; rounding of 16 rows
-# is 16ε = 3.6e-15.
+# Least eigenvalue of a Gram matrix that is no rounding, the square of a length of 3e-7. Rounding of
+# 16 rows is 16ε = 3.6e-15.
 _INDEPENDENT = 1e-13
 
 
 class _Unjudged(NamedTuple):
-    """A block that was made orthonormal without waiting for the GPU, and how to go back to it."""
+    """A block that was made orthonormal without waiting for the GPU, and the state before it."""
 
     # `KrylovBasis.coupled_from` and `KrylovBasis.size` before the block.
     coupled_from: int
     size: int
-    # [factor | inner] of `orthonormal_ahead`, with a row for each row of the block.
+    # The factor and the inner products that `orthonormal_ahead` returned, side by side.
     factor_and_inner: Array
 
 
 class KrylovBasis:
-    """Orthonormal centered rows: `size` projected ones, then `width` to multiply next.
+    """Orthonormal centered rows: `size` projected ones, then a block of `width` to multiply next.
 
     `multiply` is the product of B with a block of columns, of relative error `precision`; `rng`
-    refills a block that breaks down (exact low rank, repeated eigenvalues).
+    draws rows where a block loses some (B of low rank, repeated eigenvalues).
 
-    A GPU is not waited for after every block: blocks are assumed to be well-conditioned until the
-    projected problem is solved, and from the first that was not they are computed again, with care.
+    After a block a GPU is not waited for: blocks are taken to be well-conditioned until `solve`,
+    which looks at all of them, and repeats them from the first that was not.
 
     Attributes
     ----------
     values, residuals : ndarray of shape (size,)
-        Ritz values of the last `solve`, largest first, and ‖B u − θ u‖ of each pair by the
-        recurrence; rounding in the products comes on top.
+        Ritz values θ of the last `solve`, largest first, and ‖B u − θ u‖ of each pair (θ, u)
+        without the rounding of products.
     coefficients : array of shape (size, size)
         Column i holds the i-th Ritz vector in the basis, on the device of the rows.
     remainder : ndarray of shape (size, width)
-        Row i holds B u − θ u of the i-th pair in the next block.
+        Row i holds B u − θ u of the i-th pair, in terms of the next block.
     coupling : ndarray of shape (…, width)
-        The images of the last projected rows, those before have none, in the next block.
+        The parts of B times the last projected rows in the next block; other rows have none.
     """
 
     values: Floats
@@ -98,7 +97,7 @@ class KrylovBasis:
         self.precision = precision
         self.size = 0
         self.width = 0
-        # The first row that the next block is coupled with.
+        # The rows from here on have products with B that reach into the next block.
         self.coupled_from = 0
         self.n_products = 0
         self.queued: list[_Unjudged] = []
@@ -108,7 +107,7 @@ class KrylovBasis:
 
     @property
     def noise(self) -> float:
-        """Rounding of the products, as an eigenvalue."""
+        """Rounding of the products: what it adds to a residual or to an eigenvalue of zero."""
         return self.precision * float(np.max(np.abs(self.values)))
 
     @property
@@ -119,13 +118,12 @@ class KrylovBasis:
     def inject(self, count: int) -> None:
         """Append random rows to the next block.
 
-        A block of b rows finds at most b copies of a repeated eigenvalue; an independent vector
-        finds another.
+        A block of b rows finds at most b copies of a repeated eigenvalue, and each row more one.
         """
         used = self.size + self.width
         capacity, n = self.rows.shape
         basis = self.rows[:used, :]
-        # Beside the basis, only n − 1 − used directions are centered.
+        # There are n − 1 centered directions in all.
         count = max(0, min(count, capacity - used, n - 1 - used))
         rows = uniform_rows(count, basis, self.rng)
         rows = new_directions(basis, rows)
@@ -134,8 +132,8 @@ class KrylovBasis:
         self.width += count
 
     def expand(self) -> None:
-        """Multiply the next block, project it, and make the remainder the block after it."""
-        # The image of the first block, of random vectors, is ill-conditioned.
+        """Multiply the next block, count it to the basis, and make the next one of the image."""
+        # The image of the first block, of random vectors, may be ill-conditioned.
         if on_cpu(self.rows) or not self.size:
             self._expand_with_care()
             return
@@ -149,7 +147,7 @@ class KrylovBasis:
         self.rows[self.size : self.size + self.width, :] = rows
 
     def _expand_with_care(self) -> None:
-        """Expand, and repeat the orthogonalisation of a block as long as it is ill-conditioned."""
+        """Expand, and orthogonalise the image again as long as it is ill-conditioned."""
         old = self.size
         width = self.width
         image = self._project()
@@ -166,10 +164,10 @@ class KrylovBasis:
         if largest:
             strength = weakest / largest
         while strength < WEAK:
-            # Scaling a weak direction up scales up its part in the basis and the constant vector.
+            # A weak direction was scaled up, with what rounding left of the basis and of the mean.
             center_rows(rows)
             rows, _ = project_out(self.rows[: self.size, :], rows)
-            # The rows had length 1: one that lost nine tenths of it was in the basis.
+            # Of rows of length 1, one that lost nine tenths was in the basis.
             rows, second_factor, strength = orthonormal_rows(
                 rows, negligible=0.1
             )
@@ -181,12 +179,12 @@ class KrylovBasis:
             self.inject(width - self.width)
 
     def _inside_sq(self, start: int) -> Floats:
-        """Squared lengths of the images from a row on, as far as they lie in the basis."""
+        """Squared lengths of the parts in the basis that B times the rows from `start` on has."""
         inside = self.projected[start : self.size, : self.size]
         return to_numpy(namespace(inside).sum(inside * inside, axis=1))
 
     def _settle(self) -> None:
-        """Judge the blocks that were not waited for, and repeat them from the first bad one."""
+        """Look at the blocks that were not waited for, and repeat them from the first bad one."""
         queued = self.queued
         self.queued = []
         if not queued:
@@ -203,16 +201,17 @@ class KrylovBasis:
             factor = fetched[rows, :width]
             inner = fetched[rows, width:]
             error = np.max(np.abs(inner - np.eye(width)))
-            # A row of the image is its row of factor·Q, and what lies in the basis.
+            # A row of the image has a part in the basis, and its row of the factor outside.
             outside_sq = np.sum(factor**2, axis=1)
             largest = np.sqrt(np.max(outside_sq + inside_sq[rows]))
             inverse = np.linalg.inv(factor)
             # 1/‖inverse‖_F bounds the least singular value from below.
             weakest = 1 / np.linalg.norm(inverse)
-            # Where Cholesky failed, there is NaN, and both comparisons are false.
+            # If Cholesky failed both are NaN, and the comparisons false.
             if error < _NEARLY_ORTHONORMAL and weakest >= WEAK * largest:
                 self.coupling = factor
                 continue
+            # Back to the state before this block; all from here on are repeated.
             self.coupled_from = block.coupled_from
             self.size = block.size
             self.width = width
@@ -221,37 +220,37 @@ class KrylovBasis:
             return
 
     def _project(self) -> Array:
-        """Multiply the next block and count it to the basis; return the image outside of that."""
+        """Multiply the next block and count it to the basis; return the image outside the basis."""
         old = self.size
         new = self.size + self.width
         self.n_products += self.width
         image = contiguous(self.multiply(self.rows[old:new, :].T).T)
-        # First the rows with couplings (the last two blocks; after a restart, all), then all: one
-        # pass is not enough with a huge trace.
+        # First out of the rows that it has parts of (the last two blocks; after a restart, all),
+        # then out of all rows: with a huge trace one pass leaves too much rounding.
         image, coupled = project_out(
             self.rows[self.coupled_from : new, :], image
         )
         image, coefficients = project_out(self.rows[:new, :], image)
-        # Both passes subtracted a part of the projection.
+        # The projection is what both passes subtracted.
         coefficients[:, self.coupled_from :] += coupled
-        # These rows are the lower triangle of the projected matrix: eigh reads no more.
+        # The lower triangle of the projected matrix, which is all that eigh reads.
         self.projected[old:new, :new] = coefficients
         self.coupled_from = old
         self.size = new
         self.width = 0
-        # Without this the basis drifts into the constant vector.
+        # Rounding would add the constant vector to the basis.
         center_rows(image)
         return image
 
     def solve(self) -> None:
-        """Solve the projected problem on its device: Rayleigh–Ritz, signs kept."""
+        """Compute the Ritz values and vectors of the basis, and their residuals."""
         self._settle()
         xp = namespace(self.rows)
         m = self.size
         values, vectors = xp.linalg.eigh(self.projected[:m, :m])
         self.coefficients = xp.flip(vectors, axis=1)
-        # B maps only the last rows out of the basis, by `coupling` into the next block: a residual
-        # needs the coefficients of these rows alone. One transfer brings them and the values.
+        # B maps only the last rows out of the basis, by `coupling` into the next block: residuals
+        # need the coefficients of these rows alone. One transfer fetches them and the values.
         last_rows = self.coefficients[m - self.coupling.shape[0] :, :]
         descending = xp.flip(values, axis=0)[None, :]
         fetched = to_numpy(xp.concat([descending, last_rows], axis=0))
@@ -260,29 +259,29 @@ class KrylovBasis:
         self.residuals = np.linalg.norm(self.remainder, axis=1)
 
     def vectors(self, which: Indices) -> Array:
-        """Ritz vectors as orthonormal rows."""
+        """Return Ritz vectors, by their numbers, as orthonormal rows."""
         columns = index_like(which, self.rows)
         xp = namespace(self.rows)
-        chosen = xp.take(self.coefficients, columns, axis=1)
-        return chosen.T @ self.rows[: self.size, :]
+        coefficients = xp.take(self.coefficients, columns, axis=1)
+        return coefficients.T @ self.rows[: self.size, :]
 
     def restart(self, which: Indices) -> None:
-        """Restart with these Ritz vectors and the next block: a thick restart."""
+        """Reduce the basis to these Ritz vectors and the next block: a thick restart."""
         m = self.size
-        kept = int(which.size)
+        n_kept = int(which.size)
         block = namespace(self.rows).asarray(
             self.rows[m : m + self.width, :], copy=True
         )
-        self.rows[:kept, :] = self.vectors(which)
+        self.rows[:n_kept, :] = self.vectors(which)
         self.projected[:, :] = 0.0
-        self.projected[:kept, :kept] = asarray_like(
+        self.projected[:n_kept, :n_kept] = asarray_like(
             np.diag(self.values[which]), self.projected
         )
         self.coupling = self.remainder[which]
         # The residual of every Ritz pair is in the next block.
         self.coupled_from = 0
-        self.size = kept
-        self.rows[kept : kept + self.width, :] = block
+        self.size = n_kept
+        self.rows[n_kept : n_kept + self.width, :] = block
 
 
 def project_out(basis: Array, block: Array) -> tuple[Array, Array]:
@@ -296,8 +295,11 @@ def project_out(basis: Array, block: Array) -> tuple[Array, Array]:
 
 
 def new_directions(basis: Array, rows: Array) -> Array:
-    """Make rows centered and orthonormal, also to those of a basis; fewer if they depend on it."""
-    # The second pass takes away what rounding left of the basis in rows that were short.
+    """Return the rows centered, orthonormal, and orthogonal to a basis; fewer if they depend on it.
+
+    The rows are overwritten.
+    """
+    # After the first pass, rows that were short still have a part in the basis by rounding.
     for _ in range(2):
         center_rows(rows)
         rows, _ = project_out(basis, rows)
@@ -311,15 +313,15 @@ def orthonormal_rows(
     """Return orthonormal rows, the factor with ``block = factor @ rows``, and how weak that is.
 
     There are fewer rows than in `block` if some are shorter than `negligible` or linearly
-    dependent. `block` may be overwritten; `inner` are the inner products of its rows, if known. The
-    third value is a lower bound on the singular values of the factor.
+    dependent. `block` is overwritten; `inner` are the inner products of its rows, if known. The
+    third value is a lower bound on the singular values of the factor, infinite without rows.
     """
     if inner is None:
         inner = to_numpy(inner_products(block, block))
     lengths = np.sqrt(np.diag(inner))
     # Divided by an infinite length, a negligible row is zero, and _whitening drops it.
     divisors = np.where(lengths > negligible, lengths, np.inf)
-    # Scaling the small matrix instead of the rows saves a pass over them.
+    # The small matrix is scaled instead of the rows, which saves a pass over them.
     mix, factor = _whitening(inner / np.outer(divisors, divisors))
     inverse = mix / divisors
     rows = combine_rows(block, asarray_like(inverse, block))
@@ -339,8 +341,9 @@ def orthonormal_rows(
 def orthonormal_ahead(block: Array) -> tuple[Array, Array, Array]:
     """Make rows orthonormal as if they were well-conditioned, without waiting for a GPU.
 
-    Return them, the factor, NaN if the Gram matrix is not positive definite, and the inner products
-    I + E before the second pass. ``block = factor @ rows`` holds to E/2, which `_settle` bounds.
+    Return them, the factor (NaN if the Gram matrix is not positive definite), and the inner
+    products I + E of the rows before a last correction. ``block = factor @ rows`` holds but for
+    E/2, which `_settle` bounds.
     """
     xp = namespace(block)
     inner = inner_products(block, block)
@@ -357,10 +360,10 @@ def orthonormal_ahead(block: Array) -> tuple[Array, Array, Array]:
 
 
 def _whitening(inner: Floats) -> tuple[Floats, Floats]:
-    """Return mix and factor from the inner products of rows of about unit length.
+    """Return mix and factor, from the inner products of rows of length 1 or 0.
 
-    ``mix @ rows`` is orthonormal, with fewer rows where they are dependent; `factor` undoes mix:
-    ``rows = factor @ mix @ rows``.
+    ``mix @ rows`` are orthonormal, fewer than `rows` if these are dependent, and ``rows = factor @
+    (mix @ rows)``.
     """
     try:
         lower = np.asarray(np.linalg.cholesky(inner))
@@ -369,9 +372,10 @@ def _whitening(inner: Floats) -> tuple[Floats, Floats]:
         if _WELL_CONDITIONED * np.sum(mix**2) < 1:
             return mix, lower
     except np.linalg.LinAlgError:
-        pass  # not positive definite to rounding
+        # The rows are dependent but for rounding.
+        pass
     lam, vectors = np.linalg.eigh(inner)
-    strong = lam > _INDEPENDENT
-    root = np.sqrt(lam[strong])
-    vectors = vectors[:, strong]
+    is_independent = lam > _INDEPENDENT
+    root = np.sqrt(lam[is_independent])
+    vectors = vectors[:, is_independent]
     return (vectors / root).T, vectors * root

@@ -1,4 +1,4 @@
-"""Decide when to check a Krylov basis and when it has converged."""
+"""Grow a Krylov basis: when to check it, add random vectors, restart it and end."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ from neucmds.spectrum.spectrum import Spectrum
 if TYPE_CHECKING:
     from neucmds.spectrum.selection import Selection
 
+# Which eigenpairs are kept, from the ends of a spectrum.
 Rule = Callable[[Spectrum], "Selection"]
 
 # Relative residual of the kept pairs at which random vectors are injected; also the largest
 # residual of a further pair that is returned.
 ROUGH_TOL = 1e-3
-# Random vectors that are injected once, without which an eigenvalue that is repeated more often
-# than a block is wide is found too few times.
+# Random vectors that are injected. Without them a block finds an eigenvalue that is repeated more
+# often than it has rows too few times.
 INJECTED = 4
-# Blocks before the search may end after that.
+# Blocks after an injection before the search may end.
 BLOCKS_AFTER_INJECTION = 3
-# Columns multiplied with B for every pair wanted, and for 50 more, before a precision is given up.
+# The search is given up after so many products with B for each pair wanted, and for 50 more.
 PRODUCTS = 40
 
 
 class KeptPairs(NamedTuple):
-    """The pairs that the rule keeps at a step, and those of them that are more than rounding."""
+    """The Ritz pairs that the rule keeps at a step of the search."""
 
     step: int = 0
     # Numbers of the kept pairs, ascending.
     kept: Indices = np.empty(0, np.intp)
-    # Values of those that are more than rounding, and how far each may still move.
+    # The kept values that are no rounding, and how far each may still move.
     values: Floats = np.empty(0)
     reach: Floats = np.empty(0)
-    # How many of these are largest values, and how many smallest; None before the first check.
+    # How many of `values` are from the top and from the bottom; None before the first check.
     split: tuple[int, int] | None = None
-    # The largest of their residuals, in units of the allowed one, times the tolerance.
+    # Their largest residual over the allowed one, times the tolerance: converged below that.
     worst: float = 1.0
 
 
 def basis_sizes(gram: Gram, n_wanted: int) -> tuple[int, int]:
-    """Choose the vectors of the first block and of the whole basis by the cost of a product."""
+    """Return the numbers of vectors in a block and in the basis, by the cost of a product."""
     # On an H200 a product costs the same up to 32 columns: a block, and the injected ones.
     block = 28
     rows_per_pair = 7
     if on_cpu(gram.row_means) and not gram.costly_pass:
         block = 16
         rows_per_pair = 6
-    # With fewer than 160 rows, restarts take time. Two blocks more are the next one and the one
-    # after it.
+    # With fewer than 160 rows, restarts take time. The next block and the one after it come on top.
     rows = max(rows_per_pair * n_wanted, 160) + 2 * (block + INJECTED)
     return block, min(rows, int(0.6 * gram.n))
 
@@ -62,20 +62,20 @@ def basis_sizes(gram: Gram, n_wanted: int) -> tuple[int, int]:
 def search(
     gram: Gram, basis: KrylovBasis, rule: Rule, n_wanted: int, tol: float
 ) -> bool:
-    """Grow a basis until the pairs that a rule keeps have converged, or the products are used up.
+    """Grow a basis until the pairs that a rule keeps have converged; return whether they have.
 
-    Parameters are those of `solve`; the basis has its first block alone, and ends with its Ritz
-    pairs. Return whether the kept ones have converged.
+    Parameters are those of `solve`. The basis begins with its first block alone, and ends solved.
     """
     block = basis.width
     capacity = basis.rows.shape[0]
     step = 0
-    # A first look: the pairs wanted and as many again, or six blocks if that is more.
+    # First checked with twice the pairs wanted, or with six blocks more than these if that is more.
     next_check = math.ceil((n_wanted + max(n_wanted, 6 * block)) / block)
     # The first step at which the search may end; zero before vectors are injected.
     ready = 0
     last = KeptPairs()
-    injected: KeptPairs | None = None
+    # The check after which vectors were injected last.
+    at_injection: KeptPairs | None = None
     while True:
         basis.expand()
         step += 1
@@ -83,11 +83,12 @@ def search(
             continue
         check = kept_pairs(gram, basis, rule, tol, step)
         if check.worst < ROUGH_TOL and (
-            injected is None or has_moved(check, injected)
+            at_injection is None or has_moved(check, at_injection)
         ):
+            # The block stays so narrow that two of it fit beside twice the pairs wanted.
             space = (capacity - block - 2 * n_wanted) // 2 - basis.width
             basis.inject(min(INJECTED, space))
-            injected = check
+            at_injection = check
             ready = step + BLOCKS_AFTER_INJECTION
         elif (
             step >= ready > 0
@@ -103,7 +104,7 @@ def search(
             basis.restart(
                 worth_keeping(check.kept, basis.size, space, block // 2)
             )
-        # Without a rate to go by, the next check comes after three blocks.
+        # The next check comes after three blocks where no rate of convergence is known.
         wait = 3
         if check.worst < 1 and last.split in (None, check.split):
             wait = blocks_to_wait(check, last, tol)
@@ -114,25 +115,28 @@ def search(
 def kept_pairs(
     gram: Gram, basis: KrylovBasis, rule: Rule, tol: float, step: int
 ) -> KeptPairs:
-    """Solve the projected problem, and look at the pairs that the rule keeps."""
+    """Solve the basis, and return the pairs that the rule keeps."""
     basis.solve()
     kept = kept_by(gram, rule, basis.values)
     # Values within the rounding of the products need not converge.
-    clear = kept[np.abs(basis.values[kept]) > basis.noise]
+    nonzero = kept[np.abs(basis.values[kept]) > basis.noise]
     limits = allowed_residuals(gram, basis.values, kept, tol)
-    shares = basis.residuals[clear] / limits[clear]
+    shares = basis.residuals[nonzero] / limits[nonzero]
     return KeptPairs(
         step,
         kept,
-        basis.values[clear],
-        2 * (basis.residuals[clear] + basis.noise),
-        split_of(clear),
-        tol * float(np.max(shares, initial=TINY)),
+        values=basis.values[nonzero],
+        reach=2 * (basis.residuals[nonzero] + basis.noise),
+        split=split_of(nonzero),
+        worst=tol * float(np.max(shares, initial=TINY)),
     )
 
 
 def blocks_to_wait(check: KeptPairs, last: KeptPairs, tol: float) -> int:
-    """Predict how many blocks are missing, by the mean rate or by that since the last check."""
+    """Predict how many blocks are missing, by the faster of two rates of convergence.
+
+    These are the mean rate of all steps and that since the last check.
+    """
     level = math.log(check.worst)
     mean_rate = -level / check.step
     last_rate = (math.log(last.worst) - level) / (check.step - last.step)
@@ -141,7 +145,7 @@ def blocks_to_wait(check: KeptPairs, last: KeptPairs, tol: float) -> int:
 
 
 def has_moved(check: KeptPairs, earlier: KeptPairs) -> bool:
-    """Tell whether a kept value moved further than its residual allowed: a copy was missing."""
+    """Tell whether a kept value moved beyond its reach: a copy of an eigenvalue was missing."""
     if check.values.size != earlier.values.size:
         return True
     moves = np.abs(check.values - earlier.values)
@@ -151,7 +155,10 @@ def has_moved(check: KeptPairs, earlier: KeptPairs) -> bool:
 def is_settled(
     gram: Gram, basis: KrylovBasis, rule: Rule, check: KeptPairs
 ) -> bool:
-    """Tell whether as many are kept if the other values are as far out as residuals allow."""
+    """Tell whether the rule would keep as many of each end, were dropped values farther out.
+
+    They are moved outwards as far as their residuals allow.
+    """
     values = basis.values
     residuals = basis.residuals
     # With θ the Ritz value, ρ its residual and λ the eigenvalue: |λ − θ| ≤ ρ, and |λ − θ| ≈ ρ²/gap.
@@ -161,13 +168,16 @@ def is_settled(
     # The upper half goes up, the lower half down.
     outwards[values.size - values.size // 2 :] *= -1
     outwards[check.kept] = 0.0
-    pushed = np.sort(values + outwards)[::-1]
-    kept = kept_by(gram, rule, pushed)
-    return split_of(kept[np.abs(pushed[kept]) > basis.noise]) == check.split
+    moved = np.sort(values + outwards)[::-1]
+    kept = kept_by(gram, rule, moved)
+    return split_of(kept[np.abs(moved[kept]) > basis.noise]) == check.split
 
 
 def kept_by(gram: Gram, rule: Rule, values: Floats) -> Indices:
-    """Apply the rule to eigenvalues that stand for both ends of the spectrum."""
+    """Return the numbers, ascending, of the values that the rule keeps.
+
+    The values, sorted, stand for both ends of the spectrum.
+    """
     both_ends = Spectrum(
         values,
         gram.trace,
@@ -182,9 +192,9 @@ def kept_by(gram: Gram, rule: Rule, values: Floats) -> Indices:
 def worth_keeping(
     kept: Indices, size: int, capacity: int, margin: int
 ) -> Indices:
-    """Choose pairs for a restart: the kept ones and their neighbours, of either end.
+    """Return the pairs to restart with: the kept ones of `size`, and their neighbours at each end.
 
-    Each end has `margin` neighbours, and its share of a third of the space that is left.
+    Each end has `margin` neighbours, and its share of a third of the `capacity` that is left.
     """
     top, bottom = split_of(kept)
     margin = min(margin, (capacity - kept.size) // 2)
@@ -200,14 +210,14 @@ def allowed_residuals(
 ) -> Floats:
     """Return the largest residual that each pair may have.
 
-    That is `tol` times the largest kept magnitude, but at most a share of the pair's own size or of
-    the dropped part, if that is larger: next to an eigenvalue of 5e9 a residual of 500 is too much
-    for pairs of size 1.
+    That is `tol` times the largest kept magnitude, but at most a share of the pair's own size, or
+    of the norm of all dropped values if that is larger: beside an eigenvalue of 5e9 a residual of
+    500 would be too much for pairs of size 1.
     """
     size = np.abs(values)
     dropped = float(np.linalg.norm(np.delete(values, kept)))
     scale = float(np.max(size[kept], initial=0.0)) or float(np.max(size))
-    # The share decides only where a pair and the dropped part are below 1e-5 of the scale.
+    # This decides only where the pair and the dropped values are below 1e-5 of the scale.
     share = min(1.0, max(1e-2, 1e3 * tol))
     by_size = share * np.maximum(size, dropped)
     by_size = np.maximum(by_size, null_level(gram, values))
@@ -215,8 +225,8 @@ def allowed_residuals(
 
 
 def null_level(gram: Gram, values: Floats) -> float:
-    """Magnitude that rounding alone gives a zero eigenvalue in float64."""
-    # A product with B goes through D, which may have a much larger norm.
+    """Return the magnitude that rounding in float64 gives an eigenvalue of zero."""
+    # A product with B is one with D, whose norm may be much larger.
     by_product = 4 * math.sqrt(gram.n * gram.sq_norm)
     return EPS * max(
         gram.n * float(np.max(np.abs(values), initial=0.0)), by_product
@@ -224,6 +234,6 @@ def null_level(gram: Gram, values: Floats) -> float:
 
 
 def split_of(kept: Indices) -> tuple[int, int]:
-    """Count the kept pairs of each end; `kept` is sorted, 0, 1, … and then …, m − 2, m − 1."""
+    """Count the kept pairs of each end: `kept` are 0, 1, … from the top, then …, m − 2, m − 1."""
     top = int(np.sum(kept == np.arange(kept.size)))
     return top, int(kept.size) - top

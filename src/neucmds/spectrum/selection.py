@@ -1,4 +1,4 @@
-"""Select eigenpairs and their weights: pure functions of the ends of a spectrum."""
+"""The closed forms of the paper: each selects eigenvalues from a spectrum, and weights for them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from neucmds.spectrum.spectrum import Spectrum
 class Selection:
     """Indices W of kept eigenvalues, and the symmetric core M of G = U_W M U_Wᵀ.
 
-    A diagonal core, as of all of the paper's methods, is one-dimensional.
+    `core` is the matrix M, or its diagonal if M is diagonal, as in all methods of the paper.
     """
 
     kept: Indices
@@ -34,23 +34,23 @@ def shrink(kept: Floats, dropped_sum: float) -> Floats:
 def split_bounds(
     ends: Spectrum, k: int, second_term_divisor: float
 ) -> tuple[Indices, Floats]:
-    """Evaluate (C1 + C2/divisor)/4 at every split of k into r largest and k − r smallest.
+    """Return the bound (C1 + C2/divisor)/4 of every split of k into r largest and k − r smallest.
 
     One of these splits is optimal among *all* subsets of size k, so k + 1 values replace the
-    paper's greedy search (docs/maths.md). Returns r of the reachable splits, ascending, and the
-    bound at each.
+    paper's greedy search (docs/maths.md). Returned are r, ascending, of the splits for which the
+    ends have enough eigenvalues, and the bound at each.
 
     Paper: eqn:optimization, eq:opt_problem2_main, thm:selection, prop:second_algo.
     """
     lam = ends.values
     from_top = np.arange(max(0, k - ends.n_bottom), min(k, ends.n_top) + 1)
-    # Dropped values are added up: next to a pair of size 5e9, differences of totals lose others.
+    # Dropped values are added up: beside a pair of size 5e9 a difference of totals has no digits.
     unknown = ends.trace - float(lam.sum())
     unknown_sq = max(0.0, ends.frobenius_sq - float(lam @ lam))
     if ends.unknown_sq is not None:
         unknown_sq = ends.unknown_sq
-    # Row r holds the values dropped when r are kept from the top and k − r from the bottom. A view
-    # needs windows of at least one value: with a zero appended, each is one value longer.
+    # Row r holds the values dropped when r are kept from the top and k − r from the bottom. Windows
+    # must not be empty: they are one value longer, with a zero appended, and are cut after that.
     windows = sliding_window_view(np.r_[lam, 0.0], lam.size - k + 1)
     windows = windows[from_top, :-1]
     dropped = windows.sum(axis=1)
@@ -68,7 +68,7 @@ def classical(ends: Spectrum, components: Size) -> Selection:
 def lower(ends: Spectrum, components: Size) -> Selection:
     """Keep the k largest positive eigenvalues, shrunk towards trace zero and clipped at zero.
 
-    Neuc-MDS⁺ restricted to positive eigenvalues (docs/maths.md); may keep fewer than k.
+    Neuc-MDS⁺ for positive eigenvalues alone (docs/maths.md); it may keep fewer than k.
     """
     return _shrunk(ends, _largest_positive(ends, components, "lower"))
 
@@ -101,7 +101,7 @@ def union(ends: Spectrum, components: Size) -> Selection:
 def _kept_pairs(
     ends: Spectrum, components: Size, second_term_divisor: float
 ) -> Indices:
-    """Return the pairs of the signature, or else of the least bound."""
+    """Return the pairs of a signature, or for a number k of the split with the least bound."""
     lam = ends.values
     size = lam.size
     if isinstance(components, tuple):
@@ -113,14 +113,15 @@ def _kept_pairs(
         k = min(components, size)
         from_top, bounds = split_bounds(ends, k, second_term_divisor)
         least = float(bounds.min())
-        # Rounding of the bounds, by the sums in them or by eigenvalues known to the null level.
+        # The rounding of a bound, by the sums in it and by eigenvalues known to the null level: the
+        # smaller of both.
         null = ends.null_level
         of_sums = 8 * EPS * (ends.frobenius_sq + ends.trace**2)
         of_values = null * (4 * math.sqrt(least) + 4 * size * null)
-        # Of splits equal up to rounding, the one with most positive pairs: a Euclidean D of rank
-        # below k then keeps no spurious negative.
-        alike = bounds <= least + min(of_sums, of_values)
-        top = int(from_top[alike][-1])
+        # Of splits equal up to rounding, the one with most positive pairs: so a Euclidean D of rank
+        # below k has no negative coordinate.
+        is_least = bounds <= least + min(of_sums, of_values)
+        top = int(from_top[is_least][-1])
         bottom = k - top
     ids = np.arange(size)
     kept = ids[(ids < top) | (ids >= size - bottom)]
@@ -131,6 +132,7 @@ def _kept_pairs(
 def _largest_positive(
     ends: Spectrum, components: Size, method: str
 ) -> Indices:
+    """Return the k largest eigenvalues, fewer if fewer are positive; refuse negative ones."""
     if isinstance(components, tuple) and components[1] > 0:
         raise InputError(
             f"{option('method', method)} keeps positive eigenvalues only; for "
@@ -141,14 +143,16 @@ def _largest_positive(
 
 
 def _shrunk(ends: Spectrum, kept: Indices) -> Selection:
-    """Shift the kept eigenvalues, giving up the smallest while the shift would flip its sign."""
+    """Shrink the kept eigenvalues; while any would change sign, drop the smallest of these."""
     while True:
         lam = ends.values[kept]
         weights = shrink(lam, ends.trace - float(lam.sum()))
+        # Of two equally small ones the later is dropped.
         flipped = np.flatnonzero(weights * lam <= 0)[::-1]
         if flipped.size == 0:
             return Selection(kept, weights)
-        kept = np.delete(kept, flipped[np.argmin(np.abs(lam[flipped]))])
+        smallest = flipped[np.argmin(np.abs(lam[flipped]))]
+        kept = np.delete(kept, smallest)
 
 
 METHODS: dict[str, Callable[[Spectrum, Size], Selection]] = {

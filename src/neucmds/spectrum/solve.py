@@ -1,4 +1,4 @@
-"""The eigenpairs that a method selects from."""
+"""Compute the eigenpairs that methods need."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.selection import METHODS, Selection, neuc_plus, union
 from neucmds.spectrum.spectrum import Spectrum
 
-# Residual of an eigenpair, relative to the largest eigenvalue.
+# Largest residual of an eigenpair, relative to the largest eigenvalue.
 EIGENPAIR_TOL = 1e-7
-# The same for a start: descents end where those from exact eigenpairs do.
+# The same for the start of a descent, which ends where one from exact eigenpairs does.
 START_TOL = 1e-3
 
 
@@ -28,7 +28,7 @@ def solve_for(
     tol: float = EIGENPAIR_TOL,
     random_state: Any = 0,
 ) -> Spectrum:
-    """Compute the eigenpairs that a method selects from, or each of several, for one or several k.
+    """Compute the eigenpairs that one method or several select, for one k or several.
 
     Parameters are those of `neuc_mds`.
     """
@@ -38,19 +38,23 @@ def solve_for(
     names = tuple(methods)
     if isinstance(methods, str):
         names = (methods,)
-    wanted = [METHODS.get(name, union) for name in names]
+    selectors = [METHODS.get(name, union) for name in names]
     is_start = names == ("refined",)
     if is_start:
         tol = max(tol, START_TOL)
+        # Many objects start from one closed form, not from `exact_selection`.
         if gram.n > MAX_DENSE:
-            wanted = [neuc_plus]
+            selectors = [neuc_plus]
 
     def rule(ends: Spectrum) -> Selection:
-        chosen = [select(ends, size) for select in wanted for size in sizes]
-        if len(chosen) == 1:
-            return chosen[0]
+        """Keep every pair that one of the selectors keeps for one of the sizes."""
+        selections = [
+            select(ends, size) for select in selectors for size in sizes
+        ]
+        if len(selections) == 1:
+            return selections[0]
         kept = np.unique(
-            np.concatenate([selection.kept for selection in chosen])
+            np.concatenate([selection.kept for selection in selections])
         )
         return Selection(kept, ends.values[kept])
 

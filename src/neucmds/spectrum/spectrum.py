@@ -1,4 +1,4 @@
-"""Eigenpairs of B from both ends, exact sums over all of them, and all pairs by LAPACK."""
+"""Eigenpairs of B from both ends of its spectrum, exact sums over all, and all pairs by LAPACK."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Spectrum:
     precision : float
         Relative rounding of the entries of D.
     unknown_sq : float, optional
-        Sum of squares of the eigenvalues that are not among `values`, where it was measured;
-        otherwise it is what `frobenius_sq` leaves.
+        Sum of squares of the eigenvalues that are not among `values`, if it was measured. None: it
+        is `frobenius_sq` less the squares of `values`.
     vectors : array of shape (n, m), optional
-        Orthonormal and centered: orthogonal to the constant vector.
+        Eigenvectors as columns: orthonormal, and orthogonal to the constant vector.
     residuals : ndarray of shape (m,)
-        ``‖B u − λ u‖`` of each pair: of those that the rule keeps, from float64 products or, on a
-        GPU, a bound from some rows of D; of others, and of LAPACK's, a bound.
+        ``‖B u − λ u‖`` of each pair, or a bound on it. Of pairs that a selection rule keeps it is
+        measured by float64 products, or on a GPU estimated from some rows of D.
     value_errors : ndarray of shape (m,)
         Bounds on ``|uᵀBu − λ|``: the error of the products that the values come from.
     converged : bool
@@ -75,11 +75,9 @@ class Spectrum:
         return cls(lam, float(lam.sum()), float(lam @ lam), lam.size, lam.size)
 
     def dropped_sq(self, kept: Indices) -> float:
-        """Sum of squares of all eigenvalues but the kept ones, as measured where it was.
-
-        ‖B‖² less the kept squares has an error of some ε‖B‖².
-        """
+        """Sum of squares of all eigenvalues but the kept ones."""
         lam = self.values
+        # ‖B‖² less the kept squares, below, has an error of some ε‖B‖².
         if self.unknown_sq is not None:
             return self.unknown_sq + float(np.sum(np.delete(lam, kept) ** 2))
         return max(0.0, self.frobenius_sq - float(lam[kept] @ lam[kept]))
@@ -90,7 +88,7 @@ class Spectrum:
         largest = float(np.max(np.abs(self.values), initial=0.0))
         level = max(64, self.values.size) * EPS
         if self.precision > EPS:
-            # Rounding D to single precision adds noise of norm ε√n at most.
+            # D that was rounded to float32 has noise, of norm ε√n at most.
             level = max(
                 level, 2 * self.precision * math.sqrt(self.values.size)
             )
@@ -110,10 +108,11 @@ class Spectrum:
 
 
 def full_spectrum(gram: Gram) -> Spectrum:
-    """Compute all n − 1 eigenpairs of B that the constant vector has no part in.
+    """Compute all eigenpairs of B but that of the constant vector, by LAPACK.
 
-    B is formed with another eigenvalue of the constant vector, below all others, which is left out:
-    it can never be selected, not even when B has other null vectors to mix with (errata E3).
+    B is formed with its zero for the constant vector moved below all other eigenvalues. So the
+    constant vector does not mix with other null vectors, and its pair is the last, which is left
+    out (errata E3).
 
     Paper: lm:0eigenvec; lm:vdv_qdq leaves the constant vector out by a reflection.
     """
@@ -125,15 +124,16 @@ def full_spectrum(gram: Gram) -> Spectrum:
             f"the whole spectrum of {gram.n} objects",
             "ask for fewer coordinates, which are found from both ends of the spectrum",
         )
-    # B_ij = −½(D_ij − row_mean_i − row_mean_j + mean), and no λ is below −‖B‖.
+    # B_ij = −½(D_ij − row_mean_i − row_mean_j + mean).
     shifted = xp.concat([in_double(part) for _, part in gram.walk()], axis=0)
     shifted -= gram.row_means[:, None]
     shifted -= gram.row_means - gram.mean
     shifted *= -0.5
+    # No eigenvalue is below −‖B‖, and that of the constant vector becomes −1.5 ‖B‖.
     norm = math.sqrt(gram.frobenius_sq)
     shifted -= 1.5 * (norm or 1.0) / gram.n
     values, vectors = xp.linalg.eigh(shifted)
-    # Where B is zero, rounding of the shift would be left.
+    # Where B is zero, the rounding of the shift would be left: times zero.
     lam = to_numpy(xp.flip(values, axis=0)[:-1]) * (norm > 0)
     scale = float(np.max(np.abs(lam), initial=0.0))
     return Spectrum(
@@ -141,7 +141,7 @@ def full_spectrum(gram: Gram) -> Spectrum:
         vectors=xp.flip(vectors, axis=1)[:, :-1],
         # LAPACK's backward error bounds ‖Bu − λu‖.
         residuals=np.full(lam.size, scale * gram.n * EPS),
-        # The error in practice, which the STRESS of a complete spectrum has.
+        # The usual error, far below that bound.
         value_errors=np.full(lam.size, 8 * scale * math.sqrt(gram.n) * EPS),
         trace=gram.trace,
         frobenius_sq=gram.frobenius_sq,

@@ -1,4 +1,4 @@
-"""Choose the operator: a matrix in memory if it fits, else chunks or features."""
+"""Choose the operator: D in memory if it fits, else chunks of D, or features."""
 
 from __future__ import annotations
 
@@ -29,23 +29,26 @@ def feature_operator(
     squared: bool = False,
     callback: Callback | None = None,
 ) -> Gram:
-    """Return D between features, stored if it fits and else computed in every pass."""
-    space = FeatureGram(features, metric, squared=squared, callback=callback)
-    room = _room_beside_vectors(space.n, n_components, space.points)
-    if _dense_bytes(space.n, space.dtype, space.xp) <= room:
-        return DenseGram(space.dense())
-    return space
+    """Return the operator of D between features: stored if D fits, else computed in every pass."""
+    gram = FeatureGram(features, metric, squared=squared, callback=callback)
+    room = _room_beside_vectors(gram.n, n_components, gram.points)
+    if _dense_bytes(gram.n, gram.dtype, gram.xp) <= room:
+        return DenseGram(gram.dense())
+    return gram
 
 
 def dense_operator(sq_dissimilarity: Array, n_components: Any) -> DenseGram:
-    """Return a D that is in memory behind its operator, with a float32 copy if there is room."""
+    """Return the operator of a D in memory, with a float32 copy of B if there is room."""
     n = sq_dissimilarity.shape[0]
     room = _room_beside_vectors(n, n_components, sq_dissimilarity)
     return DenseGram(sq_dissimilarity, working_copy=4 * n**2 <= room)
 
 
 def _room_beside_vectors(n: int, n_components: Any, like: Any) -> float:
-    """Return the memory that is left beside the solver's vectors, which must fit."""
+    """Return the bytes that the solver's vectors leave free, or refuse k: they do not fit.
+
+    `like` is an array in the memory that is meant, of the CPU or of a GPU.
+    """
     free = free_memory(like) or memory.available_memory() or math.inf
     k = total_of(checked_size(n_components, n))
     # The basis has 6k vectors or more, and as much again is made of them.
@@ -60,12 +63,11 @@ def _room_beside_vectors(n: int, n_components: Any, like: Any) -> float:
 
 
 def is_store(value: Any) -> bool:
-    """Tell whether a value is a matrix outside memory: a map, or sliceable and no known array."""
+    """Tell whether a value is a matrix outside memory: a map, a zarr array or an HDF5 dataset."""
     if isinstance(value, np.memmap):
         return True
-    # zarr arrays and HDF5 datasets have the first, but not the others: these are of tables, sparse
-    # matrices, arrays in memory and scikit-bio's matrices.
     required = ("shape", "dtype", "__getitem__")
+    # Attributes of tables, sparse matrices, arrays in memory and scikit-bio's matrices.
     foreign = ("index", "tocsr", "__array_ufunc__", "__dlpack__", "ids")
     return all(hasattr(value, name) for name in required) and not any(
         hasattr(value, name) for name in foreign
@@ -73,28 +75,30 @@ def is_store(value: Any) -> bool:
 
 
 def lazy_if_large(D: Any) -> Any:
-    """Return D as a dask array if it lies outside memory and does not fit, else D itself."""
+    """Return a D outside memory, or in an npy file, as a dask array if it does not fit, else D."""
     store = D
     if isinstance(D, (str, os.PathLike)):
         if Path(D).suffix.lower() != ".npy" or not Path(D).is_file():
             return D
         store, _ = read_table(D, mmap=True)
-    # A store that is not square is refused, or spread out, where matrices in memory are checked.
+    # A condensed D, and one that is not square, go the way of matrices in memory.
     if (
         not is_store(store)
         or len(store.shape) != 2
         or store.shape[0] != store.shape[1]
     ):
         return D
-    wide = (
-        np.float32 if store.dtype in (np.float16, np.float32) else np.float64
-    )
+    dtype: Any = np.float64
+    if store.dtype in (np.float16, np.float32):
+        dtype = np.float32
     free = memory.available_memory() or math.inf
-    if _dense_bytes(store.shape[0], wide, np) <= free:
+    if _dense_bytes(store.shape[0], dtype, np) <= free:
         return D
     return from_store(store)
 
 
 def _dense_bytes(n: int, dtype: Any, xp: Any) -> int:
-    """D, and the float32 copy of a float64 D."""
-    return n * n * (4 if xp.finfo(dtype).bits == 32 else 12)
+    """Return the bytes of D and, if D is float64, of a float32 copy of B."""
+    if xp.finfo(dtype).bits == 32:
+        return 4 * n * n
+    return 12 * n * n

@@ -22,13 +22,13 @@ from neucmds.spectrum.operators.gram import MOST_GATHERED, Gram, Result
 class DaskGram(Gram):
     """B = −½CDC for a D, checked by `lazy_dissimilarity`, whose chunks stay where they are.
 
-    On a cluster blocks of columns travel: a product sums over each row of chunks on its worker; the
-    block moves in pieces, and one partial sum per worker. The scheduler knows the pieces, so that a
-    lost worker's can be computed again.
+    On a cluster a product moves pieces of the block of columns to the workers, and one partial sum
+    for each row of chunks back from each worker. The scheduler knows the pieces, so that what a
+    lost worker had is computed again.
     """
 
     costly_pass = True
-    # Blocks of columns are NumPy arrays of the client.
+    # Blocks of columns are NumPy arrays in the process of the user.
     device = "cpu"
 
     def __init__(
@@ -42,12 +42,12 @@ class DaskGram(Gram):
         self.dtype = sq_dissimilarity.dtype
 
     def rows(self, rows: slice) -> Array:
-        """Gather these rows of D."""
+        """Return these rows of D as a NumPy array."""
         (gathered,) = compute(self.sq_dissimilarity[rows, :])
         return gathered
 
     def row_slices(self) -> list[slice]:
-        """Cut D by its rows of chunks; refuse to gather a large one from the workers."""
+        """Return the row slices of the chunks; refuse to gather a large D from the workers."""
         if self._futures and self.n > MOST_GATHERED:
             raise InputError(
                 f"this would gather D of {self.n} objects ({8e-9 * self.n**2:.1f} GB) from the "
@@ -57,7 +57,7 @@ class DaskGram(Gram):
         return [slice(start, stop) for start, stop in pairwise(bounds)]
 
     def on_each(self, work: Callable[[slice, Array], Result]) -> list[Result]:
-        """Do a piece of work on every row slice and its rows, in the threads that read them."""
+        """Return ``work(rows, part of D)`` of every row slice, in the threads that read them."""
         if self._futures:
             return super().on_each(work)
         delayed = require_dask().delayed(work, pure=False)
@@ -65,7 +65,7 @@ class DaskGram(Gram):
         return compute(*map(delayed, self.row_slices(), strips))
 
     def entries(self, i: Indices, j: Indices) -> Floats:
-        """Return D of some pairs, as NumPy float64, from the chunks that hold them."""
+        """Return D of pairs (i, j), as NumPy float64, from the chunks that hold them."""
         (entries,) = compute(self.sq_dissimilarity.vindex[i, j])
         return np.asarray(entries, dtype=np.float64)
 
@@ -74,25 +74,26 @@ class DaskGram(Gram):
         if self._futures:
             product = self._product_on_cluster(block)
         else:
-            d = self.sq_dissimilarity
-            chunks = (d.chunks[1], (block.shape[1],))
+            sq_d = self.sq_dissimilarity
+            # A piece has the rows that a chunk of D is multiplied with.
+            chunks = (sq_d.chunks[1], (block.shape[1],))
             pieces = require_dask().array.from_array(
                 np.ascontiguousarray(block), chunks, name=False
             )
-            (product,) = compute(d.astype(block.dtype) @ pieces)
-        self._passed()
+            (product,) = compute(sq_d.astype(block.dtype) @ pieces)
+        self._count_pass()
         # A copy: arrays from a worker are read-only.
         return np.array(product)
 
     @cached_property
-    def rounds(self) -> bool:
-        """Whether the float32 copy of B fits in memory: then D is read no more."""
+    def uses_float32_copy(self) -> bool:
+        """Whether a float32 copy of B fits in memory: then D is not read again."""
         free = memory.available_memory()
         return not self._futures and free is not None and 4 * self.n**2 <= free
 
     @cached_property
     def _futures(self) -> dict[Any, Any]:
-        """The persisted chunks by their keys, if a distributed cluster holds them."""
+        """The chunks on the workers of a cluster, by their keys; empty without a cluster."""
         if "distributed" not in sys.modules:
             return {}
         distributed: Any = sys.modules["distributed"]
@@ -104,14 +105,14 @@ class DaskGram(Gram):
     def _product_on_cluster(self, block: Array) -> Array:
         """Multiply where the chunks lie: a task for each row of chunks and worker that has some.
 
-        Left to itself the scheduler runs one product in twenty where the block's piece is, and
-        moves the chunk there. With the chunks' places known, sums over a row of chunks are made
-        before anything leaves a worker, so what moves does not depend on how D is cut.
+        The scheduler alone would run one product in twenty where the piece of the block is, and
+        move the chunk there. Here each worker sums over its chunks of a row before it sends the
+        sum, so that what moves does not depend on how D is cut.
         """
         client = next(iter(self._futures.values())).client
         # Piece j holds the rows of the block that chunks (i, j) of D are multiplied with.
         bounds = np.cumsum(self.sq_dissimilarity.chunks[1])[:-1]
-        # The scheduler keeps a task's arguments: unlike scattered data they outlive a worker.
+        # Submitted as arguments of a task, which outlive a worker, unlike scattered data.
         pieces = [
             client.submit(np.asarray, piece, pure=False)
             for piece in np.split(block, bounds)
@@ -137,10 +138,11 @@ class DaskGram(Gram):
         """Return the row means and ‖D‖²_F in one pass over the chunks."""
         wide = self.sq_dissimilarity.astype(np.float64)
         means, sq_norm = compute(wide.mean(axis=1), (wide * wide).sum())
-        self._passed()
+        self._count_pass()
         return means, float(sq_norm)
 
-    def _passed(self) -> None:
+    def _count_pass(self) -> None:
+        """Count a pass over D, and tell the callback."""
         self.n_passes += 1
         if self.callback is not None:
             self.callback(self.n, self.n, f"pass {self.n_passes} over D")
@@ -149,7 +151,7 @@ class DaskGram(Gram):
 def _by_worker(
     row_keys: list[Any], workers_of: Any
 ) -> list[tuple[str | None, list[int]]]:
-    """Group the chunks of a row by the worker that holds them; None: lost, or on its way."""
+    """Group the columns of a row of chunks by the worker that holds them; None: no worker does."""
     groups: dict[str | None, list[int]] = {}
     for j, key in enumerate(row_keys):
         holder = min(workers_of.get(key) or [None])
@@ -158,7 +160,7 @@ def _by_worker(
 
 
 def _multiply_row(chunks: list[Array], pieces: list[Array]) -> Array:
-    """Σ_j D_ij V_j over the chunks at hand, one product at a time."""
+    """Σ_j D_ij V_j over chunks D_ij of row i and the pieces V_j of the block."""
     total = np.zeros(
         (chunks[0].shape[0], pieces[0].shape[1]), dtype=pieces[0].dtype
     )

@@ -23,9 +23,9 @@ from neucmds.spectrum.operators.gram import Gram, Result
 
 
 class DenseGram(Gram):
-    """B = −½CDC for a checked, squared D in memory, which is only read.
+    """B = −½CDC for a checked, squared D (n, n) in memory, which is not changed.
 
-    `working_copy` allows a float32 copy, half the memory of a float64 D.
+    `working_copy` says whether memory suffices for a float32 copy of B.
     """
 
     def __init__(
@@ -46,14 +46,15 @@ class DenseGram(Gram):
         return self.sq_dissimilarity[rows, :]
 
     def row_slices(self) -> list[slice]:
-        """Cut D into parts that are large against what a launch costs on a GPU."""
+        """Cut D into blocks of rows, larger on a GPU: to launch a kernel takes time."""
         elements = arrays.block_elements(
             self.sq_dissimilarity, arrays.BLOCK_ELEMENTS
         )
         return list(row_blocks(self.n, self.n, elements))
 
     def on_each(self, work: Callable[[slice, Array], Result]) -> list[Result]:
-        """Do a piece of work on every row slice, on all threads where the library has none."""
+        """Return ``work(rows, part of D)`` of every row slice, for NumPy in threads."""
+        # Other libraries have threads of their own.
         if not is_numpy(self.sq_dissimilarity):
             return super().on_each(work)
         return parallel_map(
@@ -62,27 +63,28 @@ class DenseGram(Gram):
         )
 
     def entries(self, i: Indices, j: Indices) -> Floats:
-        """Return D of listed pairs, as NumPy float64."""
+        """Return D of pairs (i, j), as NumPy float64."""
         sq_d = self.sq_dissimilarity
         if is_numpy(sq_d):
             return np.asarray(sq_d[i, j], dtype=np.float64)
+        # The array standard has no index of two arrays.
         entries = taken(self.xp.reshape(sq_d, (-1,)), i * self.n + j)
         return arrays.to_numpy(entries).astype(np.float64)
 
     def product(self, block: Array) -> Array:
-        """D @ block in one matrix product; row by row if D must be widened for it."""
+        """D @ block in one matrix product; by blocks of rows if they must be converted."""
         if block.dtype != self.dtype:
             return super().product(block)
         return symmetric_times(self.sq_dissimilarity, block)
 
     @cached_property
-    def rounds(self) -> bool:
-        """Whether a float32 copy of B is allowed and pays.
+    def uses_float32_copy(self) -> bool:
+        """Whether products in single precision are those of a float32 copy of B.
 
-        Beside a float32 D it pays on a GPU with room: its products are centered already.
+        If D is float32 itself, the copy pays on a GPU alone: its products need no centering.
         """
         if not self.working_copy or self.dtype != self.xp.float32:
             return self.working_copy
-        # The copy takes 4 n² bytes; half as much is left for vectors.
+        # 4 n² bytes for the copy, and half as much for vectors; in main memory none count as free.
         free = arrays.free_memory(self.sq_dissimilarity) or 0
         return free >= 6 * self.n**2

@@ -22,14 +22,14 @@ from neucmds.spectrum.operators.single_precision import Multiply
 class FeatureGram(Gram):
     """B = −½CDC for D = squared dissimilarities between rows of features, in O(n·d) memory.
 
-    Only tiles on and above the diagonal are computed: a tile T of rows i and columns j serves the
-    products of both, ``W_i += T V_j`` and ``W_j += Tᵀ V_i``. D is therefore exactly symmetric and
-    exactly zero on its diagonal, and every run adds in the same order.
+    D is cut into square tiles, and those on and above the diagonal are computed in every pass. The
+    tile T of rows i and columns j takes part in the product W = D V twice: ``W_i += T V_j`` and
+    ``W_j += Tᵀ V_i``. So D is exactly symmetric, with zeros on its diagonal.
 
     Parameters
     ----------
     features : array of shape (n, d)
-        Of any array library; products are computed there, in float32 for float32 features.
+        Of any array library; D is computed there, in float32 for float32 features.
     metric : str or callable, default="euclidean"
         "angular" (radians), "balls" (centres, and radii as the last column), "cosine",
         "euclidean" (``power=1``), "hyperbolic" (in the Poincaré ball), "rbf"
@@ -40,9 +40,9 @@ class FeatureGram(Gram):
     squared : bool, default=False
         Whether the metric returns squared dissimilarities, which may then be negative.
     tile : int, optional
-        Rows and columns computed at a time.
+        Number of rows, and of columns, of a tile.
     callback : callable, optional
-        Called after every row of tiles with the rows done in this pass, n, and the pass.
+        Called after every row of tiles with the rows done in this pass, n, and "pass … over D".
 
     Examples
     --------
@@ -71,16 +71,17 @@ class FeatureGram(Gram):
         self.dtype = features.dtype
         self.device = features.device
         self.squared = squared
-        self.fitted = Metric.of(metric).fitted_to(features, squared)
-        self.points = self.fitted.points
+        self.metric = Metric.of(metric).fitted_to(features, squared)
+        self.metric.refuse_function()
+        self.points = self.metric.points
         # A tile stays in cache through all the steps on it; on a GPU it fills the chip.
         elements = arrays.DEVICE_ELEMENTS // 4
         if arrays.on_cpu(features):
             elements = 2 * arrays.CACHED_ELEMENTS
         self.tile = tile or math.isqrt(elements)
         self.callback = callback
-        self._passes = [0]  # shared with the float32 version of itself
-        self.fitted.refuse_function()
+        # In a list, so that the float32 copy that `single` makes counts here, too.
+        self._passes = [0]
 
     @property
     def n_passes(self) -> int:
@@ -88,10 +89,10 @@ class FeatureGram(Gram):
         return self._passes[0]
 
     def rows(self, rows: slice) -> Array:
-        """Compute these rows of D, the diagonal exactly zero."""
-        computed = self.fitted.squares(self.points[rows, :], self.points)
-        computed[:, rows] = _hollow(computed[:, rows], self.xp)
-        return computed
+        """Compute these rows of D, as the tiles have them: symmetric, with a diagonal of zeros."""
+        strip = self.metric.squares(self.points[rows, :], self.points)
+        strip[:, rows] = _hollow(strip[:, rows], self.xp)
+        return strip
 
     def row_slices(self) -> list[slice]:
         """Cut the objects so that a block of rows has as many entries as a tile."""
@@ -101,65 +102,72 @@ class FeatureGram(Gram):
         """D @ block in the precision of `block`, summed over tiles in float64."""
         xp = self.xp
         out = xp.zeros(block.shape, dtype=xp.float64, device=self.device)
-        for rows, cols, tile in self._tiles():
-            tile = xp.astype(tile, block.dtype, copy=False)
-            out[rows, :] += tile @ block[cols, :]
+        for rows, cols, entries in self._tiles():
+            entries = xp.astype(entries, block.dtype, copy=False)
+            out[rows, :] += entries @ block[cols, :]
             if rows != cols:
-                out[cols, :] += tile.T @ block[rows, :]
+                out[cols, :] += entries.T @ block[rows, :]
         return xp.astype(out, block.dtype, copy=False)
 
     def read_moments(self) -> tuple[Array, float]:
-        """Return the row means and ‖D‖²_F in one pass over the tiles above the diagonal."""
+        """Return the row means and ‖D‖²_F in one pass over the tiles."""
         xp = self.xp
         sums = xp.zeros((self.n,), dtype=xp.float64, device=self.device)
         sq_norm: Any = 0.0
-        for rows, cols, tile in self._tiles():
-            sums[rows] += xp.sum(tile, axis=1, dtype=xp.float64)
-            copies = 1
+        for rows, cols, entries in self._tiles():
+            sums[rows] += xp.sum(entries, axis=1, dtype=xp.float64)
+            images = 1
             if rows != cols:
-                # The tile stands for its mirror image, too.
-                sums[cols] += xp.sum(tile, axis=0, dtype=xp.float64)
-                copies = 2
-            tile *= tile
-            sq_norm = sq_norm + copies * xp.sum(tile, dtype=xp.float64)
+                # The mirror image of the tile is part of D, too.
+                sums[cols] += xp.sum(entries, axis=0, dtype=xp.float64)
+                images = 2
+            entries *= entries
+            sq_norm = sq_norm + images * xp.sum(entries, dtype=xp.float64)
         return sums / self.n, float(sq_norm)
 
     def dense(self) -> Array:
-        """Return D itself, on the squared scale, for a D that fits in memory."""
-        everyone = range(self.n)
-        if self.fitted.by_pairs:
-            out = self.fitted.squares(self.points, self.points)
-            refuse_undefined(out, self.fitted.name, everyone, everyone)
+        """Return D itself, on the squared scale."""
+        numbers = range(self.n)
+        if self.metric.by_pairs:
+            # In one call, so that a user's function runs in processes.
+            out = self.metric.squares(self.points, self.points)
+            refuse_undefined(out, self.metric.name, numbers, numbers)
             return out
         out = arrays.empty_like(self.points, (self.n, self.n))
-        for rows, cols, tile in self._tiles():
+        for rows, cols, entries in self._tiles():
             refuse_undefined(
-                tile, "the metric", everyone[rows], everyone[cols]
+                entries, "the metric", numbers[rows], numbers[cols]
             )
-            out[rows, cols] = tile
-            out[cols, rows] = tile.T
+            out[rows, cols] = entries
+            out[cols, rows] = entries.T
         return out
 
     def single(self) -> AbstractContextManager[Multiply] | None:
-        """Return the context with products of D in float32, which cost half as much."""
-        if self.dtype == self.xp.float32 or not self.fitted.inner:
+        """Return the context with products in float32; None where the metric has none.
+
+        A metric of inner products is computed in float32, too, which takes half the time.
+        """
+        if self.dtype == self.xp.float32 or not self.metric.inner:
             return super().single()
-        single = copy(self)
-        single.dtype = self.xp.float32
-        single.points = self.xp.astype(self.points, self.xp.float32)
-        return single.single()
+        in_float32 = copy(self)
+        in_float32.dtype = self.xp.float32
+        in_float32.points = self.xp.astype(self.points, self.xp.float32)
+        return in_float32.single()
 
     def _tiles(self) -> Iterator[tuple[slice, slice, Array]]:
-        """Walk over the tiles on and above the diagonal; the taker may overwrite them."""
+        """Yield the rows, the columns and the entries of tiles on and above the diagonal.
+
+        Entries are new arrays, which may be overwritten.
+        """
         strips = list(row_blocks(self.n, self.tile, self.tile**2))
         self._passes[0] += 1
         for i, rows in enumerate(strips):
-            left = self.points[rows, :]
+            points = self.points[rows, :]
             for cols in strips[i:]:
-                tile = self.fitted.squares(left, self.points[cols, :])
+                entries = self.metric.squares(points, self.points[cols, :])
                 if rows == cols:
-                    tile = _hollow(tile, self.xp)
-                yield rows, cols, tile
+                    entries = _hollow(entries, self.xp)
+                yield rows, cols, entries
             if self.callback is not None:
                 self.callback(
                     rows.stop, self.n, f"pass {self.n_passes} over D"
@@ -167,12 +175,13 @@ class FeatureGram(Gram):
 
 
 def _hollow(square: Array, xp: Any) -> Array:
-    """Mirror the upper triangle of a square tile over its diagonal, which becomes zero."""
+    """Return a tile with its upper triangle mirrored below, and zeros on the diagonal."""
     upper = xp.triu(square, k=1)
     return upper + upper.T
 
 
 def _checked(features: Array) -> Array:
+    """Return features as floats, or refuse what is no matrix of finite numbers."""
     features = as_real(features, "features")
     xp = namespace(features)
     if len(features.shape) != 2 or features.shape[0] < 2:
@@ -182,8 +191,8 @@ def _checked(features: Array) -> Array:
         )
     features = xp.astype(features, working_dtype(features), copy=False)
     if not bool(xp.all(xp.isfinite(features))):
-        bad = arrays.to_numpy(xp.any(~xp.isfinite(features), axis=1))
+        is_bad = arrays.to_numpy(xp.any(~xp.isfinite(features), axis=1))
         raise InputError(
-            f"features hold NaN or infinity, first in row {int(bad.argmax())}."
+            f"features hold NaN or infinity, first in row {int(is_bad.argmax())}."
         )
     return features

@@ -1,4 +1,4 @@
-"""The centred operator B and its moments."""
+"""The operator B = −½CDC, with C the centering matrix, and the moments of D."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from neucmds.problem.validation import refuse_range
 from neucmds.spectrum.operators.single_precision import (
     Multiply,
     Products,
-    rounded,
+    float32_copy_products,
     stored_product,
 )
 
@@ -37,16 +37,15 @@ MOST_GATHERED = 5000
 class Gram(ABC):
     """B = −½CDC, never formed: products with blocks of columns, and the moments of D.
 
-    An implementation says where D comes from by `rows`; it may override `product` when it can
-    multiply faster than row block by row block.
+    An implementation returns rows of D by `rows`, and may override what is faster otherwise.
     """
 
+    # Number of objects, and the array namespace, dtype and device of D and of products.
     n: int
     xp: Any
     dtype: Any
-    # The device that products are computed on.
     device: Any
-    # Whether reading D costs more than multiplying it: then blocks are wider.
+    # Whether to read D costs more than to multiply it: then blocks have more columns.
     costly_pass: bool = False
 
     @abstractmethod
@@ -56,37 +55,36 @@ class Gram(ABC):
     def product(self, block: Array) -> Array:
         """D @ block, in the precision of `block`: an array that may be written over."""
         xp = self.xp
-        wide = (
-            xp.astype(part, block.dtype, copy=False) for _, part in self.walk()
-        )
-        return xp.concat([part @ block for part in wide], axis=0)
+        products = [
+            xp.astype(part, block.dtype, copy=False) @ block
+            for _, part in self.walk()
+        ]
+        return xp.concat(products, axis=0)
 
     def entries(self, i: Indices, j: Indices) -> Floats:
-        """Return D of listed pairs, as NumPy float64; row by row where D is not in memory."""
+        """Return D of pairs (i, j), as NumPy float64, by reading each row i once."""
         out = np.empty(i.size)
         order = np.argsort(i, kind="stable")
         rows, starts = np.unique(i[order], return_index=True)
-        for row, members in zip(
-            rows.tolist(), np.split(order, starts[1:]), strict=True
-        ):
-            out[members] = to_numpy(self.rows(slice(row, row + 1)))[
-                0, j[members]
-            ]
+        pairs_of_rows = np.split(order, starts[1:])
+        for row, pairs in zip(rows.tolist(), pairs_of_rows, strict=True):
+            entries = to_numpy(self.rows(slice(row, row + 1)))[0]
+            out[pairs] = entries[j[pairs]]
         return out
 
     def walk(self) -> Iterator[tuple[slice, Array]]:
-        """Pass over D once: row slices and their rows, which last until the next but one."""
+        """Pass over D once: yield row slices and their rows."""
         for rows in self.row_slices():
             yield rows, self.rows(rows)
 
     def row_slices(self) -> list[slice]:
-        """Cut the objects into the row blocks that a pass over D walks through."""
+        """Return the row slices of a pass over D."""
         return list(row_blocks(self.n, self.n))
 
     def on_each(self, work: Callable[[slice, Array], Result]) -> list[Result]:
-        """Pass over D once and do a piece of work on every row slice and its rows.
+        """Pass over D once, and return ``work(rows, part of D)`` of every row slice.
 
-        It may be done on several slices at a time.
+        Implementations may work on several slices at a time.
         """
         return [work(rows, part) for rows, part in self.walk()]
 
@@ -99,12 +97,12 @@ class Gram(ABC):
     @cached_property
     def _moments(self) -> tuple[Array, float]:
         row_means, sq_norm = self.read_moments()
-        # D between features is not checked before: its usual entry is, here.
-        usual = math.sqrt(sq_norm) / self.n
+        # The range of a D between features is not checked before: the root mean square here.
+        typical = math.sqrt(sq_norm) / self.n
         # Squares of tiny entries are zero, and of huge ones infinite.
-        if not 0 < usual < math.inf:
-            usual = float(self.xp.max(self.xp.abs(row_means)))
-        refuse_range(math.sqrt(usual), squared=False)
+        if not 0 < typical < math.inf:
+            typical = float(self.xp.max(self.xp.abs(row_means)))
+        refuse_range(math.sqrt(typical), squared=False)
         return row_means, sq_norm
 
     @property
@@ -126,9 +124,9 @@ class Gram(ABC):
     def total_sum_of_squares(self) -> float:
         """Σ(D_ij − mean)² over i ≠ j, the mean being that of these entries."""
         n = self.n
-        # The sum of all entries, squared, over the number of those beside the diagonal.
-        by_mean = (n * self.mean) ** 2 * n / max(1, n - 1)
-        total = self.sq_norm - by_mean
+        # The squared sum of all entries, n²·mean, over the n(n − 1) that are not on the diagonal.
+        of_mean = (n * self.mean) ** 2 * n / max(1, n - 1)
+        total = self.sq_norm - of_mean
         # Below a thousand times the rounding error of ‖D‖², D is constant.
         if total <= 1e-13 * self.sq_norm:
             return 0.0
@@ -136,41 +134,42 @@ class Gram(ABC):
 
     def matmat(self, block: Array) -> Array:
         """B @ block, centering the block before the product and the result after it."""
-        if not block.shape[1]:  # no pass for nothing
+        # Without columns D is not read.
+        if not block.shape[1]:
             return self.xp.asarray(block, copy=True)
-        # In place: a first fit of 8,000 objects spends 5 % of its time on new memory.
+        # In place: to get new memory took 5 % of a first fit of 8,000 objects.
         image = self.product(centered(block))
         image -= self.xp.mean(image, axis=0, keepdims=True)
         image *= -0.5
         return image
 
     def quadratic(self, coordinates: Array) -> Array:
-        """Return xᵀBx of each centered column, in float64."""
+        """Return xᵀBx of each column of float64 coordinates."""
         return self.xp.sum(coordinates * self.matmat(coordinates), axis=0)
 
     @property
-    def rounds(self) -> bool:
+    def uses_float32_copy(self) -> bool:
         """Whether products in single precision are those of a float32 copy of B."""
         return False
 
     @cached_property
-    def _copy(self) -> Products:
-        """Products with a float32 copy of B, which is kept for a descent."""
-        return rounded(self)
+    def _copy_products(self) -> Products:
+        """Products with the float32 copy of B, which is made once."""
+        return float32_copy_products(self)
 
     def single(self) -> AbstractContextManager[Multiply] | None:
-        """Return the context with products in single precision, None where these do not pay.
+        """Return the context of a product with B in float32; None where that does not pay.
 
-        Blocks of columns and their images are float64.
+        The product takes and returns float64 columns.
         """
-        if self.rounds:
-            return self._copy()
+        if self.uses_float32_copy:
+            return self._copy_products()
         if self.dtype == self.xp.float32:
             return nullcontext(partial(stored_product, self))
         return None
 
     def diagonal(self) -> Array:
-        """Return the diagonal of B in float64: D is hollow, so −½(0 − 2·row mean + mean)."""
+        """Return the diagonal of B in float64: −½(D_ii − 2·row mean + mean), with D_ii = 0."""
         return self.row_means - 0.5 * self.mean
 
     @property
@@ -181,8 +180,8 @@ class Gram(ABC):
     @cached_property
     def frobenius_sq(self) -> float:
         """‖B‖²_F, the sum of all squared eigenvalues."""
-        # ‖B‖² = ¼(‖D‖² − 2n Σ(row means)² + n²·mean²). D is hollow, so that this is no less than
-        # ‖D‖²/(4n) up to a constant: the differences cost log10(n) digits at the most.
+        # ‖B‖² = ¼(‖D‖² − 2n Σ(row means)² + n²·mean²). With zeros on the diagonal of D this is no
+        # less than ‖D‖²/(4n) up to a constant: the differences lose at most log10(n) digits.
         n = self.n
         rows_sq = float(self.xp.vecdot(self.row_means, self.row_means))
         sq_norm = self.sq_norm - 2 * n * rows_sq + (n * self.mean) ** 2

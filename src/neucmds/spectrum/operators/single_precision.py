@@ -24,18 +24,19 @@ from neucmds.backend.cuda_kernels import centered_single
 if TYPE_CHECKING:
     from neucmds.spectrum.operators.gram import Gram
 
+# The product of B with a block of float64 columns, as float64.
 Multiply = Callable[[Array], Array]
 # Opened for a series of products: `with products() as multiply: multiply(columns)`.
 Products = Callable[[], AbstractContextManager[Multiply]]
 
 
-def rounded(gram: Gram) -> Products:
-    """Round the entries of B/σ to float32, σ a power of two, and return products with them.
+def float32_copy_products(gram: Gram) -> Products:
+    """Store B/σ in float32, σ a power of two, and return products with it.
 
-    D is centered row block by row block: no n × n float64 temporary exists.
+    D is centered block by block of rows: no n × n float64 temporary exists.
     """
     xp = gram.xp
-    # B_ij/σ = (D_ij − row_means_i − column_shift_j) · factor
+    # B_ij/σ = (D_ij − means_i − column_shift_j) · factor
     means = gram.row_means
     column_shift = means - gram.mean
     # σ is about the root mean square entry of B: tiny entries would underflow in float32.
@@ -53,13 +54,13 @@ def rounded(gram: Gram) -> Products:
         """Center and round a strip of rows, of which D is `part`."""
         out = matrix[strip, :]
         row_means = means[strip]
-        by_kernel = not in_numpy and centered_single(
+        if not in_numpy and centered_single(
             part, row_means, column_shift, factor, out
-        )
-        if by_kernel:
+        ):
+            # A CUDA kernel did it.
             return
         blocks = list(row_blocks(part.shape[0], gram.n, elements))
-        # Memory that is used again stays in the cache.
+        # One buffer for all blocks stays in the cache.
         buffer = empty_like(means, (blocks[0].stop, gram.n))
         for rows in blocks:
             block = buffer[: rows.stop - rows.start, :]
@@ -77,10 +78,9 @@ def rounded(gram: Gram) -> Products:
 
 
 def stored_product(gram: Gram, block: Array) -> Array:
-    """Multiply with B by way of a D that is float32 already, without a copy of it.
+    """Multiply with B in float32 without a copy of B: the product with D is in float32.
 
-    B = −½ J D J with J = I − 11ᵀ/n: the block is centered before the product with D and the image
-    after it, both in float64.
+    The block is centered before this product and the image after it, both in float64.
     """
     xp = gram.xp
     image = gram.product(xp.astype(centered(block), xp.float32))
