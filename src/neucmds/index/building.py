@@ -117,9 +117,8 @@ def _ask_last(
     d = np.concatenate([np.full(own.shape, np.inf), d], axis=1)
     count = min(n - 1, 3 * ROUND // 2)
     for rows in row_blocks(n, count * asked.shape[1]):
-        new = placed.next_asked(
-            x[rows], asked[rows], d[rows], asked[rows, :0], count
-        )
+        near = placed.nearest(x[rows], asked[rows], count)
+        new = placed.next_asked(asked[rows], d[rows], asked[rows, :0], near)
         i, at = np.nonzero(new != own[rows])
         answers.ask(members[rows][i], members[new[i, at]])
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from neucmds.backend.arrays import (
     CACHED_ELEMENTS,
+    EPS,
     TINY,
     Floats,
     Indices,
@@ -90,9 +91,19 @@ class PlacedObjects:
         return matrix
 
     @cached_property
-    def _singles(self) -> Numbers:
-        """`_rows` in single precision, by columns: half the time, and only equals are swapped."""
-        return self._rows.T.astype(np.float32)
+    def _columns(self) -> Numbers:
+        """`_rows` in the order, by columns, in single precision: half the time.
+
+        Only equals are swapped, and the first objects of the order are the first columns.
+        """
+        return np.ascontiguousarray(self._rows[self.order].T, np.float32)
+
+    @cached_property
+    def _positions(self) -> Indices:
+        """Where every object is in the order."""
+        positions = np.empty_like(self.order)
+        positions[self.order] = np.arange(self.order.size)
+        return positions
 
     def moments(self, ids: Indices, d: Floats) -> Floats:
         """Return what distances (m, c) to objects add to the matrices (m, k + 2, k + 2)."""
@@ -180,7 +191,9 @@ class PlacedObjects:
         # Rounding may leave the matrix of exact distances indefinite.
         ridge = 1e-9 * np.trace(hessian, axis1=1, axis2=2) + TINY
         hessian += ridge[:, None, None] * np.eye(x.shape[1])
-        step = draw @ np.linalg.inv(np.linalg.cholesky(hessian))
+        factors = np.linalg.cholesky(hessian)
+        draws = np.tile(draw, (len(x), 1))
+        step = solve_definite(factors.mT, draws)
         return np.asarray(x + width[:, None] * step)
 
     def _evaluated(self, x: Floats, matrices: Floats) -> tuple[Floats, Floats]:
@@ -192,23 +205,14 @@ class PlacedObjects:
         return slope, np.vecdot(u, slope)
 
     def nearest(
-        self,
-        x: Floats,
-        asked: Indices,
-        count: int,
-        pool: Indices | None = None,
+        self, x: Floats, asked: Indices, count: int, share: int = 1
     ) -> Indices:
-        """Return the objects (m, count) of least D̂ that were not asked, of all or of a pool.
+        """Return the objects (m, count) of least D̂ that were not asked, of the first n/share.
 
-        Those asked are in the pool. Blocked NumPy: for 16 of 20,000 objects it takes 50 µs per
+        Those asked are among these. Blocked NumPy: for 16 of 20,000 objects it takes 50 µs per
         query, FAISS 80 µs without a graph and 160 µs with HNSW.
         """
-        columns = self._singles
-        if pool is not None:
-            columns = columns[:, pool]
-            position = np.zeros(len(self.coordinates), dtype=np.int64)
-            position[pool] = np.arange(pool.size)
-            asked = position[asked]
+        columns = self._columns[:, : len(self.order) // share]
         products = columns[:-2]
         norms = columns[-1]
         near = np.empty((len(x), count), dtype=np.int64)
@@ -216,38 +220,34 @@ class PlacedObjects:
             ranks = x[rows].astype(np.float32) @ products
             ranks += norms
             each = np.arange(len(ranks))[:, None]
-            ranks[each, asked[rows]] = np.inf
+            ranks[each, self._positions[asked[rows]]] = np.inf
             values, ids = smallest_of_groups(ranks, count)
             near[rows] = np.take_along_axis(ids, np.argsort(values), axis=1)
-        if pool is None:
-            return near
-        return np.asarray(pool[near])
+        return np.asarray(self.order[near])
 
     def next_asked(
         self,
-        x: Floats,
         asked: Indices,
         d: Floats,
         explored: Indices,
-        count: int,
+        near: Indices,
     ) -> Indices:
-        """Return objects (m, count) to ask: those explored, known neighbours, the nearest by D̂.
+        """Return objects to ask, as many as are near by D̂: those explored, known neighbours, these.
 
         Known neighbours of the nearest that were found stand in for objects with wrong coordinates.
         """
         m = len(asked)
-        ranks = np.argsort(d)[:, :5]
+        ranks = np.argsort(d)[:, :10]
         nearest = np.take_along_axis(asked, ranks, axis=1)
         lengths = np.take_along_axis(d, ranks, axis=1)[:, :, None]
         lengths = (lengths + self.lengths[nearest]).reshape(m, -1)
         linked = self.linked[nearest].reshape(m, -1)
         lengths[_are_in(linked, asked)] = np.inf
-        # Each may be linked to all five.
-        ranks = np.argsort(lengths)[:, : 5 * EXPLORED]
+        # Each may be linked to all ten.
+        ranks = np.argsort(lengths)[:, : 10 * EXPLORED]
         linked = _without(np.take_along_axis(linked, ranks, axis=1), asked)
-        near = self.nearest(x, asked, count)
         new = np.concatenate([explored, linked[:, :EXPLORED], near], axis=1)
-        return _without(new, asked)[:, :count]
+        return _without(new, asked)[:, : near.shape[1]]
 
     def _narrowed(
         self,
@@ -261,11 +261,10 @@ class PlacedObjects:
         """Compare queries with their nearest among the first 1/16 and the first quarter."""
         rows = np.arange(len(x))
         for share in (16, 4):
-            pool = self.order[: len(self.order) // share]
             count = min(ROUND // 2, most - asked.shape[1])
-            if not count or pool.size < asked.shape[1] + count:
+            if not count or len(self.order) // share < asked.shape[1] + count:
                 continue
-            new = self.nearest(x, asked, count, pool)
+            new = self.nearest(x, asked, count, share)
             lengths = compare(rows, new)
             asked = np.concatenate([asked, new], axis=1)
             d = np.concatenate([d, lengths], axis=1)
@@ -280,14 +279,50 @@ class PlacedObjects:
         floor = self.form.to_distance(np.array([self.loss.sq_floor]))
         return np.asarray(np.abs(d_hat - d) / np.maximum(d, floor))
 
+    def _asked_next(
+        self,
+        x: Floats,
+        matrices: Floats,
+        asked: Indices,
+        d: Floats,
+        near: Indices,
+    ) -> Indices:
+        """Return what to ask in a round; objects near a drawn place and at random are explored."""
+        n_asked = asked.shape[1]
+        drawn = self._drawn(x, matrices, n_asked)
+        count = min(near.shape[1], EXPLORED // 2)
+        explored = self.nearest(drawn, asked, count)
+        at_random = self.order[n_asked:][: EXPLORED // 2]
+        at_random = np.tile(at_random, (len(x), 1))
+        explored = np.concatenate([explored, at_random], axis=1)
+        return self.next_asked(asked, d, explored, near)
+
+    def _levels(
+        self, x: Floats, near: Indices, d: Floats, quiet: Indices
+    ) -> Indices:
+        """Return how many levels of effort queries have reached.
+
+        A query whose k nearest, at d (m, k), did not change in its last round has reached level
+        l if its next by D̂ is beyond them by l²/4 mean errors; any has in 4·l rounds without a
+        change. Objects far from all others need many calls, and most queries need few.
+        """
+        sq_hat = self.form.paired_sq(x, self.coordinates[near])
+        d_hat = self.form.to_distance(sq_hat)
+        radius = d.max(axis=1)
+        gap = d_hat - radius
+        errors = gap / (self.noise * radius + EPS * d_hat + TINY)
+        levels = 1 + np.floor(np.sqrt(4 * np.maximum(errors, 0)))
+        is_beyond = (quiet > 0) & (gap >= 0)
+        levels = np.where(is_beyond, levels, 0)
+        return np.asarray(np.maximum(levels, quiet // 4))
+
     def search(
         self, compare: Compare, m: int, k: int, effort: int, max_calls: int
     ) -> tuple[Floats, list[Indices], list[Floats], Indices]:
         """Return places of m queries, the objects that each was compared with, and the distances.
 
-        A query begins with three objects per four coordinates. It ends when its k nearest have
-        not changed in `effort` rounds. The last array (m, effort) is the number of its calls when
-        they had not changed in 1, 2, … rounds.
+        A query begins with three objects per four coordinates. It ends when it has reached a level
+        of effort. The last array (m, effort) is the number of its calls at every level below.
         """
         n, n_coordinates = self.coordinates.shape
         most = min(n, max_calls)
@@ -303,32 +338,33 @@ class PlacedObjects:
         distances: list[Floats] = list(d)
         quiet = np.zeros(m, dtype=int)
         stops = np.full((m, effort), most)
-        while rows.size and ids.shape[1] < most:
+        while ids.shape[1] < most:
             count = min(ROUND, most - ids.shape[1])
-            drawn = self._drawn(x[rows], matrices, ids.shape[1])
-            explored = self.nearest(drawn, ids, min(count, EXPLORED // 2))
-            at_random = self.order[ids.shape[1] :][: EXPLORED // 2]
-            at_random = np.tile(at_random, (rows.size, 1))
-            explored = np.concatenate([explored, at_random], axis=1)
-            new = self.next_asked(x[rows], ids, d, explored, count)
-            before = _sum_of_least(d, k)
+            near = self.nearest(x[rows], ids, count)
+            levels = self._levels(x[rows], near[:, 0], _least(d, k), quiet)
+            reached = levels[:, None] > np.arange(effort)
+            fewest = np.minimum(stops[rows], ids.shape[1])
+            stops[rows] = np.where(reached, fewest, stops[rows])
+            goes_on = levels < effort
+            if not goes_on.any():
+                break
+            rows = rows[goes_on]
+            ids = ids[goes_on]
+            d = d[goes_on]
+            quiet = quiet[goes_on]
+            matrices = matrices[goes_on]
+            new = self._asked_next(x[rows], matrices, ids, d, near[goes_on])
+            before = _least(d, k).sum(axis=1)
             lengths = compare(rows, new)
             ids = np.concatenate([ids, new], axis=1)
             d = np.concatenate([d, lengths], axis=1)
             matrices += self.moments(new, lengths)
             x[rows] = self.descended(x[rows], matrices)
-            is_same = _sum_of_least(d, k) == before
-            quiet[rows] = np.where(is_same, quiet[rows] + 1, 0)
-            reached = rows[is_same], quiet[rows[is_same]] - 1
-            stops[reached] = np.minimum(stops[reached], ids.shape[1])
-            goes_on = quiet[rows] < effort
+            is_same = _least(d, k).sum(axis=1) == before
+            quiet = np.where(is_same, quiet + 1, 0)
             for at, row in enumerate(rows):
                 partners[row] = ids[at]
                 distances[row] = d[at]
-            rows = rows[goes_on]
-            ids = ids[goes_on]
-            d = d[goes_on]
-            matrices = matrices[goes_on]
         return x, partners, distances, stops
 
 
@@ -345,11 +381,11 @@ def _without(some: Indices, known: Indices) -> Indices:
     return np.take_along_axis(some, ranks, axis=1)
 
 
-def _sum_of_least(d: Floats, k: int) -> Floats:
-    """Return the sum of the k least of every row: less if a nearer object was found."""
+def _least(d: Floats, k: int) -> Floats:
+    """Return the k least of every row, in any order."""
     if d.shape[1] < k:
-        return np.full(len(d), np.nan)
-    return np.asarray(np.partition(d, k - 1, axis=1)[:, :k].sum(axis=1))
+        return np.full((len(d), k), np.nan)
+    return np.asarray(np.partition(d, k - 1, axis=1)[:, :k])
 
 
 def least(
