@@ -1747,10 +1747,36 @@ def metric_index_distances() -> str:
     return table(["distance", *CALLS], lines)
 
 
+def metric_index_sizes() -> str:
+    """Return what our index takes beyond the calls, by number of objects."""
+    lines = [
+        [
+            f"{row['n']:,}",
+            f"{row['distances_per_query']:.0f}",
+            f"{row['milliseconds_per_query_beyond_calls']:.2f}",
+            f"{row['fit_seconds_beyond_calls']:.0f}",
+            f"{row['peak_megabytes'] / 1000:.1f}",
+        ]
+        for row in record("metric_index_distances")["rows"]
+        if row["data"] == "sizes"
+    ]
+    titles = [
+        "objects",
+        "calls per query",
+        "ms per query beyond calls",
+        "s to fit beyond calls",
+        "peak memory, GB",
+    ]
+    return table(titles, lines)
+
+
 TABLES = {
     "metric-index": lambda: signed(metric_index(), "metric_index"),
     "metric-index-distances": lambda: signed(
         metric_index_distances(), "metric_index_distances"
+    ),
+    "metric-index-sizes": lambda: signed(
+        metric_index_sizes(), "metric_index_distances"
     ),
     "growing": growing,
     "large": large,

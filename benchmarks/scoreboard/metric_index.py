@@ -31,7 +31,7 @@ from rapidfuzz.process import cdist
 from strings import measure
 
 from neucmds import MetricIndex
-from neucmds.index.metric_index import EFFORTS
+from neucmds.index.metric_index import EFFORTS, RECALLS
 
 RECORD = measure.RECORDS / "metric_index.json"
 Row = dict[str, Any]
@@ -71,11 +71,24 @@ def recall(data: Data, nearest: np.ndarray) -> float:
     return float(np.mean(nearest <= data.limits[:, None]))
 
 
+def promised(index: MetricIndex) -> list[Row]:
+    """Return the recall of held-out objects at every level, and the words that choose it."""
+    chosen = {word: index._level(word) for word in RECALLS}
+    return [
+        {
+            "promised_recall_10": float(recall),
+            "chosen_by": [word for word in chosen if chosen[word] == level],
+        }
+        for level, (_, recall) in enumerate(index.tradeoff_)
+    ]
+
+
 def ours(data: Data, cache: Path | None) -> Iterator[Row]:
     """Search once with the most effort: levels of less effort are its beginnings."""
     edits = strings.Edits()
     index, built = fitted_index(data, edits, cache)
     edits.calls = 0
+    promises = promised(index)
     begin = time.process_time()
     placed = index._placed
 
@@ -100,6 +113,7 @@ def ours(data: Data, cache: Path | None) -> Iterator[Row]:
             **built,
             "distances_per_query": float(ends.mean()),
             "recall_10": recall(data, nearest),
+            **promises[level],
         }
         if level + 1 == EFFORTS:
             row["seconds_per_query"] = took / m

@@ -34,6 +34,7 @@ import numpy as np
 import strings
 from strings import measure
 
+from metric_index import promised
 from neucmds import MetricIndex
 
 RECORD = measure.RECORDS / "metric_index_distances.json"
@@ -57,8 +58,9 @@ class Counted:
 def searched(
     index: MetricIndex, counted: Counted, queries: list[Any], limits: Any
 ) -> Iterator[Row]:
-    """Search at every level of effort up to nine."""
-    for level in range(min(9, len(index.tradeoff_))):
+    """Search at every level of effort up to nine, and tell what held-out objects promised."""
+    promises = promised(index)
+    for level in range(9):
         index._level = lambda _, level=level: level
         counted.calls = 0
         _, nearest, _ = index.query(queries)
@@ -66,6 +68,7 @@ def searched(
             "setting": level,
             "distances_per_query": counted.calls / len(queries),
             "recall_10": float(np.mean(nearest <= limits + 1e-12)),
+            **promises[level],
         }
 
 

@@ -90,6 +90,18 @@ def test_higher_recall_takes_more_calls_and_held_out_objects_foretell_both(
     assert "recall@10" in index.summary_
 
 
+def test_a_query_far_from_all_objects_takes_more_calls_and_finds_its_nearest(
+    fitted,
+):
+    index, _ = fitted
+    near = points(20, seed=1)
+    far = [x + 8 for x in near]
+    _, _, calls = index.query(near, recall=1.0)
+    _, distances, more = index.query(far, recall=1.0)
+    assert more.mean() > 2 * calls.mean()
+    assert recall(distances, true_limits(far, points(500))) == 1
+
+
 def test_calls_are_limited(fitted):
     index, _ = fitted
     ids, _, calls = index.query(points(5, seed=2), k=3, max_calls=20)

@@ -164,7 +164,8 @@ class Answers:
                 f"is not symmetric: it gives {d:.4g} and in the other order {back[at]:.4g}",
                 self.objects[i],
                 self.objects[j],
-                "pass the mean of both orders",
+                "pass the mean of both orders, or the table of distances to "
+                f"neuc_mds with {option('directed', True)}",
             )
 
     def _answered(self, keys: Indices) -> Floats:

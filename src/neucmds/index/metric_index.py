@@ -35,7 +35,7 @@ from neucmds.refine.losses import PairLoss, floor_of
 
 # Objects that `fit` holds out and compares with all others, to measure recall.
 HELD_OUT = 40
-# The most rounds without a nearer object after which a search ends.
+# Levels of effort: at the last, a query's next is 30 mean errors beyond its k-th nearest.
 EFFORTS = 12
 # Recall@10 that words stand for.
 RECALLS = {"normal": 0.99, "high": 0.997}
@@ -58,8 +58,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
     """Find the nearest objects by any distance, with few calls of it.
 
     Objects get coordinates. A query is placed from a few distances; then its nearest by D̂ are
-    asked, and it is placed again, until its nearest do not change. The distances that are returned
-    are those of the function.
+    asked, and it is placed again, until the next by D̂ is surely farther than those found. The
+    distances that are returned are those of the function.
 
     Parameters
     ----------

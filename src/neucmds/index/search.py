@@ -1,5 +1,7 @@
 """Ask adaptively: place a query from a few distances, ask its nearest by D̂, and place it again.
 
+It ends when the next by D̂ is beyond the k nearest found by more than coordinates err.
+
 Every distance is used twice, for the answer and for the place of the query.
 """
 
