@@ -58,9 +58,9 @@ class Counted:
 def searched(
     index: MetricIndex, counted: Counted, queries: list[Any], limits: Any
 ) -> Iterator[Row]:
-    """Search at every level of effort up to nine, and tell what held-out objects promised."""
+    """Search at every level of effort up to twelve, and tell what held-out objects promised."""
     promises = promised(index)
-    for level in range(9):
+    for level in range(12):
         index._level = lambda _, level=level: level
         counted.calls = 0
         _, nearest, _ = index.query(queries)

@@ -35,8 +35,8 @@ from neucmds.refine.losses import PairLoss, floor_of
 
 # Objects that `fit` holds out and compares with all others, to measure recall.
 HELD_OUT = 40
-# Levels of effort: at the last, a query's next is 30 mean errors beyond its k-th nearest.
-EFFORTS = 12
+# Levels of effort: at the last, a query's next is 28 mean errors beyond its k-th nearest.
+EFFORTS = 16
 # Recall@10 that words stand for.
 RECALLS = {"normal": 0.99, "high": 0.997}
 # Attributes that are saved as they are.

@@ -305,7 +305,7 @@ class PlacedObjects:
         """Return how many levels of effort queries have reached.
 
         A query whose k nearest, at d (m, k), did not change in its last round has reached level
-        l if its next by D̂ is beyond them by l²/4 mean errors; any has in 4·l rounds without a
+        l if its next by D̂ is beyond them by l²/8 mean errors; any has in 4·l rounds without a
         change. Objects far from all others need many calls, and most queries need few.
         """
         sq_hat = self.form.paired_sq(x, self.coordinates[near])
@@ -313,7 +313,7 @@ class PlacedObjects:
         radius = d.max(axis=1)
         gap = d_hat - radius
         errors = gap / (self.noise * radius + EPS * d_hat + TINY)
-        levels = 1 + np.floor(np.sqrt(4 * np.maximum(errors, 0)))
+        levels = 1 + np.floor(np.sqrt(8 * np.maximum(errors, 0)))
         is_beyond = (quiet > 0) & (gap >= 0)
         levels = np.where(is_beyond, levels, 0)
         return np.asarray(np.maximum(levels, quiet // 4))
