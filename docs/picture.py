@@ -46,6 +46,7 @@ CALLS_COLOURS = {
     "anydist, m = 5": "#d55e00",
     "LAESA, 100 pivots": "#0072b2",
     "VP-tree": "#e69f00",
+    "PyNNDescent, 15 neighbours": "#cc79a7",
 }
 REFINED_AT = (2, 3, 5, 10, 20, 50, 100)
 

@@ -1729,22 +1729,53 @@ def metric_index() -> str:
     return table(["objects", "method", *CALLS], lines)
 
 
+OTHER_DISTANCES = {
+    "warping": "dynamic time warping of series",
+    "transport": "earth mover's, of pictures of digits",
+    "sentences": "late interaction (MaxSim) of sentences",
+    "sets": "Jaccard's, of sets of three-letter pieces",
+    "outlines": "Hausdorff's, of outlines",
+}
+
+
 def metric_index_distances() -> str:
     """Return the calls of our index by distances of other kinds."""
     rows = record("metric_index_distances")["rows"]
-    names = {
-        "warping": "dynamic time warping of series",
-        "transport": "earth mover's, of pictures of digits",
-        "sentences": "late interaction (MaxSim) of sentences",
-        "sets": "Jaccard's, of sets of three-letter pieces",
-        "outlines": "Hausdorff's, of outlines",
-    }
     lines = []
-    for data, words in names.items():
+    for data, words in OTHER_DISTANCES.items():
         tried = [row for row in rows if row["data"] == data]
         if tried:
             lines.append([words, *calls_for_recall(tried)])
     return table(["distance", *CALLS], lines)
+
+
+def metric_index_promises() -> str:
+    """Return the recall that held-out objects promised, and that of queries."""
+    rows = record("metric_index")["rows"]
+    rows = rows + record("metric_index_distances")["rows"]
+    names = {
+        "smiles": "edit distance of SMILES",
+        "amplicons": "edit distance of amplicons",
+        **OTHER_DISTANCES,
+    }
+    lines = []
+    for data, words in names.items():
+        cells = [words]
+        for word in ("normal", "high"):
+            chosen = [
+                row
+                for row in rows
+                if row["data"] == data and word in row.get("chosen_by", ())
+            ]
+            for row in chosen:
+                cells.append(f"{row['promised_recall_10']:.3f}")
+                cells.append(f"{row['recall_10']:.3f}")
+                cells.append(f"{row['distances_per_query']:.0f}")
+        lines.append(cells)
+    titles = ["distance"]
+    for word in ("normal", "high"):
+        titles += [f'`recall="{word}"`: promised', "of queries", "calls"]
+    return table(titles, lines)
 
 
 def metric_index_sizes() -> str:
@@ -1774,6 +1805,9 @@ TABLES = {
     "metric-index": lambda: signed(metric_index(), "metric_index"),
     "metric-index-distances": lambda: signed(
         metric_index_distances(), "metric_index_distances"
+    ),
+    "metric-index-promises": lambda: signed(
+        metric_index_promises(), "metric_index_distances"
     ),
     "metric-index-sizes": lambda: signed(
         metric_index_sizes(), "metric_index_distances"
