@@ -9,9 +9,9 @@ from scipy.linalg import expm, orthogonal_procrustes
 
 from neucmds.backend.arrays import Floats, Indices
 
-# Most iterations of each loop here; 30 random pairs of signature (3, 2) took 25 steps.
+# Most iterations of each loop here; 30 random pairs of signature (3, 2) took up to 25 steps.
 MAX_ITER = 200
-# Steps of the group, and eigenvalues as a share of the largest, below this are rounding.
+# A step of T below this is rounding, and so is an eigenvalue below this share of the largest.
 ROUNDING = 1e-12
 
 
@@ -22,16 +22,17 @@ class Alignment:
     Parameters
     ----------
     disparity : float
-        ``min ‖X − c·Y·T‖² / ‖X‖²`` over all T of O(p, q) and, unless scaling was ruled out, all c:
-        0 if both give the same dissimilarities up to scale, 1 if they have nothing in common.
+        ``min ‖X − c·Y·T‖² / ‖X‖²`` over all T of O(p, q) and, with scaling, all c: 0 if both give
+        the same dissimilarities up to scale, 1 if they have nothing in common.
     coordinates : ndarray of shape (n, k)
         c·Y·T, the aligned coordinates.
     isometry : ndarray of shape (k, k)
-        T, with T A Tᵀ = A for the signature A: it changes no dissimilarity.
+        T, which changes no dissimilarity: T A Tᵀ = A, with A the diagonal matrix of the signs.
     scale : float
         c.
     objects : ndarray of shape (n,) or None
-        Numbers in X of the objects compared, a row of `coordinates` each; None: all of X.
+        Row numbers in X of the objects that are compared, in the order of `coordinates`; None: all
+        of X.
     """
 
     disparity: float
@@ -42,44 +43,46 @@ class Alignment:
 
 
 def common_signs(x_signs: Floats, y_signs: Floats) -> Floats:
-    """Return the signs of the least signature that both fit in, positive ones first."""
+    """Return the signs of the least signature that both signatures fit in, positive ones first."""
     n_positive = max(np.sum(x_signs > 0), np.sum(y_signs > 0))
     n_negative = max(np.sum(x_signs < 0), np.sum(y_signs < 0))
     return np.repeat([1.0, -1.0], [n_positive, n_negative])
 
 
 def columns_by_sign(signs: Floats, common: Floats) -> Indices:
-    """Return the column that each of the common signs has; one of sign 0, heights, is left out.
+    """Return the number of the column for each of the common signs; heights, of sign 0, have none.
 
-    Numbers beyond the last column stand for columns of zeros, where too few have a sign.
+    Where a sign has too few columns, numbers beyond the last stand for columns of zeros.
     """
     n_lacking = [np.sum(common == s) - np.sum(signs == s) for s in (1, -1)]
     padded = np.append(signs, np.repeat([1.0, -1.0], n_lacking))
     order = np.argsort(-padded, kind="stable")
-    signed: Indices = order[padded[order] != 0]
-    return signed
+    columns: Indices = order[padded[order] != 0]
+    return columns
 
 
 def centered_columns(coordinates: Floats, columns: Indices) -> Floats:
-    """Center coordinates, and put them into the columns of `columns_by_sign`."""
+    """Return centered coordinates with the columns that `columns_by_sign` names, in float64."""
     points = coordinates.astype(np.float64)
     centered = points - points.mean(axis=0)
+    # Enough columns of zeros for any number beyond the last.
     return np.pad(centered, ((0, 0), (0, columns.size)))[:, columns]
 
 
 def align(
     x: Floats, y: Floats, signs: Floats, scaling: bool = True
 ) -> Alignment:
-    """Minimise ‖X − c·Y·T‖ over T of O(p, q), by Gauss–Newton steps on the group.
+    """Minimise ‖X − c·Y·T‖ over T of O(p, q), by Gauss–Newton steps on this group.
 
-    A step T exp(KA) with K skew solves ``GK + KG = (M − Mᵀ)/c`` with G = ZᵀZ, M = Zᵀ(X − cZ)A and
-    Z = YT, since A is orthogonal and cancels. For a signature (k, 0) the start is the solution. X
-    and Y are centered, with columns in the same order of signs.
+    X and Y are centered, with columns in the same order of signs; A is the diagonal matrix of
+    these. A step to T exp(KA), with K skew, solves ``GK + KG = (M − Mᵀ)/c`` where G = ZᵀZ,
+    M = Zᵀ(X − cZ)A and Z = YT, since A is orthogonal and cancels. For a signature (k, 0) the start
+    is the solution.
     """
     starts = [_block_rotation(x, y, signs)]
     has_boosts = np.any(signs != signs[:1])
     if has_boosts:
-        # Boosts have local minima: the best linear map, made an isometry, is a second start.
+        # With both signs there are local minima: a second start is made of the best linear map.
         starts += _nearest_isometry(x, y, signs)
     alignments = [_aligned(x, y, signs, scaling, start) for start in starts]
     return min(alignments, key=lambda alignment: alignment.disparity)
@@ -88,7 +91,7 @@ def align(
 def _aligned(
     x: Floats, y: Floats, signs: Floats, scaling: bool, isometry: Floats
 ) -> Alignment:
-    """Descend from an isometry."""
+    """Return the alignment at the end of the descent from an isometry."""
     total = float(np.sum(x * x))
     z = y @ isometry
     scale, error = _scaled(x, z, scaling)
@@ -106,33 +109,37 @@ def _aligned(
 
 
 def _block_rotation(x: Floats, y: Floats, signs: Floats) -> Floats:
-    """Orthogonal Procrustes within the positive and within the negative columns."""
+    """Return the best isometry that does not mix positive with negative columns."""
     isometry = np.eye(signs.size)
     for sign in (1.0, -1.0):
-        which = np.flatnonzero(signs == sign)
-        if which.size:
-            rotation, _ = orthogonal_procrustes(y[:, which], x[:, which])
-            isometry[np.ix_(which, which)] = rotation
+        columns = np.flatnonzero(signs == sign)
+        if columns.size:
+            rotation, _ = orthogonal_procrustes(y[:, columns], x[:, columns])
+            isometry[np.ix_(columns, columns)] = rotation
     return isometry
 
 
 def _nearest_isometry(x: Floats, y: Floats, signs: Floats) -> list[Floats]:
-    """Return the isometry next to the best linear map, if Newton's iteration reaches one."""
-    solution = np.linalg.lstsq(y, x, rcond=None)
-    linear = np.asarray(solution[0], np.float64)
+    """Return the isometry that Newton's iteration reaches from the best linear map, if any.
+
+    With T the map, an isometry is one that equals A T⁻ᵀ A: the mean of both is the next map.
+    """
+    solution, *_ = np.linalg.lstsq(y, x, rcond=None)
+    linear_map = np.asarray(solution, np.float64)
     form = np.diag(signs)
     for _ in range(MAX_ITER):
-        if np.allclose(linear @ form @ linear.T, form, atol=1e-9):
-            return [linear]
-        if not np.linalg.cond(linear) < 1e12:
+        if np.allclose(linear_map @ form @ linear_map.T, form, atol=1e-9):
+            return [linear_map]
+        # Also where the condition number is NaN.
+        if not np.linalg.cond(linear_map) < 1e12:
             break
-        inverse = np.linalg.inv(linear)
-        linear = (linear + signs[:, None] * inverse.T * signs) / 2
+        inverse = np.linalg.inv(linear_map)
+        linear_map = (linear_map + signs[:, None] * inverse.T * signs) / 2
     return []
 
 
 def _scaled(x: Floats, z: Floats, scaling: bool) -> tuple[float, float]:
-    """Return the best scale c, or 1, and ‖X − c·Z‖²."""
+    """Return the best scale c, 1 without scaling, and ‖X − c·Z‖²."""
     sq_length = float(np.sum(z * z))
     scale = 1.0
     if scaling and sq_length:
@@ -154,7 +161,7 @@ def _step(x: Floats, z: Floats, scale: float, signs: Floats) -> Floats:
 def _shorter_move(
     x: Floats, z: Floats, generator: Floats, error: float, scaling: bool
 ) -> Floats | None:
-    """Halve a step until the error falls."""
+    """Return exp(KA), KA halved until the error falls; None if it falls for no step."""
     for _ in range(MAX_ITER):
         move = np.asarray(expm(generator))
         if _scaled(x, z @ move, scaling)[1] < error:

@@ -82,14 +82,14 @@ from neucmds.spectrum.selection import METHODS, neuc_plus
 from neucmds.spectrum.solve import EIGENPAIR_TOL, solve_for
 from neucmds.spectrum.spectrum import Spectrum
 
-# A fit of sampled pairs overfits if the loss of held-out ones is larger by this factor.
+# A warning is issued if the loss of held-out pairs is this many times that of fitted ones.
 OVERFIT = 2.0
-# Most coordinates that are tried to reach a share of R²: more take hours.
+# Most coordinates that are tried to reach an R²: more take hours.
 MOST_FOR_SHARE = 2000
 
 
 def fit(problem: Dense, options: Options) -> Embedding:
-    """Embed a dense problem."""
+    """Embed a dense problem: by a closed form, or by a descent from it or from other starts."""
     start = ordered_start(options.init, problem.labels)
     options = replace(options, init=start)
     if isinstance(options.n_components, GOALS):
@@ -105,7 +105,7 @@ def fit(problem: Dense, options: Options) -> Embedding:
     components = checked_size(options.n_components, gram.n)
     descent = options.descent()
     has_spectral_start = problem.weights is None and options.init is None
-    # Where D is zero, every loss is zero without any coordinate.
+    # Where D is zero, so is every loss, without any coordinate.
     is_squared = options.loss == "squared" or gram.sq_norm == 0
     if not (has_spectral_start and is_squared):
         notify(options.callback, f"embedding by {method}")
@@ -128,12 +128,13 @@ def embed_spectrum(
     method: str,
     descent: Descent = descend,
 ) -> Embedding:
-    """Embed from a spectrum that is already there: one solve serves every method and every k.
+    """Embed from the spectrum of a problem, which serves every method and every k.
 
-    Parameters are those of `neuc_mds`; `descent` is for "refined".
+    `components` and `method` are those of `neuc_mds`; `descent` is that of "refined".
     """
     gram = problem.gram
     k = total_of(components)
+    # Where "neuc+" keeps no eigenvalue, a descent has no start: the result is that of "exact".
     if method == "refined" and (
         isinstance(components, tuple)
         or neuc_plus(spectrum, components).kept.size
@@ -150,7 +151,7 @@ def embed_spectrum(
 def _descend(
     problem: Dense, components: Size, options: Options, descent: Descent
 ) -> Embedding:
-    """Descend where no closed form is the start: weights, gaps, other losses, a given start."""
+    """Embed by a descent that starts from no closed form: weights, gaps, other losses, `init`."""
     start = options.init
     weights = problem.weights
     k = total_of(components)
@@ -201,7 +202,7 @@ def _fit_ordinal(problem: Dense, k: int, options: Options) -> Embedding:
     """Embed by the order of the dissimilarities."""
     loss = option("loss", "ordinal")
     sq_dissimilarity = dense_gram(problem, loss).sq_dissimilarity
-    # D, its pairs, their order, and some numbers per pair: measured 10.3 per entry of D.
+    # D, its pairs, their order, and more: 10.3 numbers per entry of D were measured.
     require_memory(
         11 * 8 * problem.n**2,
         f"{loss} of {problem.n} objects",
@@ -234,7 +235,7 @@ def _fit_ordinal(problem: Dense, k: int, options: Options) -> Embedding:
 def with_disparities(
     embedding: Embedding, fitted: OrdinalFit, ties: str
 ) -> Embedding:
-    """Let new objects be placed by the disparities of the fit, and say how it was found."""
+    """Return an ordinal embedding with its placement, by disparities, and how it was found."""
     placement = OrdinalPlacement(
         embedding.coordinates,
         embedding.form,
@@ -252,7 +253,7 @@ def with_disparities(
 
 
 def fit_directed(problem: Directed, options: Options) -> Embedding:
-    """Embed dissimilarities from rows to columns, a point of departure or of arrival for each."""
+    """Embed D from rows to columns: a departure for each row, an arrival for each column."""
     sq_dissimilarity = problem.sq_dissimilarity
     n_points = sum(sq_dissimilarity.shape)
     check_start(options.init, n_points, "departures and arrivals")
@@ -274,7 +275,10 @@ def _end_by_loss(
     components: Size,
     options: Options,
 ) -> tuple[Configuration, float]:
-    """Return where the descent on all pairs ends, and the mean d."""
+    """Return the end of the descent by a loss of d, the best of several, and the mean d.
+
+    D and weights are (m, n); results are of the library of D.
+    """
     loss = option("loss", options.loss)
     like = sq_dissimilarity
     if is_torch(like) and on_cpu(like):
@@ -284,7 +288,7 @@ def _end_by_loss(
             weights = to_numpy(weights)
     m, n = sq_dissimilarity.shape
     if weights is not None:
-        # A pair without weight bounds no curvature.
+        # A pair without weight does not bound the curvature.
         xp = namespace(sq_dissimilarity)
         sq_dissimilarity = xp.where(weights > 0, sq_dissimilarity, 0.0)
     if is_numpy(sq_dissimilarity):
@@ -330,7 +334,7 @@ def _end_by_loss(
         random_state=options.random_state,
         directed=options.directed,
     )
-    # The floor, unlike the mean, does not grow with one huge d.
+    # One huge d makes the mean large, but not the floor.
     unit = end.loss.sq_floor or mean**2
     end = without_null_columns(end, n_points * min(unit, mean**2))
     x = asarray_like(end.coordinates, like, namespace(like).float64)
@@ -435,7 +439,7 @@ def scouted(
 
 
 def _fit_goal(problem: Dense, options: Options) -> Embedding:
-    """Embed with the number of coordinates that a share of R² or held-out objects ask for."""
+    """Embed with the fewest coordinates that reach an R², or that held-out objects choose."""
     gram = problem.gram
     checked_size(options.n_components, gram.n)
     if options.n_components == AUTO:
@@ -462,18 +466,17 @@ def _fit_goal(problem: Dense, options: Options) -> Embedding:
         f"looking for the fewest coordinates with an R² of {share:g}",
     )
     embeddings: dict[int, Embedding] = {}
-
     most = min(gram.n - 1, MOST_FOR_SHARE)
 
     def reaches(size: int) -> bool:
-        # Heights count as one coordinate, and need another.
+        # Heights count as one coordinate, and need another beside them.
         if options.heights is True and size == 1 < most:
             return False
         size_options = replace(options, n_components=size)
         embeddings[size] = fit(problem, size_options)
         return embeddings[size].r2 >= share
 
-    # From one coordinate on: R² of classical MDS falls again in the end.
+    # From one coordinate on, since the R² of classical MDS falls again with many.
     k = fewest(reaches, most)
     if k is not None:
         return embeddings[k]
@@ -488,7 +491,7 @@ def _fit_goal(problem: Dense, options: Options) -> Embedding:
 def warn_of_surprises(embedding: Embedding) -> None:
     """Warn where a fit did not converge, overfits, or has fewer coordinates than requested."""
     info = embedding.info
-    # With `stacklevel=3` a warning points to the caller of `neuc_mds`.
+    # `stacklevel=3` points to the call of `neuc_mds` or of `fit`.
     if not info.converged:
         text = (
             f"the {info.solver} solver did not converge (largest residual "
@@ -503,7 +506,7 @@ def warn_of_surprises(embedding: Embedding) -> None:
                 f"{option('max_iter')}."
             )
         warnings.warn(text, ConvergenceWarning, stacklevel=3)
-    # Values below TOL count as zero, and nothing is lower.
+    # A stress-1 whose square is below TOL counts as zero: there is no lower one.
     may_be_lower = info.times_found <= 1 and embedding.stress1**2 > TOL
     if info.n_starts > 1 and may_be_lower:
         text = (

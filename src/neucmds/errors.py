@@ -1,7 +1,7 @@
-"""One error for bad input, and one warning per surprise in a result.
+"""One error for bad input, and a warning for each kind of surprise in a result.
 
-A message marks a parameter by `option`, so that ``str(error)`` spells it in Python
-(``symmetrize=True``) and the command line in its own way (``--symmetrize``), by `rendered`.
+Messages mark parameters by `option`. `rendered` spells them: ``str(error)`` as in Python
+(``symmetrize=True``), and the command line in its own way (``--symmetrize``).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = [
     "rendered",
 ]
 
-# A marked parameter: its name and value, each after a private-use character, which no file name or
-# label holds by accident.
+# A marked parameter: its name and its value between characters for private use, which file names
+# and labels do not have.
 _MARKED = re.compile("\ue000([a-z_]+)\ue001([^\ue002]*)\ue002")
 
 
@@ -34,7 +34,7 @@ def option(name: str, *value: object) -> str:
     name : str
         As the parameter is called in Python.
     *value : object
-        At most one, shown in one line; left out, the parameter is meant without a value.
+        The value, one or none, which is shown in one line.
 
     Examples
     --------
@@ -48,10 +48,8 @@ def option(name: str, *value: object) -> str:
 
 def in_python(name: str, value: str | None) -> str:
     """Write a parameter as in a call."""
-    if name in (
-        "direction",
-        "part",
-    ):  # arguments of the metric "shortest_path"
+    # Arguments of the metric "shortest_path".
+    if name in ("direction", "part"):
         return f"metric_params={{{name!r}: {value}}}"
     if value is None:
         return name
@@ -61,14 +59,14 @@ def in_python(name: str, value: str | None) -> str:
 def rendered(
     message: str, spell: Callable[[str, str | None], str] = in_python
 ) -> str:
-    """Write the marked parameters of a message out.
+    """Return a message with its marked parameters spelled.
 
     Parameters
     ----------
     message : str
     spell : callable, optional
-        ``spell(name, value)`` returns the text for a parameter; the value is its repr, or None. By
-        default as in Python: ``name=value`` or ``name``.
+        ``spell(name, value)`` returns the text for a parameter; the value is a repr, or None. By
+        default it is ``name=value`` or ``name``, as in Python.
 
     Examples
     --------
@@ -82,7 +80,7 @@ def rendered(
 
 
 class _Marked(Exception):
-    """A message as in Python, and in `marked` with its parameters marked."""
+    """An error or warning whose text is spelled as in Python; `marked` has it with marks."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(rendered(message))
@@ -110,7 +108,7 @@ class NonEuclideanWarning(FewerComponentsWarning):
 
 
 class OverfitWarning(NeucmdsWarning):
-    """A fit is much better on the fitted pairs or objects than on others, or may well be.
+    """A fit is much better on the fitted pairs than on others, or is likely to be.
 
-    Held-out pairs say so, or there are hardly more pairs than coordinates to determine from them.
+    Held-out pairs say so, or there are hardly more pairs than numbers that they determine.
     """

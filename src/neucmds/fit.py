@@ -1,4 +1,4 @@
-"""`neuc_mds`: the one entry for every kind of input."""
+"""`neuc_mds`, and which function fits which kind of input."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def neuc_mds(
     ----------
     data : array, DataFrame, DistanceMatrix, condensed vector, list, path or sparse array
         Symmetric dissimilarities d with a zero diagonal; they need not be Euclidean or metric. A
-        DataFrame (of features, too) or a DistanceMatrix names the objects. An npy file, memory map,
+        DataFrame, also of features, or a DistanceMatrix names the objects. An npy file, memory map,
         zarr array or HDF5 dataset that does not fit in memory is read by dask (the extra
         ``neucmds[dask]``). The chunks of a dask array stay on its workers. A `scipy.sparse` array
         stores the observed pairs, zeros included; "refined" then needs memory and time for these
@@ -193,8 +193,9 @@ def neuc_mds(
         ("distance", "absolute"), 3e-4 (`directed`) or 2e-3. "ordinal" stops
         when an iteration reduces the square of stress-1 by less than this: 1e-9 by default.
     max_iter : int, optional
-        Most iterations of the last descent of "refined", 500 by default; those before it, from
-        several starts or on a smoother loss, have at most 40 each.
+        Most iterations of the last descent of "refined", 500 by default. Those before it, from
+        several starts or on a smoother loss, have at most 40 each; a squared fit from which another
+        loss starts has at most 200.
     n_init : int, optional
         Number of starts of losses but "squared"; the best result is returned.
         Default, for k ≤ 10: 32 starts for n ≤ 100, 12 for n ≤ 600, and a quarter as many for each
@@ -253,12 +254,12 @@ def embed(data: Any, options: Options, labels: Any = None) -> Embedding:
 def _embed_directed(
     data: Any, options: Options, kind: str, labels: Any
 ) -> Embedding:
-    """Embed dissimilarities from rows to columns; a symmetric d has its arrivals at departures."""
+    """Embed dissimilarities from rows to columns; of a symmetric D arrivals are at departures."""
     if kind in ("large graph", "landmarks"):
-        of_graph = embed_directed_graph
         if kind == "landmarks":
-            of_graph = embed_directed_landmarks
-        embedding = of_graph(data, options)
+            embedding = embed_directed_landmarks(data, options)
+        else:
+            embedding = embed_directed_graph(data, options)
         return replace(embedding, labels=as_labels(labels, embedding.n))
     if kind == "pairs" and sum(data.shape) > FEW_OBJECTS:
         pairs = as_directed_pairs(
@@ -280,7 +281,7 @@ def _embed_directed(
     values = namespace(problem.weights).where(
         problem.weights > 0, problem.sq_dissimilarity, math.nan
     )
-    # An object and itself have no weight.
+    # From an object to itself there is no weight, and D is zero.
     values[range(problem.n), range(problem.n)] = 0.0
     embedding = embed(values, symmetric, problem.labels)
     return replace(
@@ -306,7 +307,10 @@ def _embed_pairs(data: Any, options: Options, kind: str) -> Embedding:
 
 
 def as_rows(data: Any, options: Options, labels: Any) -> tuple[Any, Any, Any]:
-    """Return rows or a graph, the metric with its arguments, and names of the objects."""
+    """Return the data as rows of numbers, a graph or D, the metric, and names of the objects.
+
+    The metric is one of features with its arguments bound, or the name of D or of a graph.
+    """
     metric = options.metric
     if metric == SHORTEST_PATH:
         graph, labels = named_graph(

@@ -87,7 +87,7 @@ class Form:
         }
 
     def words(self, mean_distance: float) -> str:
-        """Say how the space is curved; empty if it is flat."""
+        """Say how the space is curved; the text is empty if it is flat."""
         if self.is_flat:
             return ""
         kind = "spherical" if self.curvature > 0 else "hyperbolic"
@@ -102,7 +102,7 @@ class Form:
 
     @property
     def numbers(self) -> dict[str, float]:
-        """All that the form is made of but the signs, by the names of its fields."""
+        """The fields of the form but the signs, by name."""
         return {"curvature": self.curvature}
 
     @property
@@ -122,7 +122,7 @@ class Form:
         return self.is_flat and not self.has_heights
 
     def extended(self, x: Array, form: Form) -> tuple[Array, Form]:
-        """Give points of another form the heights of this one, zero each, if they have none."""
+        """Return points x of another form with heights of zero, if only this form has heights."""
         if form.has_heights or not self.has_heights:
             return x, form
         xp = namespace(x)
@@ -139,13 +139,13 @@ class Form:
         return (x * x) @ asarray_like(self.signs, x) + self.height_of(x)
 
     def centered(self, x: Array) -> Array:
-        """Move the mean of the points to zero; heights stay."""
+        """Return the points with their mean moved to zero; heights stay."""
         return x - namespace(x).mean(x, axis=0) * abs(
             asarray_like(self.signs, x)
         )
 
     def root_units(self, scale: float) -> Array:
-        """Return the unit of each coordinate where that of D is `scale`."""
+        """Return the unit of each coordinate if that of D is `scale`: its root, but of a height."""
         signs = to_numpy(self.signs)
         return np.where(signs == 0, scale, sqrt(scale))
 
@@ -221,7 +221,7 @@ class Form:
     def to_sq(self, sq_distance: Array) -> Array:
         """Return g(d) of d², a new array unless κ is zero.
 
-        Below zero it is −g(√−d²); beyond a sphere all d are those of antipodes.
+        Of d² < 0 it is −g(√−d²); on a sphere larger d count as that of antipodes.
         """
         if self.is_flat:
             return sq_distance
@@ -243,12 +243,12 @@ class Form:
         return xp.sign(sq) * self.arc(xp.sqrt(xp.abs(sq))) ** 2
 
     def to_distance(self, sq: Array) -> Array:
-        """Return d = g⁻¹ of g(d) or of D̂, as a new array; below zero it is zero."""
+        """Return d = g⁻¹ of g(d) or of D̂, as a new array, zero where these are negative."""
         xp = namespace(sq)
         return self.arc(xp.sqrt(xp.clip(sq, 0.0, None)))
 
     def arc(self, root: Array) -> Array:
-        """Return d where √g(d) is known: root itself if κ is zero; beyond a sphere the antipode."""
+        """Return d of √g(d), which is d if κ is zero; on a sphere at most that of antipodes."""
         if self.is_flat:
             return root
         xp = namespace(root)

@@ -35,10 +35,10 @@ from neucmds.spectrum.selection import METHODS
 
 ALL_METHODS = (*METHODS, "exact", "refined")
 CLOSED_FORMS = (*METHODS, "exact")
-# "refined" has the least STRESS of fitted and of placed objects (docs/quality.md).
 Method = Literal["classical", "lower", "neuc", "neuc+", "exact", "refined"]
 Loss = Literal["squared", "distance", "relative", "absolute", "ordinal"]
 Ties = Literal["primary", "secondary"]
+# It has the least STRESS of fitted and of placed objects (docs/quality.md).
 DEFAULT_METHOD: Literal["refined"] = "refined"
 # Number of nodes up to which all shortest paths are computed, if they fit in memory.
 MOST_PATHS = 10_000
@@ -47,22 +47,25 @@ SHORTEST_PATH = "shortest_path"
 
 
 def _is_number(value: Any) -> bool:
+    """Tell whether a value is a finite real number."""
     is_real = isinstance(value, (int, float, np.number))
     is_bool = isinstance(value, bool)
-    # False for NaN, infinity, and integers that no float holds.
+    # NaN, infinity, and integers that no float holds are not.
     return is_real and not is_bool and bool(abs(value) <= sys.float_info.max)
 
 
 def _is_flag(value: Any) -> bool:
+    """Tell whether a value is True or False, or 1 or 0."""
     return isinstance(value, (bool, np.bool_, int)) and value in (0, 1)
 
 
 def _one_of(words: tuple[str, ...]) -> tuple[Callable[[Any], bool], str]:
+    """Return an entry of `PARAMETERS` that allows some words."""
     return words.__contains__, f"is unknown; choose one of {', '.join(words)}"
 
 
-# Parameter → a test of its value, and what the message says of one that fails. None is allowed
-# where it is the default.
+# Parameter → a test of its value, and the words of the message on a value that fails the test. None
+# passes where it is the default.
 PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "method": _one_of(ALL_METHODS),
     "loss": _one_of(ALL_LOSSES),
@@ -106,7 +109,7 @@ PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 def check_parameters(values: Mapping[str, Any]) -> None:
     """Refuse a value that a parameter of this name cannot have."""
-    for name, (allowed, words) in PARAMETERS.items():
+    for name, (is_allowed, words) in PARAMETERS.items():
         if name not in values:
             continue
         value = values[name]
@@ -116,11 +119,11 @@ def check_parameters(values: Mapping[str, Any]) -> None:
             raise InputError(
                 f"{option(name, value)} is an array; pass a single value."
             )
-        if not allowed(value):
+        if not is_allowed(value):
             raise InputError(f"{option(name, value)} {words}.")
 
 
-# Kinds of input, and options that some of them refuse; docs/tables.py has words for each.
+# Kinds of input, and below the options that some kinds refuse; docs/tables.py has words for each.
 INPUTS = (
     "matrix",
     "dask",
@@ -149,7 +152,7 @@ OPTIONS = (
     "directed",
     "n_pairs",
 )
-# Said of D when it is read; an operator over D has it already.
+# Options of how D is read, which is over where an operator is given.
 OF_D = ("weights", "missing", "squared", "symmetrize", "directed")
 
 _REFINED = option("method", "refined")
@@ -199,7 +202,7 @@ _BLOCKS = {
     "directed": _STORED,
     "n_pairs": _FOR_SAMPLES,
 }
-# Kind of input or of fit → option → why it is refused; options that are not listed are supported.
+# Kind of input or of fit → option → why it is refused. Options that are not listed are supported.
 TABLE: dict[str, dict[str, str]] = {
     "matrix": {"n_pairs": _FOR_SAMPLES},
     "dask": _BLOCKS,
@@ -288,7 +291,7 @@ def kind_of(data: Any, options: Options) -> str:
     if options.metric == SHORTEST_PATH:
         n = data.shape[0]
         free = available_memory()
-        # A loss takes D three times, in float64.
+        # D, a scaled copy and tiles of it, in float64.
         needed = 3 * 8 * n * n
         is_large = n > MOST_PATHS or (free is not None and needed > free)
         is_sampled = is_large or options.n_pairs is not None
@@ -314,14 +317,15 @@ def kind_of(data: Any, options: Options) -> str:
 
 def check_support(options: Options, kind: str) -> None:
     """Refuse options that a kind of input (`INPUTS`), the method or the loss does not support."""
-    kinds = []
+    # The rows of `TABLE` that apply.
+    rows = []
     if options.method != "refined":
-        kinds.append("closed form")
+        rows.append("closed form")
     elif options.loss not in RELATIVE:
-        kinds.append(f"{options.loss} loss")
+        rows.append(f"{options.loss} loss")
     if options.directed:
-        kinds.append("directed")
-    kinds.append(kind)
+        rows.append("directed")
+    rows.append(kind)
     asked = options.asked()
     if options.max_iter is not None and options.method != "refined":
         raise InputError(
@@ -329,11 +333,11 @@ def check_support(options: Options, kind: str) -> None:
             "descent; leave it out."
         )
     if kind == "landmarks" and options.metric == SHORTEST_PATH:
-        kinds.append("graph")
-        # Searches along edges and against them are those from landmarks and to them.
+        rows.append("graph")
+        # Landmarks of a graph may be directed: paths from and to them are searched.
         asked.pop("directed", None)
     for name, value in asked.items():
-        for row in kinds:
+        for row in rows:
             if name in TABLE[row]:
                 if name == "ordinal":
                     shown = option("loss", value)
@@ -346,10 +350,9 @@ def check_support(options: Options, kind: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """How an input is read and embedded: the parameters of `neuc_mds` but the input.
+    """How an input is read and embedded: the parameters of `neuc_mds` but the input, checked.
 
-    A start of "refined", once checked, is a `Configuration`, and its signature the number of
-    coordinates.
+    A start `init` becomes a `Configuration`, and its signature becomes `n_components`.
     """
 
     n_components: NComponents = N_COMPONENTS
@@ -390,7 +393,7 @@ class Options:
             start = as_start(self.init)
             signature = start.form.signature
             wanted = self.n_components
-            # A copy of options that were checked holds the start as a Configuration.
+            # `replace` makes options of such that were checked: their start is a Configuration.
             is_new = not isinstance(self.init, Configuration)
             if is_new and isinstance(wanted, tuple) and wanted != signature:
                 raise InputError(
@@ -414,7 +417,7 @@ class Options:
             )
 
     def asked(self) -> dict[str, Any]:
-        """Return the options that some kinds of input refuse and that differ from the default."""
+        """Return those of `OPTIONS` that differ from their defaults, with their values."""
         asked = {}
         for name in OPTIONS:
             value = getattr(self, name, None)
@@ -426,13 +429,13 @@ class Options:
             asked["ordinal"] = self.loss
         if not isinstance(self.n_components, GOALS):
             asked.pop("n_components", None)
-        # Every kind of input can be fitted from one start.
+        # Every kind of input is fitted from at least one start.
         if self.n_init == 1:
             del asked["n_init"]
         return asked
 
     def descent(self) -> Descent:
-        """Return the descent of "refined", with its limits."""
+        """Return the function that descends, with the limits and the callback of these options."""
         return partial(
             descend,
             max_iter=self.max_iter or MAX_ITER,
@@ -448,7 +451,7 @@ def notify(callback: Callback | None, words: str) -> None:
 
 
 def as_seed(random_state: Any) -> Any:
-    """Return what seeds a generator, or refuse it: None is 0, too."""
+    """Return a user's `random_state` as `check_random_state` takes it, 0 for None, or refuse it."""
     if random_state is None:
         return 0
     if isinstance(random_state, np.random.Generator):

@@ -48,7 +48,7 @@ def prepare(
     Parameters
     ----------
     D : as for `neuc_mds`, or Dense
-        The latter is returned as it is.
+        A `Dense` is returned as it is.
     n_components : as for `neuc_mds`
         Number of coordinates that the memory must suffice for.
     labels : sequence of str, optional
@@ -85,14 +85,15 @@ def read_dense(D: Any, options: Options, labels: Any = None) -> Dense:
         return D
     squared = options.squared
     symmetrize = options.symmetrize
+    # Whether the array D is the user's, and must stay as it is.
     copy = True
-    # Else NaN and weights are entries of an array; an operator has none.
+    # Whether an operator will do, which has neither NaN nor weights.
     counts_alike = options.weights is None and options.missing == "error"
     k = options.n_components
     if options.metric == SHORTEST_PATH:
         D = all_paths(as_graph(D))
         squared = False
-        # The two ways along a path are added up in another order.
+        # Lengths there and back are equal but for rounding.
         symmetrize = True
         copy = False
     elif options.metric != PRECOMPUTED:
@@ -113,10 +114,10 @@ def read_dense(D: Any, options: Options, labels: Any = None) -> Dense:
         squared=squared,
         symmetrize=symmetrize,
         labels=labels,
-        # Weights are checked after D is squared; if refused, the user's D must be as it was.
+        # If weights are refused after D was squared, the user's D must be as it was.
         copy=copy or not counts_alike,
         missing=options.missing,
-        # Sums over pairs that count differently are made of D itself, in float64.
+        # Losses with weights add up entries of D, in float64.
         double=not counts_alike,
     )
     if not counts_alike:
@@ -133,7 +134,7 @@ def read_dense(D: Any, options: Options, labels: Any = None) -> Dense:
 def _between_features(
     features: Any, options: Options, as_operator: bool
 ) -> Any:
-    """Return D between features behind its operator, or as an array."""
+    """Return D between features as an operator, or as an array that may have weights."""
     metric = Metric.of(options.metric, symmetrize=options.symmetrize)
     squared = options.squared
     if is_dask(features):
@@ -165,8 +166,9 @@ def read_directed(D: Any, options: Options, labels: Any = None) -> Directed:
         D = np.full(stored.shape, np.nan)
         D[stored.coords] = stored.data
         if D.shape[0] == D.shape[1]:
-            own = np.diagonal(D)
-            np.fill_diagonal(D, np.where(np.isnan(own), 0.0, own))
+            # An entry of the diagonal that is not stored is zero; others are checked later.
+            diagonal = np.diagonal(D)
+            np.fill_diagonal(D, np.where(np.isnan(diagonal), 0.0, diagonal))
         missing = "ignore"
     return as_directed(
         D,
@@ -184,9 +186,9 @@ def prepare_some(
     metric: Any = PRECOMPUTED,
     **reading: Any,
 ) -> Dense:
-    """Prepare D among some objects, where D as a whole does not exist or takes long.
+    """Prepare D among some objects, by row numbers, where all of D is not stored or takes long.
 
-    Parameters are those of `prepare`.
+    `reading` are parameters of `prepare`.
     """
     if metric == SHORTEST_PATH:
         paths = shortest_path_rows(as_graph(data), rows)[:, rows]
@@ -197,7 +199,7 @@ def prepare_some(
 
 
 def dense_gram(prepared: Dense, what: str) -> DenseGram:
-    """Return the operator of a D in memory, or refuse what needs one."""
+    """Return the operator of a D in memory, or refuse `what` needs one."""
     if isinstance(prepared.gram, DenseGram):
         return prepared.gram
     raise InputError(f"{what} {TABLE['operator']['loss']}")
@@ -206,7 +208,7 @@ def dense_gram(prepared: Dense, what: str) -> DenseGram:
 def refuse_weights(
     prepared: Dense, what: str, instead: str = "use neuc_mds"
 ) -> None:
-    """Refuse weights and gaps where every pair counts alike."""
+    """Refuse weights and missing entries for `what` needs every pair of D."""
     if prepared.weights is not None:
         raise InputError(
             f"{what} needs every pair of D, without weights; {instead}."

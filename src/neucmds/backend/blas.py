@@ -1,8 +1,9 @@
 """Products of a large matrix with a few vectors, cut so that OpenBLAS does not pack the matrix.
 
-OpenBLAS copies the matrix for every product, which takes half of the time with 16 to 40 vectors.
-Its AVX-512 builds skip the copy below 10⁶ multiplications, so a large product is cut into such
-panels.
+To pack is to copy the matrix into the order of the kernel. OpenBLAS does so for every product,
+which takes half of the time with 16 to 40 vectors; its AVX-512 builds do not below 10⁶
+multiplications. So the matrix is cut into strips of columns, these into panels of rows, and the
+vectors into groups: the product of a panel and a group is so small.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from neucmds.backend.threads import open_pool, parallel_map, worker_pool
 _UNPACKED_CORES = {"SkylakeX", "Cooperlake", "SapphireRapids"}
 # Multiplications below which these kernels do not pack.
 _SMALL_PRODUCT = 1_000_000
-# At most this many vectors in a panel: 100 are done as 50 and 50.
+# Most vectors in a group: 100 are multiplied as 50 and 50.
 _MAX_VECTORS = 52
-# Columns of a panel: so few that the vectors' entries for them stay in the L2 cache.
-_PANEL_COLUMNS = 1334
-# Rows of a task: a multiple of 6, the rows that run fastest in the kernel.
+# Columns of a strip: so few that the entries of a group for them stay in the L2 cache.
+_STRIP_COLUMNS = 1334
+# Rows that a thread multiplies at a time: a multiple of 6, which is fastest in the kernel.
 _TASK_ROWS = 504
-# Shares that the columns of a basis are cut into, for threads.
+# Slices that the columns of a basis are cut into, for threads.
 _SHARES = 4
 
 
@@ -47,12 +48,13 @@ _SHARES = 4
 def float32_products(
     matrix: Array, scale: float
 ) -> Iterator[Callable[[Array], Array]]:
-    """Yield the function that multiplies float64 columns with a scaled symmetric float32 matrix.
+    """Yield the function that returns ``scale * (matrix @ columns)`` for float64 columns.
 
-    Products by panels open a pool of threads until the end of the context.
+    The matrix is symmetric and float32, and so is the product with it; the result is float64.
     """
-    is_large = is_numpy(matrix) and matrix.shape[0] >= _PANEL_COLUMNS
+    is_large = is_numpy(matrix) and matrix.shape[0] >= _STRIP_COLUMNS
     if is_large and _skips_packing():
+        # One pool of threads for all products in the context.
         with worker_pool():
             yield lambda columns: _by_panels(matrix, columns, scale)
         return
@@ -68,7 +70,7 @@ def float32_products(
 
 
 def inner_products(block: Array, basis: Array) -> Array:
-    """``block @ basis.T``."""
+    """Return ``block @ basis.T`` of two arrays with long rows."""
     parts = _by_shares(
         lambda share: block[:, share] @ basis[:, share].T, basis
     )
@@ -76,7 +78,7 @@ def inner_products(block: Array, basis: Array) -> Array:
 
 
 def combine_rows(block: Array, coefficients: Array) -> Array:
-    """``coefficients @ block``, written over the first rows of `block`."""
+    """Return ``coefficients @ block``, written over the first rows of `block`."""
     combined = block[: coefficients.shape[0], :]
 
     def multiply(share: slice) -> None:
@@ -89,7 +91,7 @@ def combine_rows(block: Array, coefficients: Array) -> Array:
 def subtract_combined_rows(
     block: Array, coefficients: Array, basis: Array
 ) -> None:
-    """``block -= coefficients @ basis``."""
+    """Subtract ``coefficients @ basis`` from `block`, in place."""
     if is_torch(block):
         block.addmm_(coefficients, basis, alpha=-1)
         return
@@ -101,10 +103,10 @@ def subtract_combined_rows(
 
 
 def symmetric_times(matrix: Array, columns: Array) -> Array:
-    """Multiply a symmetric matrix with a block of columns, in the faster order.
+    """Multiply a symmetric matrix with a block of columns, in the fastest order.
 
-    OpenBLAS packs less for a few wide rows, cuBLAS prefers tall contiguous columns and the matrix
-    transposed, and Triton's tensor cores are faster still.
+    OpenBLAS packs less if the columns are rows on the left, cuBLAS prefers contiguous columns and
+    the matrix transposed, and Triton's tensor cores are faster than cuBLAS.
     """
     if on_cpu(matrix):
         return (columns.T @ matrix).T
@@ -127,9 +129,10 @@ def _skips_packing() -> bool:
 
 
 def _by_shares(work: Callable[[slice], Any], basis: Array) -> list[Any]:
-    """Work on shares of the columns where a pool is open, otherwise on all at once.
+    """Return ``work(columns)`` of slices of the columns of a basis, in the open pool.
 
-    The shares are the same whatever the number of threads.
+    Without a pool, as for other libraries than NumPy, one slice has all columns. Slices do not
+    depend on the number of threads.
     """
     if not is_numpy(basis) or open_pool.get() is None:
         return [work(slice(None))]
@@ -139,16 +142,20 @@ def _by_shares(work: Callable[[slice], Any], basis: Array) -> list[Any]:
 
 def _by_panels(matrix: Array, columns: Array, scale: float) -> Array:
     """Return ``scale * (matrix @ columns)`` as float64, multiplied in the matrix's precision."""
-    # Column-major, so that each column is contiguous, as the rows of a basis are.
+    # Column-major: its columns become the rows of a basis.
     product = np.empty(columns.shape, order="F")
     n_groups = max(1, math.ceil(columns.shape[1] / _MAX_VECTORS))
-    groups = np.array_split(columns, n_groups, axis=1)
+    groups = [
+        np.ascontiguousarray(group, matrix.dtype)
+        for group in np.array_split(columns, n_groups, axis=1)
+    ]
+    # Views of the product, one for each group.
     targets = np.array_split(product, n_groups, axis=1)
-    parts = [np.ascontiguousarray(group, matrix.dtype) for group in groups]
 
     def multiply(start: int) -> None:
+        """Write the rows of the product from `start` on."""
         rows = slice(start, start + _TASK_ROWS)
-        sums = _panel_sums(matrix[rows], parts)
+        sums = _sums_over_strips(matrix[rows], groups)
         for total, target in zip(sums, targets, strict=True):
             np.multiply(total, scale, out=target[rows], dtype=np.float64)
 
@@ -156,28 +163,26 @@ def _by_panels(matrix: Array, columns: Array, scale: float) -> Array:
     return product
 
 
-def _panel_sums(matrix: Array, parts: list[Array]) -> list[Array]:
-    """Return ``matrix @ part`` for every part, a strip of columns at a time.
-
-    A strip is cut into panels of `height` rows, each small enough not to be packed.
-    """
+def _sums_over_strips(matrix: Array, groups: list[Array]) -> list[Array]:
+    """Return ``matrix @ group`` for every group of vectors, added up over strips of columns."""
     sums = [
-        np.zeros((matrix.shape[0], part.shape[1]), dtype=matrix.dtype)
-        for part in parts
+        np.zeros((matrix.shape[0], group.shape[1]), dtype=matrix.dtype)
+        for group in groups
     ]
-    for start in range(0, matrix.shape[1], _PANEL_COLUMNS):
-        strip_columns = slice(start, start + _PANEL_COLUMNS)
-        strip = matrix[:, strip_columns]
-        for part, total in zip(parts, sums, strict=True):
-            width = part.shape[1]
-            height = max(1, _SMALL_PRODUCT // (_PANEL_COLUMNS * width))
-            # A multiple of 6 rows runs fastest in the kernel.
+    for start in range(0, matrix.shape[1], _STRIP_COLUMNS):
+        columns = slice(start, start + _STRIP_COLUMNS)
+        strip = matrix[:, columns]
+        for group, total in zip(groups, sums, strict=True):
+            width = group.shape[1]
+            # Rows of a panel: a multiple of 6 is fastest in the kernel.
+            height = max(1, _SMALL_PRODUCT // (_STRIP_COLUMNS * width))
             if height > 6:
                 height -= height % 6
-            # Whole panels as a stack of small products, added to a view of `total`; then the rest.
+            # NumPy multiplies a stack of panels one by one. Its sums are a view of `total`.
             n_stacked = len(strip) // height * height
             panels = strip[:n_stacked].reshape(-1, height, strip.shape[1])
-            sums_of_panels = total[:n_stacked].reshape(-1, height, width)
-            sums_of_panels += panels @ part[strip_columns]
-            total[n_stacked:] += strip[n_stacked:] @ part[strip_columns]
+            panel_sums = total[:n_stacked].reshape(-1, height, width)
+            panel_sums += panels @ group[columns]
+            # Rows that make no whole panel.
+            total[n_stacked:] += strip[n_stacked:] @ group[columns]
     return sums

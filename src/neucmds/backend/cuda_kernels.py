@@ -1,7 +1,7 @@
 """CUDA kernels for passes over large arrays that no array library does in one.
 
-Each function returns None (or False) where it does not apply, and the caller uses the array
-library.
+A public function returns None (or False) where it does not apply: then its caller uses the array
+library. `row_moments` does so itself.
 """
 
 from __future__ import annotations
@@ -203,9 +203,9 @@ extern "C" __global__ void pair_changes(
 
 
 def mirrored_extremes(matrix: Array) -> tuple[float, float, float] | None:
-    """Lowest and highest entry of a square matrix, and the largest gap to a mirrored entry.
+    """Lowest and highest entry of a square matrix, and the largest gap of two mirrored ones.
 
-    None also where an entry is NaN.
+    None also if an entry is NaN.
     """
     launch = _kernel(_MIRRORED, "mirrored", matrix)
     if launch is None:
@@ -230,12 +230,12 @@ def mirrored_extremes(matrix: Array) -> tuple[float, float, float] | None:
 
 
 def row_moments(block: Array) -> tuple[Array, Array]:
-    """Mean of every row and the sum of all squares, accumulated in float64."""
+    """Mean of every row and the sum of all squares of the block, in float64."""
     xp = namespace(block)
     launch = _kernel(_ROW_SUMS, "row_sums", block)
     if launch is None:
         wide = in_double(block)
-        # An infinite sum is refused later.
+        # Infinite sums are refused by the caller.
         with np.errstate(over="ignore"):
             squares = xp.vecdot(wide, wide, axis=-1)
             return xp.mean(wide, axis=1), xp.sum(squares)
@@ -307,8 +307,8 @@ def narrow_product(matrix: Array, columns: Array) -> Array | None:
     if not is_torch(matrix) or not _is_cuda(matrix) or not _is_whole(matrix):
         return None
     width = columns.shape[1]
-    single = str(matrix.dtype) == str(columns.dtype) == "torch.float32"
-    if not single or not 0 < width <= 64:
+    is_float32 = str(matrix.dtype) == str(columns.dtype) == "torch.float32"
+    if not is_float32 or not 0 < width <= 64:
         return None
     multiply = _by_triton(matrix.device.index or 0)
     if multiply is None:
@@ -322,7 +322,7 @@ def _by_triton(device: int) -> Callable[[Array, Array], Array] | None:
     import torch
 
     try:
-        # Tensor cores take TF32 from here on.
+        # Tensor cores take TF32 from this version on.
         if torch.cuda.get_device_capability(device) < (8, 0):
             return None
         from neucmds.backend import triton_products
@@ -343,7 +343,11 @@ def _by_triton(device: int) -> Callable[[Array, Array], Array] | None:
 def _kernel(
     source: str, name: str, *arrays: Array
 ) -> Callable[..., None] | None:
-    """Return the function that launches a kernel with a grid and arguments; None if it cannot."""
+    """Return the function that launches a kernel with a grid and arguments.
+
+    None unless all arrays are contiguous, and the first is of float32 or float64 on a CUDA device
+    for which CuPy compiles. T in the source is the type of the first.
+    """
     first = arrays[0]
     dtype = str(first.dtype).removeprefix("torch.")
     if not _is_cuda(first) or dtype not in ("float32", "float64"):
@@ -365,6 +369,7 @@ def _kernel(
 
 @cache
 def _compiled(text: str, name: str) -> Any:
+    """Return the kernel of a source, which is compiled at its first launch."""
     return _cupy().RawKernel(text, name)
 
 
@@ -414,6 +419,7 @@ def _stream(cupy: Any, array: Array) -> Any:
 
 
 def _is_cuda(array: Array) -> bool:
+    """Tell whether an array of Torch or CuPy lies on a CUDA device."""
     if is_torch(array):
         return bool(array.device.type == "cuda")
     return is_cupy(array)

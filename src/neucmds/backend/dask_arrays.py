@@ -1,4 +1,4 @@
-"""Files as dask arrays, checks of the chunks of one, and work on its rows."""
+"""Files as dask arrays, checks of dask arrays, and work on their rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def require_dask() -> Any:
 
 
 def compute(*values: Any) -> list[Any]:
-    """Compute lazy values together, BLAS in one thread: chunks are worked on in several."""
+    """Compute lazy values together, with BLAS in one thread: dask has threads for the chunks."""
     with single_blas_thread():
         return list(require_dask().compute(*values))
 
@@ -45,10 +45,13 @@ def cluster() -> Any:
         return None
 
 
-def kept(array: Array) -> Array:
-    """Compute the chunks once, for the workers to keep; lazy as it was where they do not fit."""
+def persist(array: Array) -> Array:
+    """Return an array with its chunks computed and kept in memory; as it was if they do not fit.
+
+    A cluster keeps them on its workers, and is not asked whether they fit.
+    """
     free = memory.available_memory()
-    # Beside the chunks it is computed from.
+    # Twice: with the chunks that they are computed from.
     fits = free is None or 2 * array.nbytes <= free
     if fits or cluster() is not None:
         return array.persist()
@@ -58,19 +61,19 @@ def kept(array: Array) -> Array:
 def from_store(store: Any) -> Array:
     """Return a square matrix in a file as a dask array whose chunks are whole rows.
 
-    `store` is a memory map, a zarr array or an HDF5 dataset. A map is read, not mapped, so that
-    its pages do not stay in memory. D is symmetric: in Fortran order its columns are read as rows.
+    `store` is a memory map, a zarr array or an HDF5 dataset. The file of a map is read instead, so
+    that its pages do not stay in memory; a symmetric D may be in Fortran order, too.
     """
     da = require_dask().array
     n = store.shape[0]
     chunks = getattr(store, "chunks", None) or (1,)
-    # A chunk of the store that is cut would be read and unpacked several times.
+    # Whole chunks of the store: one that is cut would be read and unpacked several times.
     least = min(n, int(chunks[0]))
     step = next(row_blocks(n, n)).stop // least * least or least
     strips = tuple(min(step, n - start) for start in range(0, n, step))
-    # Neither a part of a map, nor one whose changes are nowhere in the file.
-    whole = isinstance(store, np.memmap) and isinstance(store.base, mmap.mmap)
-    if not whole or store.mode == "c":
+    # Not a view of a map, nor mode "c", whose changes are not in the file.
+    is_map = isinstance(store, np.memmap) and isinstance(store.base, mmap.mmap)
+    if not is_map or store.mode == "c":
         return da.from_array(store, chunks=(strips, (n,)))
     return da.map_blocks(
         _read_rows,
@@ -83,7 +86,7 @@ def from_store(store: Any) -> Array:
 
 
 def _read_rows(path: str, offset: int, block_info: Any = None) -> Array:
-    """Read the rows of a chunk from a file."""
+    """Read the rows of a chunk from a file, `offset` bytes from its beginning."""
     chunk = block_info[None]
     (start, stop), (_, n) = chunk["array-location"]
     dtype = np.dtype(chunk["dtype"])
@@ -103,7 +106,7 @@ def require_known_chunks(array: Array, name: str) -> None:
 
 
 def check_rows(X: Array) -> Array:
-    """Check the shape of a dask array of rows, and bring every row into one chunk."""
+    """Return a dask array of rows as floats with every row in one chunk, or refuse it."""
     if X.ndim != 2:
         raise InputError(
             f"X is a dask array of {X.ndim} dimensions; pass a matrix, one row each."
@@ -113,24 +116,27 @@ def check_rows(X: Array) -> Array:
         raise InputError(
             f"X is a dask array of dtype {X.dtype}; convert it to floats."
         )
-    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
-    return X.astype(dtype).rechunk({1: -1})
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
+    return X.rechunk({1: -1})
 
 
 def map_rows(
     X: Array, work: Callable[[Any, int], Any], width: int, n_wide: int
 ) -> Array:
-    """Return the lazy array of `work(rows, start)` of every chunk of rows, `width` columns each.
+    """Return the lazy array (n, width) of ``work(rows, number of the first row)``.
 
-    A chunk is processed in pieces of about 2²¹ entries of `n_wide` columns, and `work` is sent to a
-    worker once.
+    A chunk is worked on in pieces of so many rows that `n_wide` numbers each make about 2²¹. `work`
+    is sent to a worker once.
     """
     dask = require_dask()
-    # A row is placed as a whole.
+    # Whole rows.
     X = X.rechunk({1: -1})
 
     def of_chunk(rows: Any, work: Any, block_info: Any = None) -> Any:
-        start = int(block_info[0]["array-location"][0][0]) if block_info else 0
+        start = 0
+        if block_info:
+            start = int(block_info[0]["array-location"][0][0])
         out = np.empty((rows.shape[0], width), dtype=rows.dtype)
         for piece in row_blocks(rows.shape[0], n_wide):
             out[piece] = work(rows[piece], start + piece.start)

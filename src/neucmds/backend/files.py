@@ -1,4 +1,4 @@
-"""Write files and folders beside their place, and rename them when they are complete."""
+"""Write files and folders under a hidden name, and rename them when they are complete."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from neucmds.backend.arrays import Array
 from neucmds.errors import InputError
 
 AnyPath = str | PathLike[str]
+# A function that writes the content of a file.
 Writer = Callable[[BinaryIO], object]
 
 
 @contextmanager
 def atomic_file(path: object, *, overwrite: bool = True) -> Iterator[BinaryIO]:
-    """Open a binary file that is renamed to its path once it is complete and on disk.
+    """Yield a new binary file, which gets its name `path` once it is complete and on disk.
 
-    Its folder must exist; a symbolic link is replaced. Raises `InputError` unless a file can be at
-    `path`, `FileExistsError` if one is there without `overwrite`; an `OSError` names the file.
+    Its folder must exist; a symbolic link is replaced. Raises `InputError` if no file can be there,
+    `FileExistsError` if one is and may not be overwritten; an `OSError` names the file.
     """
     target = _as_path(path)
     check_target(target)
@@ -38,6 +39,7 @@ def atomic_file(path: object, *, overwrite: bool = True) -> Iterator[BinaryIO]:
 
 
 def _as_path(path: object) -> Path:
+    """Return a path, or refuse what is none."""
     if not isinstance(path, (str, PathLike)):
         raise InputError(
             f"a path is expected, not of type {type(path).__name__}; pass the name of a file."
@@ -68,9 +70,9 @@ def atomic_folder(
 ) -> list[Path]:
     """Write several files into a folder; they appear when all are complete.
 
-    `files` maps names to functions that write to a binary file. `owned` are names that older files
-    may have. With `overwrite`, files of all these names are replaced or removed, and others stay;
-    without it `FileExistsError` names the first that exists.
+    `files` maps names to functions that write to a binary file. `owned` are names of files that
+    earlier calls may have written. With `overwrite`, files of all these names are replaced or
+    removed, and others stay; without it `FileExistsError` names the first that exists.
     """
     target = folder.resolve()
     names = {*files, *owned}
@@ -95,7 +97,7 @@ def atomic_folder(
 
 
 def _rename_if_absent(new: Path, target: Path) -> bool:
-    """Rename a folder unless the target is one already, and tell whether it was renamed."""
+    """Rename a folder unless the target exists, and tell whether it was renamed."""
     if not target.is_dir():
         try:
             new.rename(target)
@@ -110,7 +112,7 @@ def _rename_if_absent(new: Path, target: Path) -> bool:
 def _hidden_folder(
     parent: Path, name: str
 ) -> tempfile.TemporaryDirectory[str]:
-    """Return a hidden temporary folder in a folder, whose name begins with `name`."""
+    """Return a hidden temporary folder in `parent`; its name begins with that of a file."""
     # Most file systems allow names of 255 bytes.
     prefix = f".{name[:200]}."
     return tempfile.TemporaryDirectory(
@@ -134,19 +136,20 @@ def _open_synced(path: Path, target: Path) -> Iterator[BinaryIO]:
 
 
 def _refuse_taken(paths: list[Path], overwrite: bool) -> None:
-    taken = [path for path in paths if os.path.lexists(path)]
-    if taken and not overwrite:
-        raise FileExistsError(
-            errno.EEXIST, os.strerror(errno.EEXIST), str(taken[0])
-        )
-    if folders := [path for path in taken if path.is_dir()]:
-        raise InputError(
-            f"{folders[0]} is a directory; remove it, or use another folder."
-        )
+    """Refuse a path that is a directory, or exists and may not be overwritten."""
+    for path in paths:
+        if os.path.lexists(path) and not overwrite:
+            raise FileExistsError(
+                errno.EEXIST, os.strerror(errno.EEXIST), str(path)
+            )
+        if path.is_dir():
+            raise InputError(
+                f"{path} is a directory; remove it, or use another folder."
+            )
 
 
 def _opened(source: AnyPath | BinaryIO) -> AbstractContextManager[BinaryIO]:
-    """Open a path to read; an open file is left open."""
+    """Return the context of a file to read; one that was open before is not closed."""
     if not isinstance(source, (str, PathLike)) and hasattr(source, "read"):
         return nullcontext(source)
     path = _as_path(source)
@@ -159,7 +162,7 @@ def _opened(source: AnyPath | BinaryIO) -> AbstractContextManager[BinaryIO]:
 def read_npz(path: AnyPath | BinaryIO, what: str) -> dict[str, Array]:
     """Read all arrays of a npz file, without pickle.
 
-    `what` names the content in messages: "an embedding".
+    `what` names the content in messages, as "an embedding" does.
     """
     with refuse_damage(str(path), what), _opened(path) as file:
         file.seek(0)
@@ -179,7 +182,10 @@ def one_line(error: Exception) -> str:
 
 @contextmanager
 def refuse_damage(name: str, what: str) -> Iterator[None]:
-    """Turn any error that a library raises on damaged bytes into one `InputError`."""
+    """Turn any error that a library raises on damaged bytes into an `InputError`.
+
+    Messages say that the file `name` is not `what`.
+    """
     try:
         yield
     except (InputError, ImportError):

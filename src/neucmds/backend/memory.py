@@ -11,7 +11,7 @@ from neucmds.errors import InputError
 
 # Share of the available memory that is used: it includes caches of other processes.
 _SHARE = 0.8
-# Bytes up to which a lookup would take longer than the work.
+# Bytes that are taken to be there: to look would take longer than the work on so few.
 _ALWAYS_THERE = 64_000_000
 
 
@@ -25,9 +25,9 @@ def format_bytes(amount: float) -> str:
 def available_memory() -> int | None:
     """Return the bytes that can be allocated without swapping, or None if unknown.
 
-    The least of the available memory, of the rest of the limits of the control groups (containers,
-    batch systems), and of the limit on addresses (``ulimit -v``). On other systems than Linux from
-    psutil, if it is installed.
+    On Linux the least of the available memory, of what the limits of control groups (containers,
+    batch systems) leave, and of what the limit on addresses (``ulimit -v``) leaves; elsewhere what
+    psutil says, if it is installed.
     """
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii")
@@ -55,7 +55,7 @@ def available_memory() -> int | None:
 
 
 def require_memory(needed: int, what: str, advice: str) -> None:
-    """Raise if there is not enough memory for some work; `advice` says what to do."""
+    """Refuse work, `what`, that needs more bytes than are free; `advice` says what else to do."""
     if needed <= _ALWAYS_THERE:
         return
     free = available_memory()
@@ -69,19 +69,19 @@ def _left_in_groups(
     root: Path = Path("/sys/fs/cgroup"),
     membership: Path = Path("/proc/self/cgroup"),
 ) -> list[int]:
-    """Return the rest of the limits of this process's control group and of those above it."""
+    """Return the bytes that this process's control group, and each group above it, leaves."""
     path = ""
     if membership.exists():
         path = (
             membership.read_text(encoding="utf-8").partition("0::")[2].strip()
         )
-    # Inside a container the path is the host's, and only the tree's root is there.
+    # Inside a container the path is that of the host, and only the root is there.
     group = root / path.lstrip("/")
     left = []
-    for folder in (
-        group,
-        *(above for above in group.parents if above.is_relative_to(root)),
-    ):
+    for folder in (group, *group.parents):
+        if not folder.is_relative_to(root):
+            continue
+        # Groups without a folder or without a limit ("max") are left out.
         with suppress(OSError, ValueError):
             most, taken, stat = (
                 (folder / name).read_text(encoding="ascii")

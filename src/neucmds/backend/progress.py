@@ -6,15 +6,15 @@ import sys
 from collections.abc import Callable
 from typing import Any, TextIO
 
-# Called with the number of a step, the number of all steps where it is known, and what was done or
-# reached: a word or a value.
+# Called with the number of a step, the number of all steps if that is known, and what the step did,
+# in words, or the value of the loss that it reached.
 Callback = Callable[[int, int | None, str | float], Any]
 
 
 class ProgressBar:
-    """A callback that shows the current kind of step as a bar of tqdm, and calls another.
+    """A callback that shows steps of one kind as a bar of tqdm, and calls another callback.
 
-    A bar appears after `delay` seconds.
+    A bar appears after `delay` seconds; steps without a total are printed as a line.
     """
 
     def __init__(

@@ -35,7 +35,7 @@ Result = TypeVar("Result")
 
 
 def thread_count(n_jobs: int | None) -> int:
-    """How many threads `n_jobs` means: None and −1 are all cores that this process may use."""
+    """Return the number of threads that `n_jobs` means: None and −1 are all cores allowed."""
     if n_jobs is None:
         n_jobs = -1
     if (
@@ -46,7 +46,7 @@ def thread_count(n_jobs: int | None) -> int:
         raise InputError(
             f"{option('n_jobs', n_jobs)} must be a positive integer, or None or -1 for all cores."
         )
-    # Processes would count otherwise: within a process of a pool, joblib allows them one job.
+    # Of threads: within a process of a pool, joblib would allow one process.
     with joblib.parallel_config(backend="threading"):
         return int(joblib.effective_n_jobs(int(n_jobs)))
 
@@ -59,7 +59,10 @@ open_pool = ContextVar[tuple[ThreadPoolExecutor, int] | None](
 
 @contextmanager
 def worker_pool() -> Iterator[None]:
-    """Keep threads for `parallel_map`, and BLAS at one thread, until the context ends."""
+    """Keep threads for `parallel_map`, and BLAS at one thread, until the context ends.
+
+    In the context of another pool that one is used.
+    """
     if open_pool.get() is not None:
         yield
         return
@@ -77,52 +80,56 @@ def worker_pool() -> Iterator[None]:
 
 
 def pool_for(array: Array) -> AbstractContextManager[None]:
-    """Return the pool for work on NumPy arrays; other libraries have their own threads."""
+    """Return the context of a pool for work on NumPy arrays; other libraries have own threads."""
     return worker_pool() if is_numpy(array) else nullcontext()
 
 
-# By hand: a call of joblib.Parallel takes 10 ms, one of this 0.07 ms.
+# Not joblib.Parallel, of which a call takes 10 ms: one of this takes 0.07 ms.
 def parallel_map(
     work: Callable[[Part], Result], parts: Iterable[Part]
 ) -> list[Result]:
-    """Apply a function to every part, in the open pool or else in a new one; in order."""
-    todo = list(parts)
-    results: list[Any] = [None] * len(todo)
-    # All threads take the number of their next part from it.
-    numbers = iter(range(len(todo)))
+    """Return ``work(part)`` of every part, in order, by the open pool or else a new one."""
+    tasks = list(parts)
+    results: list[Any] = [None] * len(tasks)
+    # All threads take the number of their next task from this iterator.
+    numbers = iter(range(len(tasks)))
 
-    def work_on_parts() -> None:
+    def work_on_tasks() -> None:
         try:
             for i in numbers:
-                results[i] = work(todo[i])
+                results[i] = work(tasks[i])
         finally:
-            # After a failure no part is left for the others.
+            # After a failure no task is left for the others.
             deque(numbers, maxlen=0)
 
-    if len(todo) < 2:
-        work_on_parts()
+    if len(tasks) < 2:
+        work_on_tasks()
         return results
     with worker_pool():
         pool = open_pool.get()
         assert pool is not None
         helpers, size = pool
-        helping = [
-            helpers.submit(work_on_parts)
-            for _ in range(min(size, len(todo)) - 1)
+        futures = [
+            helpers.submit(work_on_tasks)
+            for _ in range(min(size, len(tasks)) - 1)
         ]
         try:
-            work_on_parts()
+            work_on_tasks()
         finally:
-            wait(helping)
-        for helper in helping:
-            helper.result()
+            wait(futures)
+        for future in futures:
+            # Raises what the thread raised.
+            future.result()
     return results
 
 
 def over_rows(
     work: Callable[[slice], Result], n: int, width: int
 ) -> list[Result]:
-    """Apply a function to slices of n rows where a pool is open, else to all rows at once."""
+    """Return ``work(rows)`` of slices of n rows in the open pool; without one, of all rows at once.
+
+    `width` is the number of entries of a row.
+    """
     if open_pool.get() is None:
         return [work(slice(0, n))]
     return parallel_map(work, row_blocks(n, width, CACHED_ELEMENTS))
@@ -136,13 +143,15 @@ def fill_rows(
     callback: Callback | None = None,
     elements: int = BLOCK_ELEMENTS,
 ) -> None:
-    """Write work(rows) to target[rows] for all rows, in parts of about `elements` entries.
+    """Write ``work(rows)`` to ``target[rows]`` for all rows, in parts of about `elements` entries.
 
-    The target, an array or a file, gets them in order; BLAS uses one thread meanwhile.
+    The target, an array or a file, is written to in order. `width` is the number of entries of a
+    row of the work; BLAS uses one thread.
     """
     n = target.shape[0]
     parts = list(row_blocks(n, width, elements))
-    # A few at a time: the pool does not wait for a slow reader. joblib's hangs in forked processes.
+    # In batches: `pool.map` would compute all parts before a slow target has taken them. joblib's
+    # generator hangs in forked processes.
     batch_size = 4 * n_threads if n_threads > 1 else 1
     with (
         single_blas_thread(),
@@ -157,7 +166,8 @@ def fill_rows(
                     callback(rows.stop, n, "placed")
 
 
-# The process-wide limit on the threads of BLAS, shared by all users.
+# The limit on the threads of BLAS in this process: how many contexts need it, the usual number of
+# threads, and what restores that. The lock is held while any of it changes.
 _lock = threading.Lock()
 _limit = SimpleNamespace(libraries=None, users=0, allowed=1, limiter=None)
 
@@ -166,8 +176,8 @@ _limit = SimpleNamespace(libraries=None, users=0, allowed=1, limiter=None)
 def single_blas_thread() -> Iterator[int]:
     """Keep BLAS at one thread while any thread is in this context; yield its usual number.
 
-    The last thread that leaves restores that number: if each restored the number that it found, two
-    overlapping contexts would leave BLAS at one thread.
+    The last thread that leaves restores the usual number. If each thread restored the number that
+    it met, two overlapping contexts would leave BLAS at one thread.
     """
     process = os.getpid()
     with _lock:
@@ -187,6 +197,7 @@ def single_blas_thread() -> Iterator[int]:
     try:
         yield allowed
     finally:
+        # A forked process has restored the number already.
         if process == os.getpid():
             with _lock:
                 _limit.users -= 1
@@ -196,7 +207,7 @@ def single_blas_thread() -> Iterator[int]:
                     _let_any_thread_set_it(force=True)
 
 
-# threadpoolctl 3.8 lets only the thread that set a limit set another, until that is cleared.
+# threadpoolctl 3.8 lets only the thread that set a limit set another, until this is called.
 _let_any_thread_set_it = getattr(
     getattr(threadpoolctl, "OpenBLASController", None),
     "clear_controlling_thread",

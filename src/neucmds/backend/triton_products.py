@@ -1,6 +1,7 @@
 """A large float32 matrix times a few columns on the tensor cores of a GPU, by Triton.
 
-Each factor is split into two TF32 numbers, and sums are added outside the tensor cores.
+Each factor is split into two TF32 numbers, and products are added up outside the tensor cores, so
+that the result is that of float32.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ except ImportError:  # torch brings it along where it has a GPU to compile for
 # Rows and columns of a tile, warps and stages of its pipeline: 11.6 ms at n = 100,000 with 32
 # columns on an H200, 13 to 17 with six other shapes; cuBLAS takes 16.7.
 TILE = {"BLOCK_M": 128, "BLOCK_K": 32, "num_warps": 8, "num_stages": 5}
-# Columns of the matrix that are summed in float32; these sums are added in float64.
+# Most columns of the matrix that are summed in float32; these sums are added up in float64.
 SHARE = 8192
-# Programs that keep all 132 multiprocessors of an H200 busy to the end.
+# Least number of programs, so that all 132 multiprocessors of an H200 are busy to the end.
 PROGRAMS = 1000
 
 
@@ -38,16 +39,19 @@ def narrow_product(matrix: Array, columns: Array) -> Array:
     n, width = columns.shape
     rows = columns.T.contiguous()
     padded_width = 32 if width <= 32 else 64
-    # A program multiplies a block of rows with one of `splits` shares of the columns.
-    blocks = triton.cdiv(n, TILE["BLOCK_M"])
-    splits = max(triton.cdiv(n, SHARE), min(16, triton.cdiv(PROGRAMS, blocks)))
+    # A program multiplies a block of rows with a share of the columns, a multiple of BLOCK_K.
+    n_blocks = triton.cdiv(n, TILE["BLOCK_M"])
+    n_shares = max(
+        triton.cdiv(n, SHARE), min(16, triton.cdiv(PROGRAMS, n_blocks))
+    )
     block_k = TILE["BLOCK_K"]
-    share = triton.cdiv(triton.cdiv(n, splits), block_k) * block_k
+    share = triton.cdiv(triton.cdiv(n, n_shares), block_k) * block_k
+    # What each share adds to the product.
     parts = torch.empty(
-        (splits, width, n), dtype=torch.float32, device=matrix.device
+        (n_shares, width, n), dtype=torch.float32, device=matrix.device
     )
     with torch.cuda.device(matrix.device):
-        launch = _compiled()[(blocks, splits)]
+        launch = _compiled()[(n_blocks, n_shares)]
         launch(
             matrix,
             rows,
@@ -64,6 +68,7 @@ def narrow_product(matrix: Array, columns: Array) -> Array:
 
 @cache
 def _compiled() -> Any:
+    """Return the kernel, which Triton compiles at its first launch."""
     return triton.jit(_panel)
 
 
@@ -88,15 +93,15 @@ def _panel(  # type: ignore[no-untyped-def]
     left = matrix + objects[:, None].to(tl.int64) * n
     right = rows + vectors[None, :].to(tl.int64) * n
     for start in range(first, last, BLOCK_K):
-        terms = start + tl.arange(0, BLOCK_K)
-        inside = terms < last
-        stored = (objects[:, None] < n) & inside[None, :]
-        wanted = inside[:, None] & (vectors[None, :] < width)
-        a = tl.load(left + terms[None, :], mask=stored, other=0.0)
-        b = tl.load(right + terms[:, None], mask=wanted, other=0.0)
+        columns = start + tl.arange(0, BLOCK_K)
+        is_inside = columns < last
+        is_entry = (objects[:, None] < n) & is_inside[None, :]
+        is_vector = is_inside[:, None] & (vectors[None, :] < width)
+        a = tl.load(left + columns[None, :], mask=is_entry, other=0.0)
+        b = tl.load(right + columns[:, None], mask=is_vector, other=0.0)
         # The factor, 1, keeps the compiler from adding up inside the tensor cores.
         total += tl.dot(a, b, input_precision="tf32x3") * factor
-    # parts[share, vector, object], of which the objects are contiguous.
+    # parts[share, vector, object], with the objects contiguous.
     row = tl.program_id(1) * width + vectors[None, :]
     out = parts + row.to(tl.int64) * n + objects[:, None]
     tl.store(

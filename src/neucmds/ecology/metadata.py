@@ -18,8 +18,8 @@ from neucmds.problem.files import MISSING, read_text, require_pandas
 from neucmds.problem.names import (
     are_row_numbers,
     examples,
+    go_by_name,
     is_frame,
-    matchable,
     order_of,
     row_numbers,
     text_of,
@@ -278,7 +278,7 @@ def match_rows(
     if is_from_file:
         is_named = labels is not None
     else:
-        is_named = UNNAMED not in table.attrs and matchable(
+        is_named = UNNAMED not in table.attrs and go_by_name(
             table.index, labels
         )
     labels = labels or row_numbers(n)

@@ -50,7 +50,7 @@ def lazy_dissimilarity(
     # Without empty chunks, which have no lowest entry.
     data = data.rechunk([list(filter(None, sizes)) for sizes in data.chunks])
     dtype = np.dtype(working_dtype(data))
-    stored = lazy.kept(data.astype(dtype))
+    stored = lazy.persist(data.astype(dtype))
     dask = lazy.require_dask()
     rng = np.random.default_rng(0)
     # No entry of v is small, so a single gap between D and Dᵀ cannot hide behind one.
@@ -97,7 +97,7 @@ def lazy_dissimilarity(
         square[objects - top, objects - left] = 0
         return square
 
-    return lazy.kept(
+    return lazy.persist(
         stored.map_blocks(
             square_chunk, dtype=dtype, meta=np.empty((0, 0), dtype)
         )

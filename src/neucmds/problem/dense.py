@@ -120,7 +120,7 @@ def as_squares(
     same_dtype = source.dtype == dtype
     if same_dtype and squared and not symmetrize and not diagonal.any():
         return source, names
-    # Arrays made here: spread from a condensed vector, or read from a file or a list.
+    # Arrays made here (spread from a condensed vector, or read from a file or a list), or given up.
     may_overwrite = (
         source is not array
         or isinstance(data, (str, os.PathLike, list, tuple))

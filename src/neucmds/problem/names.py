@@ -30,7 +30,7 @@ EXAMPLES = 4
 
 
 def text_of(name: object) -> str:
-    """Return ``str(name)``; dates of NumPy, and its numbers in a tuple, are first made Python's."""
+    """Return ``str(name)``; NumPy's dates, and its numbers in a tuple, first become Python's."""
     if isinstance(name, np.datetime64):
         name = name.astype("datetime64[us]").item()
     if isinstance(name, tuple):
@@ -108,12 +108,12 @@ def common_objects(
 ) -> tuple[Indices, Indices]:
     """Return the row numbers, in a and in b, of the objects that two results share.
 
-    Names are matched if both have names, also row numbers with names that are these numbers in
-    another order. Otherwise row i is the same object in both.
+    Objects are matched by name if both results have names. Row numbers match names that are these
+    numbers in another order. Otherwise row i is the same object in both.
     """
-    if a is None and b is not None and matchable(b, None):
+    if a is None and b is not None and go_by_name(b, None):
         a = row_numbers(n_a)
-    elif b is None and a is not None and matchable(a, None):
+    elif b is None and a is not None and go_by_name(a, None):
         b = row_numbers(n_b)
     if a is None or b is None:
         if n_a != n_b:
@@ -225,7 +225,7 @@ def ids_in(which: Any, names: Container[str] = ()) -> Numbers:
     return ids
 
 
-def matchable(names: Iterable[object], labels: Sequence[str] | None) -> bool:
+def go_by_name(names: Iterable[object], labels: Sequence[str] | None) -> bool:
     """Tell whether the names of rows or columns are matched with labels, rather than positions.
 
     Objects without labels have row numbers, which match the same numbers in any order.
@@ -250,10 +250,10 @@ def ordered_by_name(
     """
     if labels is not None:
         labels = names_in(labels)
-    if rows and hasattr(data, "iloc") and matchable(data.index, labels):
+    if rows and hasattr(data, "iloc") and go_by_name(data.index, labels):
         names = labels or row_numbers(len(data.index))
         data = data.iloc[order_of(data.index, names, what)]
-    if cols and is_frame(data) and matchable(data.columns, labels):
+    if cols and is_frame(data) and go_by_name(data.columns, labels):
         names = labels or row_numbers(len(data.columns))
         data = data.iloc[:, order_of(data.columns, names, what)]
     return data
