@@ -193,9 +193,9 @@ class Study:
         other = LandmarkNeucMDS(
             K, landmarks=fitted.landmarks_, symmetrize=True, random_state=0
         )
-        squared = other.fit_transform(fitted._fitted.nodes.paths.T).astype(
-            np.float64
-        )
+        squared = other.fit_transform(
+            fitted._landmark_fit.nodes.paths.T
+        ).astype(np.float64)
         taken = time.perf_counter() - start + self.searches
         self.add(
             "landmarks, squared", squared, other.signs_, taken, landmarks=count

@@ -216,7 +216,7 @@ def _fit_ordinal(problem: Dense, k: int, options: Options) -> Embedding:
     else:
         start = to_numpy(options.init.coordinates).astype(np.float64)
         n_init = 1
-    fitted = refine_ordinal(
+    ordinal_fit = refine_ordinal(
         RankedPairs.of(sq_dissimilarity, problem.weights, options.ties),
         start,
         n_init,
@@ -227,9 +227,9 @@ def _fit_ordinal(problem: Dense, k: int, options: Options) -> Embedding:
     )
     mean = mean_distance(sq_dissimilarity, problem.weights)
     embedding = from_descent(
-        problem, fitted.end, k, solver="loss", mean_distance=mean
+        problem, ordinal_fit.end, k, solver="loss", mean_distance=mean
     )
-    return with_disparities(embedding, fitted, options.ties)
+    return with_disparities(embedding, ordinal_fit, options.ties)
 
 
 def with_disparities(

@@ -306,7 +306,8 @@ def kind_of(data: Any, options: Options) -> str:
         data = data.gram
     if is_sparse:
         return "pairs"
-    if isinstance(data, DenseGram) and not set(OF_D) & set(options.asked()):
+    reads_as_usual = set(OF_D).isdisjoint(options.non_defaults())
+    if isinstance(data, DenseGram) and reads_as_usual:
         return "matrix"
     if isinstance(data, Gram):
         return "operator"
@@ -326,7 +327,7 @@ def check_support(options: Options, kind: str) -> None:
     if options.directed:
         rows.append("directed")
     rows.append(kind)
-    asked = options.asked()
+    values = options.non_defaults()
     if options.max_iter is not None and options.method != "refined":
         raise InputError(
             f"{option('max_iter', options.max_iter)} needs {_REFINED}: a closed form has no "
@@ -335,8 +336,8 @@ def check_support(options: Options, kind: str) -> None:
     if kind == "landmarks" and options.metric == SHORTEST_PATH:
         rows.append("graph")
         # Landmarks of a graph may be directed: paths from and to them are searched.
-        asked.pop("directed", None)
-    for name, value in asked.items():
+        values.pop("directed", None)
+    for name, value in values.items():
         for row in rows:
             if name in TABLE[row]:
                 if name == "ordinal":
@@ -392,13 +393,17 @@ class Options:
         if self.init is not None:
             start = as_start(self.init)
             signature = start.form.signature
-            wanted = self.n_components
+            n_components = self.n_components
             # `replace` makes options of such that were checked: their start is a Configuration.
             is_new = not isinstance(self.init, Configuration)
-            if is_new and isinstance(wanted, tuple) and wanted != signature:
+            if (
+                is_new
+                and isinstance(n_components, tuple)
+                and n_components != signature
+            ):
                 raise InputError(
                     f"{option('init')} has the signature {signature}, not "
-                    f"{option('n_components', wanted)}; leave one out."
+                    f"{option('n_components', n_components)}; leave one out."
                 )
             object.__setattr__(self, "init", start)
             object.__setattr__(self, "n_components", signature)
@@ -409,30 +414,30 @@ class Options:
                     f"{option('ties', self.ties)} needs {option('loss', 'ordinal')}."
                 )
             return
-        wanted = self.n_components
-        if isinstance(wanted, tuple) and wanted[1]:
+        n_components = self.n_components
+        if isinstance(n_components, tuple) and n_components[1]:
             raise InputError(
                 f"{option('loss', 'ordinal')} has positive coordinates alone, and the signature "
-                f"has {wanted[1]} negative ones; pass the number of coordinates."
+                f"has {n_components[1]} negative ones; pass the number of coordinates."
             )
 
-    def asked(self) -> dict[str, Any]:
+    def non_defaults(self) -> dict[str, Any]:
         """Return those of `OPTIONS` that differ from their defaults, with their values."""
-        asked = {}
+        values = {}
         for name in OPTIONS:
             value = getattr(self, name, None)
             is_scalar = isinstance(value, (str, int, float, np.generic))
             is_default = is_scalar and value == getattr(Options, name)
             if value is not None and not is_default:
-                asked[name] = value
+                values[name] = value
         if self.loss == "ordinal":
-            asked["ordinal"] = self.loss
+            values["ordinal"] = self.loss
         if not isinstance(self.n_components, GOALS):
-            asked.pop("n_components", None)
+            values.pop("n_components", None)
         # Every kind of input is fitted from at least one start.
         if self.n_init == 1:
-            del asked["n_init"]
-        return asked
+            del values["n_init"]
+        return values
 
     def descent(self) -> Descent:
         """Return the function that descends, with the limits and the callback of these options."""

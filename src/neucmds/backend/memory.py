@@ -77,7 +77,7 @@ def _left_in_groups(
         )
     # Inside a container the path is that of the host, and only the root is there.
     group = root / path.lstrip("/")
-    left = []
+    bytes_left = []
     for folder in (group, *group.parents):
         if not folder.is_relative_to(root):
             continue
@@ -89,5 +89,5 @@ def _left_in_groups(
             )
             # Idle caches can be dropped.
             cached = map(int, re.findall(r"^inactive_file (\d+)$", stat, re.M))
-            left.append(max(0, int(most) - int(taken) + sum(cached)))
-    return left
+            bytes_left.append(max(0, int(most) - int(taken) + sum(cached)))
+    return bytes_left

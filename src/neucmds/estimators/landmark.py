@@ -204,7 +204,7 @@ class LandmarkNeucMDS(SignedTransformer):
             start = ordered_start(options.init, self._names)
             options = replace(options, init=start)
             rows = averaged(rows, options)
-            fitted = fit_landmarks(
+            landmark_fit = fit_landmarks(
                 rows,
                 options,
                 n_landmarks=self.n_landmarks,
@@ -215,13 +215,13 @@ class LandmarkNeucMDS(SignedTransformer):
                 like=like,
             )
             if self._of_graph:
-                rows = np.arange(fitted.n)
-            self._fitted = fitted
-            self.landmarks_ = fitted.landmarks
-            self.landmark_result_: Embedding = fitted.embedding
-            self.recipe_: Recipe | None = fitted.recipe
+                rows = np.arange(landmark_fit.n)
+            self._landmark_fit = landmark_fit
+            self.landmarks_ = landmark_fit.landmarks
+            self.landmark_result_: Embedding = landmark_fit.embedding
+            self.recipe_: Recipe | None = landmark_fit.recipe
             self._coordinates = self._placed(
-                fitted, rows, X, out, landmarks_stay=True
+                landmark_fit, rows, X, out, landmarks_stay=True
             )
         warn_of_surprises(self.landmark_result_)
         return self
@@ -299,7 +299,7 @@ class LandmarkNeucMDS(SignedTransformer):
             if not has_edges or X.shape[1] != self.n_features_in_:
                 return taken(self._coordinates, self._nodes(X))
             paths = joined_paths(
-                X, lambda nodes: np.sqrt(self._fitted.squares(nodes))
+                X, lambda nodes: np.sqrt(self._landmark_fit.squares(nodes))
             )
             return self.landmark_result_.transform(paths)
         landmark_fit, rows = self._fit_and_rows(X)
@@ -335,7 +335,7 @@ class LandmarkNeucMDS(SignedTransformer):
     @property
     def result_(self) -> Embedding:
         """Embedding of all fitted objects."""
-        return self._fitted.embedding_at(self.embedding_, self._names)
+        return self._landmark_fit.embedding_at(self.embedding_, self._names)
 
     @property
     def _model(self) -> Embedding:
@@ -352,12 +352,12 @@ class LandmarkNeucMDS(SignedTransformer):
     def _fit_and_rows(self, X: Any) -> tuple[LandmarkFit, Any]:
         """Return the fit that places X, and rows of X; nodes and other objects are numbered."""
         if self._of_graph:
-            return self._fitted, self._nodes(X)
+            return self._landmark_fit, self._nodes(X)
         objects = as_objects(X) if callable(self._metric) else None
-        if objects is None or self._fitted.metric is None:
-            return self._fitted, self._checked(X, reset=False)
-        metric, rows = self._fitted.metric.taking(objects)
-        return replace(self._fitted, metric=metric), rows
+        if objects is None or self._landmark_fit.metric is None:
+            return self._landmark_fit, self._checked(X, reset=False)
+        metric, rows = self._landmark_fit.metric.taking(objects)
+        return replace(self._landmark_fit, metric=metric), rows
 
     def _nodes(self, X: Any) -> Any:
         """Return the rows of nodes of the fitted graph, by name or number."""
@@ -399,7 +399,7 @@ class LandmarkNeucMDS(SignedTransformer):
         if (
             reset
             or not self._precomputed
-            or shape[1:] != (self._fitted.width,)
+            or shape[1:] != (self._landmark_fit.width,)
         ):
             return self._validated(X, reset)
         # These are dissimilarities of new objects to the landmarks alone, not to all objects.

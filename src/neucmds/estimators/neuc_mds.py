@@ -225,8 +225,10 @@ class NeucMDS(SignedTransformer):
         Objects of any kind are a list; edges of new nodes become lengths of paths (m, n).
         """
         refuse_networkx(X, "X")
-        if callable(self._metric) and (objects := as_objects(X)) is not None:
-            return objects
+        if callable(self._metric):
+            objects = as_objects(X)
+            if objects is not None:
+                return objects
         if is_array(X) and not is_numpy(X):
             # Values are checked by the fit: scikit-learn would move them to NumPy for that.
             refuse_tensor(X, "X")

@@ -46,19 +46,19 @@ def call_pairs(
     """
     callback = _watching.get()
     values = np.empty(i.size)
-    done = 0
+    n_done = 0
     # Pairs in a round: four times as many as in the last, at most as many as take a second.
     round_size = 1
     n_processes = 1
-    while done < i.size:
-        stop = min(i.size, done + round_size)
+    while n_done < i.size:
+        stop = min(i.size, n_done + round_size)
         start_time = time.perf_counter()
-        left = [x[number] for number in i[done:stop].tolist()]
-        right = [y[number] for number in j[done:stop].tolist()]
-        share = math.ceil((stop - done) / n_processes)
+        left = [x[number] for number in i[n_done:stop].tolist()]
+        right = [y[number] for number in j[n_done:stop].tolist()]
+        share = math.ceil((stop - n_done) / n_processes)
         parts = (
             delayed(_call)(function, left[block], right[block])
-            for block in row_blocks(stop - done, 1, share)
+            for block in row_blocks(stop - n_done, 1, share)
         )
         try:
             results = Parallel(n_jobs=n_processes)(parts)
@@ -73,14 +73,14 @@ def call_pairs(
                 f"{name} returns {type(results[0][0]).__name__} for a pair; it must return one "
                 "number."
             )
-        values[done:stop] = returned
-        seconds_per_pair = (time.perf_counter() - start_time) / (stop - done)
+        values[n_done:stop] = returned
+        seconds_per_pair = (time.perf_counter() - start_time) / (stop - n_done)
         round_size = int(min(4 * round_size, max(1, 1 / seconds_per_pair)))
-        done = stop
-        if (i.size - done) * seconds_per_pair > 2:
+        n_done = stop
+        if (i.size - n_done) * seconds_per_pair > 2:
             n_processes = effective_n_jobs(None)
         if callback:
-            callback(done, i.size, f"calls of {name}")
+            callback(n_done, i.size, f"calls of {name}")
     return values
 
 

@@ -74,9 +74,10 @@ BOTH_WAYS = ("false", "no", "0", "0.0", "none", "nan", "<na>", "")
 
 
 class Graph(sparse.csr_array):  # type: ignore[misc]
-    """Lengths of edges, n × n, that `as_graph` checked: connected, and stored in both orders.
+    """Lengths of edges, n × n, of a connected graph that `as_graph` checked.
 
-    With a direction, one of `DIRECTIONS`, an entry (i, j) is an edge from i to j alone.
+    Without a direction every edge is stored in both orders. With one of `DIRECTIONS`, the entry
+    (i, j) is an edge that leads from i to j alone.
     """
 
     direction: str | None = None
@@ -86,7 +87,7 @@ class Graph(sparse.csr_array):  # type: ignore[misc]
     def search(self, sources: Numbers, limit: float = inf) -> Floats:
         """Lengths of the shortest paths from some nodes (rows) to all, infinite beyond a limit.
 
-        Of a direction of `JOINS`, a length is that of the ways there and back.
+        With a direction of `JOINS` the lengths of the ways there and back become one.
         """
         # Without directed=False, which would search edges that are stored in both orders twice.
         search = partial(csgraph.dijkstra, indices=sources, limit=limit)

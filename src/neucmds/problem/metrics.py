@@ -159,13 +159,13 @@ class Metric:
             points = features
         xp = namespace(points)
         points = xp.astype(points, working_dtype(points), copy=False)
-        fitted = replace(self.estimated(features), squared=squared)
+        metric = replace(self.estimated(features), squared=squared)
         if not callable(self.metric):
-            fitted._refuse_unknown(points)
-        if fitted.inner:
+            metric._refuse_unknown(points)
+        if metric.inner:
             origin = xp.mean(xp.astype(points, xp.float64), axis=0)
-            fitted = replace(fitted, origin=xp.astype(origin, points.dtype))
-        return replace(fitted, points=fitted.prepare(points))
+            metric = replace(metric, origin=xp.astype(origin, points.dtype))
+        return replace(metric, points=metric.prepare(points))
 
     def _refuse_unknown(self, features: Array) -> None:
         """Refuse a name unknown to the library of the features, and arguments it does not take."""

@@ -74,7 +74,7 @@ class Pairs:
 
     @property
     def keys(self) -> Array:
-        """The number of each pair, as of `pair_keys`; they ascend."""
+        """The numbers of the pairs by `pair_keys`, ascending."""
         return pair_keys(self.n, self.i, self.j)
 
     @property
@@ -149,7 +149,7 @@ def as_directed_pairs(
 
 
 def _observed(data: Any, missing: str) -> tuple[Numbers, Numbers, Floats]:
-    """Return rows, columns and values that a sparse array stores, without NaN if it may."""
+    """Return rows, columns and values that a sparse array stores; NaN, if allowed, is left out."""
     stored = data.tocoo()
     if stored.dtype.kind not in "fiub":
         raise InputError(f"D holds {stored.dtype} entries; pass real numbers.")

@@ -196,14 +196,18 @@ def drawn_pairs(
 
     Of a pair that is listed twice, the first d and weight count.
     """
-    listed = []
-    weights = []
-    for pairs, weight in kinds:
-        listed.append(pairs)
-        xp = namespace(pairs[2])
-        weights.append(xp.zeros_like(pairs[2], dtype=xp.float64) + weight)
-    i, j, length = (xp.concat(column) for column in zip(*listed, strict=True))
-    weight = xp.concat(weights)
+    listed, weights = zip(*kinds, strict=True)
+    i_parts, j_parts, lengths = zip(*listed, strict=True)
+    xp = namespace(lengths[0])
+    weight = xp.concat(
+        [
+            xp.zeros_like(d, dtype=xp.float64) + kind_weight
+            for d, kind_weight in zip(lengths, weights, strict=True)
+        ]
+    )
+    i = xp.concat(i_parts)
+    j = xp.concat(j_parts)
+    length = xp.concat(lengths)
     low = xp.astype(xp.minimum(i, j), xp.int64)
     high = xp.astype(xp.maximum(i, j), xp.int64)
     # Sorted on the device of the pairs: NumPy takes as long for 16 million as a GPU for the fit.

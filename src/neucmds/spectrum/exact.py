@@ -52,12 +52,12 @@ def exact_selection(
     if isinstance(components, int) and spectrum.n_top >= components:
         methods += [classical, lower]
     by_paper = [method(spectrum, components) for method in methods]
-    stresses = [
-        sum(stress_terms(spectrum, diagonal, candidate))
-        for candidate in by_paper
-    ]
     by_neuc, by_neuc_plus = by_paper[:2]
-    best_by_paper = by_paper[int(np.argmin(stresses))]
+
+    def stress_of(selection: Selection) -> float:
+        return sum(stress_terms(spectrum, diagonal, selection))
+
+    best_by_paper = min(by_paper, key=stress_of)
     supports = [by_neuc.kept, by_neuc_plus.kept, best_by_paper.kept]
     if isinstance(components, int):
         k = components
@@ -77,12 +77,7 @@ def exact_selection(
         _best_on_support(spectrum, diagonal, kept, components)
         for kept in _supports_to_solve(spectrum, diagonal, supports)
     ]
-    stresses += [
-        sum(stress_terms(spectrum, diagonal, candidate))
-        for candidate in minimised
-    ]
-    candidates = by_paper + minimised
-    return candidates[int(np.argmin(stresses))]
+    return min([best_by_paper, *minimised], key=stress_of)
 
 
 def _supports_to_solve(
@@ -240,7 +235,7 @@ def _matching_pursuit(
     hessian, residual = _quadratic(spectrum, diagonal, candidates)
     schur_diagonal = np.diag(hessian).copy()
     rows = np.zeros((min(k, candidates.size), candidates.size))
-    chosen: list[int] = []
+    support: list[int] = []
     for step in range(rows.shape[0]):
         # Where the chosen columns of H span that of a candidate, its complement is only rounding.
         is_independent = schur_diagonal > 1e-12 * np.diag(hessian)
@@ -250,7 +245,7 @@ def _matching_pursuit(
             out=np.zeros_like(schur_diagonal),
             where=is_independent,
         )
-        gain[chosen] = -1
+        gain[support] = -1
         best = int(np.argmax(gain))
         if gain[best] <= 0:
             break
@@ -260,5 +255,5 @@ def _matching_pursuit(
         residual = residual - row * (residual[best] / pivot)
         schur_diagonal = schur_diagonal - row**2
         rows[step] = row
-        chosen.append(best)
-    return np.sort(candidates[chosen])
+        support.append(best)
+    return np.sort(candidates[support])

@@ -234,20 +234,20 @@ def rounding_of(
     # Rounding is largest where u is large: half of the rows are drawn by u², the others evenly.
     squares = to_numpy(xp.sum(rows * rows, axis=0))
     chances = 0.5 / gram.n + 0.5 * squares / squares.sum()
-    drawn = basis.rng.choice(gram.n, basis.rows.shape[0], p=chances)
+    sample = basis.rng.choice(gram.n, basis.rows.shape[0], p=chances)
     # Entry i of B u is −½(D_i·u − m·u), with m the row means of D, since u is centered.
-    drawn_rows = taken(gram.sq_dissimilarity, drawn)
+    drawn_rows = taken(gram.sq_dissimilarity, sample)
     errors = in_double(drawn_rows) @ rows.T
     errors -= gram.row_means @ rows.T
     errors *= -0.5
     # By the recurrence of Lanczos, B u is θ u and a part in the next block.
     outside = basis.remainder[kept]
     block = basis.rows[basis.size : basis.size + outside.shape[1], :]
-    at_rows = taken(rows.T, drawn) * columns
+    at_rows = taken(rows.T, sample) * columns
     errors -= at_rows
-    errors -= taken(block.T, drawn) @ asarray_like(outside.T, rows)
+    errors -= taken(block.T, sample) @ asarray_like(outside.T, rows)
     # A sum over all rows is estimated by the mean, over those drawn, of each term by its chance.
-    inverse = asarray_like(1 / chances[drawn], rows)[:, None]
+    inverse = asarray_like(1 / chances[sample], rows)[:, None]
     # ‖B‖² less the kept squares, the dropped part, must have digits. An error e of B u moves the
     # square of its value by 2λ uᵀe.
     shift = 2 * float(xp.sum(xp.mean(errors * at_rows * inverse, axis=0)))

@@ -120,15 +120,15 @@ class KrylovBasis:
 
         A block of b rows finds at most b copies of a repeated eigenvalue, and each row more one.
         """
-        used = self.size + self.width
+        n_used = self.size + self.width
         capacity, n = self.rows.shape
-        basis = self.rows[:used, :]
+        basis = self.rows[:n_used, :]
         # There are n − 1 centered directions in all.
-        count = max(0, min(count, capacity - used, n - 1 - used))
+        count = max(0, min(count, capacity - n_used, n - 1 - n_used))
         rows = uniform_rows(count, basis, self.rng)
         rows = new_directions(basis, rows)
         count = rows.shape[0]
-        self.rows[used : used + count, :] = rows
+        self.rows[n_used : n_used + count, :] = rows
         self.width += count
 
     def expand(self) -> None:
