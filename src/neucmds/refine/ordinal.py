@@ -199,11 +199,22 @@ class RankedPairs:
 
     def distances(self, x: Floats) -> Floats:
         """Return d̂ of every pair (b, m) at each of b configurations (b, n, k)."""
-        columns = np.ascontiguousarray(x.swapaxes(1, 2))
-        difference = columns.take(self.i, axis=2)
-        difference -= columns.take(self.j, axis=2)
-        squares = np.einsum("bkm,bkm->bm", difference, difference)
-        return np.asarray(np.sqrt(squares))
+        if self.position is None:
+            columns = np.ascontiguousarray(x.swapaxes(1, 2))
+            difference = columns.take(self.i, axis=2)
+            difference -= columns.take(self.j, axis=2)
+            squares = np.einsum("bkm,bkm->bm", difference, difference)
+            return np.asarray(np.sqrt(squares))
+        # |x_i|² + |x_j|² − 2 x_i·x_j of all pairs, in one product.
+        squares = np.vecdot(x, x)[:, :, None]
+        ones = np.ones_like(squares)
+        left = np.concatenate([-2 * x, squares, ones], axis=2)
+        right = np.concatenate([x, ones, squares], axis=2)
+        of_pairs = (left @ right.swapaxes(1, 2)).reshape(len(x), -1)
+        d_hat = of_pairs.take(self._number, axis=1)
+        # Rounding may leave a square below zero.
+        np.maximum(d_hat, 0.0, out=d_hat)
+        return np.asarray(np.sqrt(d_hat, out=d_hat))
 
     def stress(self, x: Floats) -> tuple[Floats, Floats]:
         """Return stress-1² and its gradient at each of b configurations (b, n, k)."""
@@ -241,6 +252,11 @@ class RankedPairs:
         padded = np.zeros((b, self.i.size + 1))
         padded[:, :-1] = values
         return padded.take(self._place, axis=1).reshape(b, n, n) @ x
+
+    @cached_property
+    def _number(self) -> Indices:
+        """The number of each pair in the flat square matrix."""
+        return self.i * self.n + self.j
 
     @cached_property
     def _place(self) -> Indices:
