@@ -421,6 +421,27 @@ class TestFigures:
             for x, y in (*marks, *lines):
                 assert not (box.x0 < x < box.x1 and box.y0 < y < box.y1)
 
+    def test_a_name_without_a_leader_is_nearest_to_its_own_point(self):
+        x = np.random.default_rng(4).uniform(size=(40, 2))
+        names = [f"site {i}" for i in range(40)]
+        D = pd.DataFrame(cdist(x, x), names, names)
+        embedding = neuc_mds(D, (2, 0), "classical")
+        ax = plots.plot_coordinates(embedding, size="89mm")
+        boxes = written(ax)
+        points = ax.transData.transform(embedding.coordinates)
+        led = [tuple(t.xy) for t in ax.texts if t.arrow_patch is not None]
+        unled = [
+            i
+            for i, point in enumerate(embedding.coordinates)
+            if names[i] in boxes and tuple(point) not in led
+        ]
+        assert len(unled) > 20
+        for i in unled:
+            box = boxes[names[i]]
+            nearest = np.clip(points, box.min, box.max)
+            gaps = np.linalg.norm(points - nearest, axis=1)
+            assert gaps[i] < 1.1 * gaps.min()
+
     def test_names_without_space_are_counted_if_they_were_asked_for(
         self, embedding
     ):

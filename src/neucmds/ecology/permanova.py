@@ -139,7 +139,7 @@ def permanova(
     variables = type(table)(columns, index=range(len(table)), dtype=object)
     variables = variables.infer_objects()
     known = variables.notna().all(axis=1).to_numpy() & (blocks != "")
-    rows = known_rows(known, "a value of every variable")
+    rows = known_rows(known, "a value of some variable")
     terms, whole = _bases(formula, variables.iloc[rows], by)
     n = rows.size
     widths = [basis.shape[1] for basis in terms.values()]

@@ -63,14 +63,16 @@ def write_names(
     Names overlap neither each other, nor other texts, nor `marks`, which are points, nor `lines`,
     which are pairs of ends, all in units of the data. A name that does not touch its anchor has a
     thin line to it, its leader. A leader overlaps none of these either, but with
-    `leaders_cross_marks` it may cross marks. An empty name is not written.
+    `leaders_cross_marks` it may cross marks. A name without a leader is nearest to its own mark. An
+    empty name is not written.
     """
     lay_out(ax)
     # Pixels per point of print, as the sizes of texts are.
     point = ax.figure.dpi / 72
     to_pixels = ax.transData.transform
     # A box is (left, bottom, right, top), in pixels.
-    mark_boxes = _boxes(to_pixels(marks), REACH / 2 * point)
+    mark_middles = to_pixels(marks)
+    mark_boxes = _boxes(mark_middles, REACH / 2 * point)
     # Boxes of lines, texts and leaders. One empty array, so that there is something to stack.
     obstacles = [mark_boxes[:0]]
     for start, end in lines:
@@ -92,7 +94,13 @@ def write_names(
         if leaders_cross_marks:
             leader_obstacles = np.vstack(obstacles)
         boxes = _free_boxes(
-            ax, middle, half_size, name_obstacles, leader_obstacles, point
+            ax,
+            middle,
+            half_size,
+            name_obstacles,
+            leader_obstacles,
+            mark_middles,
+            point,
         )
         if boxes is None:
             text.remove()
@@ -158,12 +166,14 @@ def _free_boxes(
     half_size: Any,
     name_obstacles: Floats,
     leader_obstacles: Floats,
+    marks: Floats,
     point: float,
 ) -> Any:
     """Return the nearest free box for a name, then the boxes of its leader; None if none is free.
 
     `middle` is that of the mark, `half_size` that of the name. Obstacles are boxes that the name
-    and its leader must not overlap. All is in pixels, also a `point` of print.
+    and its leader must not overlap, `marks` the middles of all marks. All is in pixels, also a
+    `point` of print.
     """
     reach = REACH * point
     # Distances from the mark, in multiples of the reach.
@@ -177,10 +187,14 @@ def _free_boxes(
                 name_box = _boxes(middle + offset, half_size)[None]
                 if not _is_free(ax, name_box, name_obstacles):
                     continue
-                # A name that touches its mark needs no leader.
-                if ring == 1:
-                    return name_box
                 edge = _nearest_edge(offset - half_size, offset + half_size)
+                if ring == 1:
+                    # A name that touches its mark needs no leader, unless it would be read as
+                    # that of another mark.
+                    nearest = _gaps(name_box[0], marks).min()
+                    if np.linalg.norm(edge) > nearest + point / 10:
+                        continue
+                    return name_box
                 mark_edge = reach * edge / np.linalg.norm(edge)
                 leader = _line_boxes(middle + mark_edge, middle + edge, point)
                 if _is_free(ax, leader, leader_obstacles):
@@ -191,6 +205,12 @@ def _free_boxes(
 def _nearest_edge(low: Any, high: Any) -> Any:
     """Return the point of a box, given by two corners, that is nearest to the origin."""
     return np.clip(0, low, high)
+
+
+def _gaps(box: Floats, marks: Floats) -> Any:
+    """Return how far each mark is from a box."""
+    low, high = np.split(box, 2)
+    return np.linalg.norm(marks - np.clip(marks, low, high), axis=1)
 
 
 def _boxes(middles: Floats, half_size: Any) -> Any:

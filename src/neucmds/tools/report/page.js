@@ -352,8 +352,8 @@
     const along = variableArrows().flatMap(
       ({ tip }) => [...Array(41).keys()].map((i) => tip.map((v) => v * i / 40))
     );
-    const taken = [...objects.map(({ at }) => at), ...groupTexts.map(({ at }) => at), ...along]
-      .map(pixel).map(([px, py]) => [px - 4, py - 4, px + 4, py + 4]);
+    const marks = [...objects, ...groupTexts].map(({ at }) => pixel(at));
+    const taken = [...marks, ...along.map(pixel)].map(([px, py]) => [px - 4, py - 4, px + 4, py + 4]);
     const canvas = document.createElement("canvas").getContext("2d");
     const notes = [];
     for (const { at, text, needed } of wanted) {
@@ -371,8 +371,18 @@
           (other) => box[0] >= other[2] || box[2] <= other[0] || box[1] >= other[3] || box[3] <= other[1]
         );
       };
-      // Names of objects stay beside their point: there are no lines that would lead to it.
-      const shift = (needed ? shifts : shifts.slice(0, 8)).find(isFree) || (needed && shifts[0]);
+      const isNearest = (shift) => {
+        const [left, low, right, top] = boxAt(shift);
+        const gap = ([u, v]) => Math.hypot(
+          Math.max(left - u, 0, u - right), Math.max(low - v, 0, v - top)
+        );
+        return marks.every((mark) => gap(mark) > gap([px, py]) - 0.5);
+      };
+      // Names of objects stay beside their point, and nearer to it than to another: there are no
+      // lines that would lead to it.
+      const shift = needed
+        ? shifts.find(isFree) || shifts[0]
+        : shifts.slice(0, 8).find((near) => isFree(near) && isNearest(near));
       if (!shift) continue;
       taken.push(boxAt(shift));
       notes.push({
