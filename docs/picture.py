@@ -249,10 +249,18 @@ def draw_calls() -> Figure:
             if points:
                 x, y = zip(*points, strict=True)
                 ax.plot(x, y, "o-", color=colour, markersize=3, label=method)
-        ax.set(title=data, xlabel="calls per query", ylim=(0.9, 1.001))
+        ax.set(
+            title=data,
+            xlabel="calls per query",
+            xlim=(50, 500),
+            ylim=(0.9, 1.001),
+        )
         _tidy(ax)
     axes[0, 0].set_ylabel("recall@10")
-    axes[0, 0].legend(frameon=False, fontsize=8)
+    lines, names = axes[0, 0].get_legend_handles_labels()
+    figure.legend(
+        lines, names, loc="outside lower center", ncols=3, frameon=False
+    )
     return figure
 
 

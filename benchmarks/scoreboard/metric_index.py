@@ -148,7 +148,7 @@ def anydist(data: Data, _: Path | None) -> Iterator[Row]:
     for text in data.fitted:
         graph.add(text)
     built = edits.calls / len(data.fitted)
-    for ef in (20, 40, 80, 120):
+    for ef in (20, 40, 80, 120, 240, 480):
         edits.calls = 0
         nearest = [
             [pair[1] for pair in graph.search(text, 10, ef=ef)]
