@@ -96,12 +96,12 @@ class Metric:
 
     @property
     def inner(self) -> bool:
-        """Whether it is a function of inner products, which gives squares."""
+        """Whether the metric is one of `INNER_METRICS`, which give squares."""
         return isinstance(self.metric, str) and self.metric in INNER_METRICS
 
     @property
     def by_pairs(self) -> bool:
-        """Whether it is a user's function that is called pair by pair."""
+        """Whether the metric is a user's function of two objects, called pair by pair."""
         return callable(self.metric) and is_numpy(self.points)
 
     def numbered(self, items: Sequence[Any]) -> tuple[Array, Metric]:
@@ -125,8 +125,8 @@ class Metric:
         return replace(self, items=items), rows[:, None]
 
     def estimated(self, features: Array) -> Metric:
-        """Return the metric with the arguments that depend on all features: V or VI, as SciPy's."""
-        # Other libraries do not have these metrics.
+        """Return the metric with the arguments that SciPy takes from all features: V or VI."""
+        # Metrics with these arguments are known for NumPy alone.
         on_cpu = is_numpy(features) or arrays.is_dask(features)
         is_needed = on_cpu and not {"V", "VI"} & set(self.params)
         if self.metric == "seuclidean" and is_needed:

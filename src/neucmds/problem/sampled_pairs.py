@@ -101,7 +101,7 @@ class Sampling:
         shuffled = rng.permutation(n)
         number = rng.permutation(n)
         sampling = cls(min(n, n_far), n_near, shuffled, window=number)
-        # The remainders share the objects among the windows at random, and equally.
+        # Equally many objects get each window, at random.
         n_windows = len(sampling.window_sources)
         return replace(sampling, window=number % n_windows)
 

@@ -163,15 +163,16 @@ def validate(
             f"D holds {count} infinite entries, the first at {entry}; replace them by finite "
             f"values, or by NaN and embed with {option('missing', 'ignore')}."
         )
-    # The extremes may be NaN; these leave NaN out, and the diagonal, which may be the largest.
+    # Without NaN, which the extremes may be, and without the diagonal.
     _, largest, _ = worst(lambda rows, columns: np.abs(rows))
     rounding = tolerance(
         np.fmax.reduce(np.abs(diagonal), initial=largest), eps
     )
-    _, largest_smaller, _ = worst(
+    # Of two mirrored entries the smaller, and the largest of these over all pairs.
+    _, largest_minimum, _ = worst(
         lambda rows, columns: np.fmin(np.abs(rows), np.abs(columns))
     )
-    if largest_smaller == 0 and largest > rounding:
+    if largest_minimum == 0 and largest > rounding:
         raise InputError(
             "D is a triangle: of two mirrored entries one is always zero; pass D + D.T."
         )

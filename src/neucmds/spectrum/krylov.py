@@ -198,7 +198,7 @@ def _with_further(
         inner = np.minimum(inner, kept.values[top - 1])
     if kept.n_bottom:
         inner = np.maximum(inner, kept.values[top])
-    # The kept rows may have changed since these were orthogonal to them.
+    # Further rows were orthogonal to the kept ones, which `polish` may have changed.
     rows = kept.vectors.T
     inner_rows, _ = project_out(rows, basis.vectors(further))
     inner_rows, _, _ = orthonormal_rows(inner_rows, 0.0)
@@ -230,7 +230,7 @@ def rounding_of(
         return np.full(kept.size, np.inf)
     xp = gram.xp
     values = basis.values[kept]
-    columns = asarray_like(values, rows)
+    theta = asarray_like(values, rows)
     # Rounding is largest where u is large: half of the rows are drawn by u², the others evenly.
     squares = to_numpy(xp.sum(rows * rows, axis=0))
     chances = 0.5 / gram.n + 0.5 * squares / squares.sum()
@@ -243,14 +243,14 @@ def rounding_of(
     # By the recurrence of Lanczos, B u is θ u and a part in the next block.
     outside = basis.remainder[kept]
     block = basis.rows[basis.size : basis.size + outside.shape[1], :]
-    at_rows = taken(rows.T, sample) * columns
-    errors -= at_rows
+    scaled_u = taken(rows.T, sample) * theta
+    errors -= scaled_u
     errors -= taken(block.T, sample) @ asarray_like(outside.T, rows)
     # A sum over all rows is estimated by the mean, over those drawn, of each term by its chance.
     inverse = asarray_like(1 / chances[sample], rows)[:, None]
     # ‖B‖² less the kept squares, the dropped part, must have digits. An error e of B u moves the
     # square of its value by 2λ uᵀe.
-    shift = 2 * float(xp.sum(xp.mean(errors * at_rows * inverse, axis=0)))
+    shift = 2 * float(xp.sum(xp.mean(errors * scaled_u * inverse, axis=0)))
     dropped_sq = gram.frobenius_sq - float(values @ values)
     if abs(shift) > 0.01 * dropped_sq:
         return np.full(kept.size, np.inf)
