@@ -20,6 +20,7 @@ from neucmds.place.recipe import (
 from neucmds.place.rules import SHRINKAGE, LossPlacement
 from neucmds.problem.components import GOALS, NComponents, checked_size
 from neucmds.problem.dense import Dense
+from neucmds.refine.descent import TOL
 from neucmds.spectrum.operators.dense import DenseGram
 
 
@@ -42,6 +43,9 @@ def embed_landmarks(
         offsets and no shrinkage; "linear" is plain triangulation.
     """
     fold_options = replace(options, init=None, callback=None)
+    if options.method == "refined":
+        # They choose between rules that differ by more.
+        fold_options = replace(fold_options, tol=TOL)
 
     def embed(
         sq_among: Array,

@@ -54,9 +54,9 @@ from neucmds.refine.pairwise import (
     Line,
     PairObjective,
     SummedLoss,
+    descended,
     finish,
     lowered,
-    minimize,
     moments,
     second_moments_about,
     with_ones,
@@ -99,7 +99,7 @@ def refine_pairs(
         first = replace(listed, loss=listed.loss.beginning)
         start = lowered(first, start, shortened(descent))
         if first.loss != listed.loss:
-            start = minimize(first, start, shortened(descent))
+            start = descended(first, start, shortened(descent))
     return finish(listed, start, descent)
 
 

@@ -47,6 +47,7 @@ from neucmds.refine.gaps import (
 )
 from neucmds.refine.pairwise import (
     FLOOR_STEP,
+    descended,
     finish,
     lowered,
     minimize,
@@ -155,14 +156,14 @@ def refine_for_loss(
                 stage = partial(stage, tol=TOL)
             start = approach(first, squared, stage)
             if first.loss != tiles.loss:
-                start = minimize(first, start, stage)
+                start = descended(first, start, stage)
             elif (
                 loss == "distance"
                 and weights is None
                 and n > FEW_OBJECTS
                 and start.signs.size <= FEW_COORDINATES
             ):
-                start = minimize(smoothed(first, SMOOTHING), start, stage)
+                start = descended(smoothed(first, SMOOTHING), start, stage)
             return finish(tiles, start, descent)
         if isinstance(components, int):
             negatives = best_negatives(
@@ -293,7 +294,7 @@ def _add_ends(
             start = Configuration(x, best.form)
         else:
             x = asarray_like(x.std() * noise, best.coordinates)
-            start = minimize(
+            start = descended(
                 smoothed(tiles, smoothing), Configuration(x, best.form), brief
             )
         ends.append(minimize(tiles, start, brief))

@@ -165,11 +165,18 @@ def minimize(
     summed: SummedLoss, start: Configuration, descent: Descent = descend
 ) -> Configuration:
     """Lower a loss of pairs over coordinates; the signs of the start do not change."""
+    end = descended(summed, start, descent)
+    return replace(end, value=summed.value_of(end))
+
+
+def descended(
+    summed: SummedLoss, start: Configuration, descent: Descent
+) -> Configuration:
+    """Lower a loss of pairs; the value is that of the descent, not measured in float64."""
     signed = summed.signed(start.signs)
     x = signed.form.centered(signed.scaled(start.coordinates))
     with pool_for(summed.d):
-        end = descent(signed.at(x))
-        return replace(end, value=signed.value_of(end))
+        return descent(signed.at(x))
 
 
 def finish(
@@ -223,7 +230,7 @@ def lowered(
         floor = FIRST_FLOOR * loss.sq_floor
     while floor > loss.sq_floor:
         higher = replace(summed, loss=replace(loss, sq_floor=floor))
-        start = minimize(higher, start, stage)
+        start = descended(higher, start, stage)
         floor /= FLOOR_STEP
     return start
 

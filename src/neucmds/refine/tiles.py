@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from neucmds.backend.arrays import (
+    CACHED_ELEMENTS,
     DEVICE_ELEMENTS,
     Array,
     Floats,
     asarray_like,
+    block_elements,
     empty_like,
     in_double,
     namespace,
@@ -215,8 +217,10 @@ class Tiles(SummedLoss):
             self._factors(coordinates_alone),
         )
         stride = STRIDE
+        shares = self._sparse_shares
         if self.precision == xp.float64 or self.d.shape[0] <= TILE:
             stride = 1
+            shares = self._shares
 
         def walk(share: list[Tile]) -> Floats:
             sums = np.zeros(3)
@@ -241,7 +245,7 @@ class Tiles(SummedLoss):
                 )
             return sums
 
-        higher = np.sum(self.each(walk, self._shares), axis=0)
+        higher = np.sum(self.each(walk, shares), axis=0)
         quartic = np.array([point.value, dot(point.gradient, p), *higher])
         return quartic, lambda t: self.at(x + t * p)
 
@@ -357,13 +361,14 @@ class Tiles(SummedLoss):
                 self.form, self.narrow(self.d[rows, :])
             )
 
-        self.each(walk, list(row_blocks(m, n)))
+        elements = block_elements(self.d, CACHED_ELEMENTS)
+        self.each(walk, list(row_blocks(m, n, elements)))
         return precomputed
 
     @cached_property
     def _off_diagonal(self) -> Array:
         """Zeros on a diagonal and else ones, of a tile's rows."""
-        size = min(self._step, self.d.shape[0])
+        size = min(self._sparse_step, self.d.shape[0])
         return asarray_like(1 - np.eye(size), self.d, dtype=self.precision)
 
     def _factors(self, x: Array) -> tuple[Array, Array]:
@@ -417,6 +422,13 @@ class Tiles(SummedLoss):
         return isqrt(DEVICE_ELEMENTS // 4)
 
     @property
+    def _sparse_step(self) -> int:
+        """Rows of a tile of which every `STRIDE`-th is visited."""
+        if on_cpu(self.d):
+            return STRIDE * TILE
+        return self._step
+
+    @property
     def _row_cuts(self) -> list[slice]:
         """Rows of the tiles."""
         return _cuts(0, self.d.shape[0], self._step)
@@ -432,9 +444,17 @@ class Tiles(SummedLoss):
     @cached_property
     def _shares(self) -> list[list[Tile]]:
         """Tiles, of a symmetric D on and above the diagonal, in lists about equally long."""
+        return self._shares_of(self._row_cuts)
+
+    @cached_property
+    def _sparse_shares(self) -> list[list[Tile]]:
+        """The same of tiles of which every `STRIDE`-th row is visited."""
+        return self._shares_of(_cuts(0, self.d.shape[0], self._sparse_step))
+
+    def _shares_of(self, row_cuts: list[slice]) -> list[list[Tile]]:
         tiles = [
             (rows, columns)
-            for rows in self._row_cuts
+            for rows in row_cuts
             for columns in self._columns_of(rows)
             if self._offset(rows, columns) >= 0
         ]
