@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.spatial.distance import squareform
 
 from neucmds import Embedding, InputError, evaluate, neuc_mds
 
@@ -34,6 +35,19 @@ def test_a_fit_goes_on_from_an_embedding(run, dune):
         assert found.loss_value == pytest.approx(expected.loss_value)
         assert found.signature == (2, 0)
         assert found.loss_value < before.loss_value
+
+
+def test_a_stress_found_once_is_searched_with_more_starts(run, here):
+    noise = squareform(np.random.default_rng(0).random(435))
+    pd.DataFrame(noise).to_csv("noise.csv", header=False, index=False)
+    ordinal = ("embed", "noise.csv", "-k", 3, "--loss", "ordinal", *QUIET)
+    few = run(*ordinal, "--n-init", 2, "-o", "few")
+    assert "found once in 2 starts" in few.err
+    assert "raise --n-init" in " ".join(few.err.split())
+    run(*ordinal, "--n-init", 9, "-o", "more")
+    more = Embedding.load("more/embedding.npz")
+    assert more.info.n_starts == 9
+    assert more.stress1 <= Embedding.load("few/embedding.npz").stress1
 
 
 def test_the_correlation_of_a_shepard_diagram_comes_first(run, dune):

@@ -54,6 +54,7 @@ def embed(
     weights: opt.Weights = None,
     tol: opt.Tol = None,
     max_iter: opt.MaxIter = None,
+    n_init: opt.NInit = None,
     init: opt.Init = None,
     correction: Annotated[
         opt.Correction,
@@ -128,6 +129,7 @@ def embed(
             "heights": opt.HEIGHTS[heights],
             "tol": tol,
             "max_iter": max_iter,
+            "n_init": n_init,
             "init": read_embedding(init) if init else None,
             "random_state": seed,
             "callback": callback,

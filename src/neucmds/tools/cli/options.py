@@ -133,6 +133,12 @@ Tol = Annotated[
     ),
 ]
 MaxIter = Annotated[int | None, Option(help="Most iterations of a fit.")]
+NInit = Annotated[
+    int | None,
+    Option(
+        help="Most starts of a fit, as metaMDS's trymax; by default 32 of --loss ordinal.",
+    ),
+]
 Init = Annotated[
     Path | None,
     Option(
