@@ -177,12 +177,10 @@ def _as_spectrum(
         ),
         solver="krylov",
     )
-    first_further = spectrum.n_top
-    last_further = first_further + above.size + below.size - 1
+    further = spectrum.n_top + np.arange(above.size + below.size)
     spectrum = _with_further(spectrum, basis, above, below)
     # The rule must not keep a further pair now that values have improved.
-    chosen = rule(spectrum).kept
-    changed = np.any((chosen >= first_further) & (chosen <= last_further))
+    changed = np.isin(further, rule(spectrum).kept).any()
     return replace(spectrum, converged=bool(converged and not changed))
 
 
