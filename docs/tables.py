@@ -1258,6 +1258,35 @@ def limits() -> str:
     return table(head, lines) + cost + f"\n\n{where(found)}\n"
 
 
+def large_tables() -> str:
+    """Return the stress and the CPU seconds of programs that need no table of all pairs."""
+    rows = record("large_tables")["rows"]
+    cells = {(row["system"], row["set"], row["k"]): row for row in rows}
+    columns = {(row["set"], row["k"]): row["n"] for row in rows}
+    lowest = {
+        column: min(
+            row["stress"] for row in rows if (row["set"], row["k"]) == column
+        )
+        for column in columns
+    }
+
+    def cell(system: str, column: tuple[str, int]) -> str:
+        row = cells.get((system, *column))
+        if row is None:
+            return "–"
+        text = f"{row['stress']:.5f}, {number(row['cpu_seconds'])} s"
+        return (
+            f"**{text}**" if row["stress"] <= 1.001 * lowest[column] else text
+        )
+
+    head = [f"{name}, n = {n:,}, k = {k}" for (name, k), n in columns.items()]
+    lines = [
+        [system, *(cell(system, column) for column in columns)]
+        for system in dict.fromkeys(row["system"] for row in rows)
+    ]
+    return table(["", *head], lines)
+
+
 def stress_programs() -> str:
     """Return the lowest stress of every program, and its CPU seconds to 1 % of the best rival."""
     found = record("stress")
@@ -1831,6 +1860,7 @@ TABLES = {
     "edit-words": lambda: signed(edit_words(), "edit_vectors"),
     "limits": limits,
     "stress-programs": stress_programs,
+    "large-tables": lambda: signed(large_tables(), "large_tables"),
     "projections": projections,
     "ordination": ordination,
     "ordination-versions": ordination_versions,
