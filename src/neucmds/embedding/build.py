@@ -429,6 +429,7 @@ def _sums_of_pairs(
         weights = np.ones(pairs.size)
 
     def sums(i: Any, j: Any, sq_dissimilarity: Floats, w: Floats) -> Floats:
+        """Return the columns of the pairs (i, j) with weights w."""
         parts = form.paired_parts(x[i], x[j])
         sq_hat = parts.sum(axis=1)
         residual = form.to_sq_distance(sq_hat) - sq_dissimilarity

@@ -88,8 +88,8 @@ class Embedding:
     weights : array of shape (k,)
         λ̃: the signed squared length of each coordinate column.
     stress_terms : tuple of three floats
-        C1, C2 and C3 (thm:stress-decomp); their sum is the exact STRESS. One that is weighted, or
-        would be lost in their rounding beside a huge d, stands first, beside two zeros.
+        C1, C2 and C3 (thm:stress-decomp); their sum is the exact STRESS. A STRESS that is weighted,
+        or would be lost in their rounding beside a huge d, stands first, before two zeros.
     method : str
         As of `neuc_mds`.
     requested : int
@@ -105,10 +105,10 @@ class Embedding:
     loss : {"squared", "distance", "relative", "absolute", "ordinal"}
         The loss that was minimised.
     loss_value : float
-        The value of the loss, over all pairs, of an asymmetric D over both directions (a symmetric
-        one has each pair once, with ``directed=True``, too); for "squared" it is half the STRESS,
-        which the paper takes over all n² entries, for "distance" the raw stress, for "ordinal"
-        Σ(d̂ − δ)².
+        The value of the loss over all pairs. Both directions of a pair count if D is asymmetric; a
+        symmetric D has each pair once, also with ``directed=True``. For "squared" it is half the
+        STRESS, which the paper takes over all n² entries, for "distance" the raw stress, for
+        "ordinal" Σ(d̂ − δ)².
     missing : {"error", "ignore"}
         Whether `transform` accepts NaN for unknown dissimilarities.
     mean_distance : float
@@ -261,7 +261,7 @@ class Embedding:
 
     @property
     def curvature(self) -> float:
-        """κ·(mean d)²: D̂ approximates g(d), which is d² where it is zero (see `neuc_mds`).
+        """κ·(mean d)²: D̂ approximates g(d), which is d² where κ is zero (see `neuc_mds`).
 
         Negative: hyperbolic; positive: spherical. STRESS and R² are always computed on d².
         """
@@ -371,6 +371,8 @@ class Embedding:
     def distance(self, i: Any, j: Any, *, squared: bool = False) -> Any:
         """Dissimilarities of pairs: from the first of `i` to the first of `j`, and so on.
 
+        A fit by ``loss="ordinal"`` has no distances in the unit of D and refuses to return them.
+
         Parameters
         ----------
         i, j : int, str, or sequences of them
@@ -378,8 +380,6 @@ class Embedding:
         squared : bool, default=False
             False: the fitted distance g⁻¹(max(D̂, 0)), which is √max(D̂, 0) without curvature.
             True: D̂ itself, which may be negative.
-
-        A fit by ``loss="ordinal"`` has no distances in the unit of D and refuses to return them.
 
         Returns
         -------
@@ -422,6 +422,7 @@ class Embedding:
                 f"i has shape {left.shape} and j has {right.shape}, which do not broadcast; pass "
                 "as many of both, or one object for all."
             ) from problem
+        # One empty array, so that there is something to join.
         parts = [self.signs[:0]]
         for block in row_blocks(left.size, max(1, 2 * self.k)):
             x = taken(self.coordinates, left.ravel()[block])
@@ -1086,8 +1087,8 @@ class Embedding:
 
     def _row(self, which: Any) -> int:
         """Return the row of an object, by its name or row number."""
-        whole = isinstance(which, (int, np.integer))
-        if whole and not self._integers_are_names:
+        is_integer = isinstance(which, (int, np.integer))
+        if is_integer and not self._integers_are_names:
             if not -self.n <= which < self.n:
                 raise InputError(f"there is no object {which} among {self.n}.")
             return int(which) % self.n

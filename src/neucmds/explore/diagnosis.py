@@ -292,7 +292,7 @@ def _negative_share(ends: Spectrum, unknown: int) -> float:
         mean = (ends.trace - float(lam.sum())) / unknown
         unknown_sq = ends.dropped_sq(np.arange(lam.size))
         variance = max(0.0, unknown_sq / unknown - mean**2)
-        # λ = mean + 2σ cos φ, where φ has the density (2/π) sin²φ; the mean of max(−λ, 0) over it.
+        # λ = mean + 2σ cos φ, where φ has the density (2/π) sin²φ: the mean of max(−λ, 0) over φ.
         angles = np.pi * (np.arange(1000) + 0.5) / 1000
         values = mean + 2 * math.sqrt(variance) * np.cos(angles)
         below_zero = 2 * np.sin(angles) ** 2 * np.maximum(-values, 0.0)

@@ -130,7 +130,7 @@ def bootstrap(
         problem, sq_d, embedding, n_components, random_state, options
     )
     names = reference.labels or problem.labels
-    # Of each: the objects to embed, and D (n, n), of which the rest places the others.
+    # For each, the objects to embed, and D (n, n), whose other rows place the other objects.
     replicates: Iterator[tuple[Indices, Floats]]
     total = None
     if not isinstance(resample, str):

@@ -118,6 +118,7 @@ def embed_from_landmarks(
         )
     else:
         check_start(start, pairs.n)
+        # A user's coordinates and signs, with the curvature and the heights of the fit.
         start = replace(start, form=replace(form, signs=start.signs))
         start = in_form(start, form)
     embedding = fit_pairs(
@@ -128,6 +129,7 @@ def embed_from_landmarks(
         weight_power=weight_power,
         checks=checks,
     )
+    # A user's start may have more coordinates.
     return replace(embedding, requested=max(k, embedding.k))
 
 
@@ -211,16 +213,16 @@ def place_both_ways(
     landmark_options = replace(
         options, metric=PRECOMPUTED, n_pairs=None, squared=True
     )
-    fitted = fit_directed(among, landmark_options)
+    embedding = fit_directed(among, landmark_options)
     n = len(sq_to_landmarks)
     notify(options.callback, f"placing {n} objects among landmarks")
-    departures, arrivals = fitted.transform(
+    departures, arrivals = embedding.transform(
         to=sq_to_landmarks, from_=sq_from_landmarks
     )
-    departures[landmarks] = fitted.coordinates
-    arrivals[landmarks] = fitted.arrivals
+    departures[landmarks] = embedding.coordinates
+    arrivals[landmarks] = embedding.arrivals
     return replace(
-        fitted,
+        embedding,
         coordinates=departures,
         arrivals=arrivals,
         landmarks=landmarks,
@@ -294,7 +296,7 @@ def _fit_ordinal(
     n_init = None
     if options.init is not None:
         n_init = 1
-    fitted = refine_ordinal(
+    ordinal_fit = refine_ordinal(
         RankedPairs.listed(pairs, options.ties),
         to_numpy(start.coordinates),
         n_init,
@@ -307,26 +309,26 @@ def _fit_ordinal(
         checks = list(checks)
     embedding = from_pairs(
         pairs,
-        fitted.end,
+        ordinal_fit.end,
         start.signs.size,
         mean_distance=distances_of(pairs)[0],
         checks=checks,
     )
     info = embedding.info
     # Stress-1, squared.
-    sq_stress = fitted.end.value / fitted.sum_of_squares
+    sq_stress = ordinal_fit.end.value / ordinal_fit.sum_of_squares
     if checks:
         listed = make_pairs(pairs.n, *flat_checks(checks), squared=True)
         held_out = RankedPairs.listed(listed, options.ties)
-        sq_fitted = sq_stress
+        sq_stress_of_fitted = sq_stress
         coordinates = to_numpy(embedding.coordinates)
         (sq_stress,), _ = held_out.stress(coordinates[None])
-        ratio = sq_stress / (sq_fitted or 1.0)
+        ratio = sq_stress / (sq_stress_of_fitted or 1.0)
         info = replace(info, overfit_ratio=ratio)
     embedding = replace(
         embedding, info=info, loss_value=sq_stress * info.sum_of_squares
     )
-    return with_disparities(embedding, fitted, options.ties)
+    return with_disparities(embedding, ordinal_fit, options.ties)
 
 
 def landmark_start(

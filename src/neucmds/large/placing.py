@@ -296,7 +296,7 @@ class LandmarkFit:
     def _listed_near(
         self, rows: Array, objects: Indices
     ) -> tuple[Indices, Array]:
-        """Return the landmarks of each object, and the squared dissimilarities to these.
+        """Return the landmarks (m, c) of each object, and squared dissimilarities to these.
 
         Rows are compared with global landmarks, then in two rounds with those near a provisional
         place.
@@ -330,7 +330,7 @@ class LandmarkFit:
         return partners, squares
 
     def _listed_paths(self, nodes: Indices) -> tuple[Indices, Array]:
-        """Return the landmarks of each node, and the squared lengths of paths to these."""
+        """Return the landmarks (m, c) of each node, and squared lengths of the paths to these."""
         paths = self.nodes
         assert paths is not None
         turns = self._turns(nodes)
@@ -355,9 +355,9 @@ class LandmarkFit:
                 form, places, self.embedding.coordinates, known, count
             )
         nearest = np.empty((len(places), count), dtype=np.intp)
-        for rows in row_blocks(len(places), self._n_compared):
-            scaled = (places[rows] / self._unit).astype(np.float32)
-            nearest[rows] = self._near_in_cells(scaled, known[rows], count)
+        for block in row_blocks(len(places), self._n_compared):
+            scaled = (places[block] / self._unit).astype(np.float32)
+            nearest[block] = self._near_in_cells(scaled, known[block], count)
         return nearest
 
     def _near_in_cells(
@@ -404,6 +404,7 @@ class LandmarkFit:
 
     @cached_property
     def _signs(self) -> Array:
+        """Signs of the coordinates, in float32."""
         return to_numpy(self.embedding.signs).astype(np.float32)
 
     @cached_property
@@ -415,8 +416,8 @@ class LandmarkFit:
         y = self._coordinates
         centers = y[self.sources]
         members = [
-            k_smallest(sq_ranks(centers[rows], y), self._n_compared)[1]
-            for rows in row_blocks(len(centers), len(y))
+            k_smallest(sq_ranks(centers[block], y), self._n_compared)[1]
+            for block in row_blocks(len(centers), len(y))
         ]
         return np.concatenate(members), (y * y) @ self._signs
 
@@ -476,6 +477,7 @@ class LandmarkFit:
         dtype = self._dtype(rows)
 
         def place_block(block: slice) -> Array:
+            """Place rows, in NumPy if they go to a file."""
             placed = place_rows(rows[block], block.start)
             return placed if out is None else to_numpy(placed)
 

@@ -159,27 +159,31 @@ def fit_rows(
     """
     all_landmarks = np.arange(fit.width)
 
-    def squares_of(ids: Indices, partners: Sequence[Indices]) -> Floats:
+    def squares_of(
+        fit: LandmarkFit, ids: Indices, partners: Sequence[Indices]
+    ) -> Floats:
         """Return D of each of the landmarks `ids` with its own `partners`, all in one vector."""
         squares = fit.listed_squares(
             rows, partners, fit.landmarks[ids], row_of[ids]
         )
         return to_numpy(squares)
 
-    def with_pairs(pairs: Pairs, i: Indices, j: Indices) -> Pairs:
+    def with_pairs(
+        fit: LandmarkFit, pairs: Pairs, i: Indices, j: Indices
+    ) -> Pairs:
         """Return pairs with those of the landmarks i and j, which are compared if they are new."""
         i, j = _new_pairs(pairs, i, j)
         if i.size == 0:
             return pairs
         # i ascends, and the partners of one landmark stand together.
         ids, starts = np.unique(i, return_index=True)
-        squares = squares_of(ids, np.split(j, starts[1:]))
+        squares = squares_of(fit, ids, np.split(j, starts[1:]))
         return _join_pairs(fit.width, i, j, squares, pairs)
 
     # Landmarks that are not global start from some global ones each.
     others = np.setdiff1d(all_landmarks, fit.sources)
     far = fit.global_landmarks(others)[:, : round(FIRST_SHARE * fit.n_global)]
-    squares = squares_of(others, list(far))
+    squares = squares_of(fit, others, list(far))
     fit = _start_others(fit, others, far, np.reshape(squares, far.shape))
     pairs = _join_pairs(
         fit.width, others.repeat(far.shape[1]), far.ravel(), squares
@@ -190,22 +194,22 @@ def fit_rows(
     n_drawn = fit.n_global // GLOBAL_PER_COORDINATE
     random_i = all_landmarks.repeat(n_drawn)
     random_j = rng.randint(fit.width, size=random_i.size)
-    pairs = with_pairs(pairs, random_i, random_j)
+    pairs = with_pairs(fit, pairs, random_i, random_j)
     # A twelfth as many pairs are held out, of random landmarks with other ones.
     n_checked = min(CHECKED, max(1, pairs.size // (12 * PARTNERS)))
     ids = rng.permutation(fit.width)[:n_checked]
     steps = rng.randint(1, fit.width, size=(ids.size, PARTNERS))
     partners = (ids[:, None] + steps) % fit.width
-    squares = np.reshape(squares_of(ids, list(partners)), partners.shape)
-    checks = list(zip(ids.tolist(), partners, squares, strict=True))
+    squares = squares_of(fit, ids, list(partners))
+    squares_of_rows = np.reshape(squares, partners.shape)
+    checks = list(zip(ids.tolist(), partners, squares_of_rows, strict=True))
     # The first fit only finds out which landmarks are near.
     brief = min(BRIEF_ITERATIONS, options.max_iter or BRIEF_ITERATIONS)
     for max_iter in (brief, options.max_iter):
         x = to_numpy(fit.embedding.coordinates)
         near = fit.near_landmarks(x, all_landmarks[:, None], fit.n_near)
-        pairs = with_pairs(
-            pairs, all_landmarks.repeat(fit.n_near), near.ravel()
-        )
+        i = all_landmarks.repeat(fit.n_near)
+        pairs = with_pairs(fit, pairs, i, near.ravel())
         stage_options = replace(options, max_iter=max_iter)
         fit = _fit_from(fit, pairs, stage_options, rows, checks)
     # Held-out pairs are random; of the fitted ones those drawn at random are like them.
@@ -353,13 +357,13 @@ def _fit_from(
     if not on_cpu(like):
         x = asarray_like(x, like, namespace(like).float64)
     start = Configuration(x, embedding.form.in_numpy())
-    fitted = fit_pairs(pairs, start, options, falling=True, checks=checks)
-    x = to_numpy(fitted.coordinates)
-    form = fitted.form.in_numpy()
-    assert isinstance(fitted.placement, LossPlacement)
-    rule = LossPlacement(x, form, fitted.placement.loss)
-    fitted = replace(
-        fitted,
+    refit = fit_pairs(pairs, start, options, falling=True, checks=checks)
+    x = to_numpy(refit.coordinates)
+    form = refit.form.in_numpy()
+    assert isinstance(refit.placement, LossPlacement)
+    rule = LossPlacement(x, form, refit.placement.loss)
+    refit = replace(
+        refit,
         coordinates=x,
         form=form,
         placement=rule,
@@ -370,7 +374,7 @@ def _fit_from(
         n_global=fit.n_global,
         n_near=fit.n_near,
     )
-    return replace(fit, embedding=fitted)
+    return replace(fit, embedding=refit)
 
 
 def _join_pairs(

@@ -288,7 +288,8 @@ def shrunk_minimum(
     noise = shrinkage * sq_residuals / xp.clip(count - k - 1, min=1.0)
     # Objects far outside have noise of their own scale, which does not count.
     noise = noise * (farthest / xp.clip(mean, min=max(farthest, TINY))) ** 2
-    # 4(1 + ¼ noise m²) z² in place of 4z²: substituted, it is the same problem again.
+    # 4(1 + ¼ noise m²) z² takes the place of 4z²: with z·√(1 + ¼ noise m²) as the unknown, the
+    # problem is the same again.
     stretch = 1 + 0.25 * noise[:, None] * shrunk_m**2
     root = xp.sqrt(stretch)
     return secular_minimum(p / root, t, m / stretch, start=e)[0] / root

@@ -68,6 +68,7 @@ def nearest(
         n_candidates = min(k + 1, n)
 
     def find(rows: slice) -> tuple[Indices, Array]:
+        """Return indices and D̂ of the nearest points to some queries."""
         x = queries[rows, :]
         ranking = norms[None, :] - 2 * (x @ signed.T)
         slack = rounding * (xp.sum(x * x, axis=1) + sq_farthest)

@@ -122,6 +122,7 @@ def cross_validated(
     folds = np.arange(FOLDS * fold_size).reshape(FOLDS, fold_size)
 
     def least_stress(negatives: int) -> float:
+        """Return that of the best recipe with so many negative coordinates, on one fold."""
         recipes = _recipes((k - negatives, negatives), method)
         stress = _held_out_stress(sq_d, folds[0], recipes, fit)
         return float(np.min(stress))

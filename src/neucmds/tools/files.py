@@ -18,7 +18,7 @@ from neucmds.errors import InputError, option
 
 
 def check_new(path: Path, overwrite: bool) -> None:
-    """Refuse a path that cannot be written to, or must not be."""
+    """Refuse a path that cannot be written to, or that exists and must stay."""
     check_target(path)
     if os.path.lexists(path) and not overwrite:
         raise InputError(
@@ -33,7 +33,10 @@ def objects_table(
     missing: str,
     color_by: str | None,
 ) -> Any:
-    """Return metadata (a path, a table or None) in the order of the objects."""
+    """Return metadata, a path or a table, as a table in the order of the objects; None stays.
+
+    `missing` is as for `match_rows`, and `color_by` a column that the table must have.
+    """
     if metadata is None:
         if color_by is not None:
             raise InputError(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -47,12 +48,11 @@ def demo(
     with progress("loading the digits that ship with scikit-learn"):
         images = load_digits()
         hops = hop_distances(images.data, NEIGHBOURS, connect=True)
-        arrays: Any = {
-            # One byte per number.
-            "D": hops.astype(np.uint8),
-            "names": np.arange(len(hops)),
-        }
-        outputs.files[matrix.name] = lambda file: np.savez(file, **arrays)
+        # One byte per number.
+        counts = hops.astype(np.uint8)
+        outputs.files[matrix.name] = partial(
+            np.savez, D=counts, names=np.arange(len(hops))
+        )
         digits = pd.DataFrame({"digit": images.target})
         outputs.add_csv(classes.name, digits.reset_index(names="image"))
         outputs.commit()

@@ -72,10 +72,12 @@ class Result:
 
     @cached_property
     def quality(self) -> Quality:
+        """How well the measured objects fit D."""
         return evaluate(self.measured, self.problem)
 
     @cached_property
     def errors(self) -> PairErrors:
+        """Which of the pairs and objects measured are off."""
         return pair_errors(self.measured, self.problem)
 
     @cached_property

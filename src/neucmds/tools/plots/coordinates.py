@@ -126,6 +126,7 @@ def plot_coordinates(
     ax = figures.axes_or_new(ax, size)
     points = _on_axes(embedding.coordinates, pair)
     for axis, drawn_axis in zip(pair, (ax.xaxis, ax.yaxis), strict=True):
+        # With one coordinate the second axis is empty.
         if axis > embedding.k:
             drawn_axis.set_ticks([])
         else:
@@ -142,9 +143,9 @@ def plot_coordinates(
             color, embedding.labels, "rows of color", rows=True
         )
         colours = as_colours(color, embedding.n)
-        missing = int((~colours.known).sum())
-        if missing:
-            notes.append(f"{missing:,} objects without a value in grey")
+        n_unknown = int((~colours.known).sum())
+        if n_unknown:
+            notes.append(f"{n_unknown:,} objects without a value in grey")
         _draw_colours(ax, points, colours, title)
     if ellipses != "none" or hulls or spiders:
         colours.check_groups()
@@ -203,13 +204,13 @@ def plot_coordinates(
         weight="bold",
     )
     texts = _object_names(names, embedding)
-    unnamed_objects = write_names(ax, points, texts, **obstacles)
+    n_unnamed = write_names(ax, points, texts, **obstacles)
     if embedding.arrival_labels is not None:
         texts = _object_names(names, embedding._targets)
-        unnamed_objects += write_names(ax, arrivals, texts, **obstacles)
+        n_unnamed += write_names(ax, arrivals, texts, **obstacles)
     # Objects that are named by default are not warned of.
     if names is not None:
-        left_out += unnamed_objects
+        left_out += n_unnamed
     if left_out:
         message = (
             f"{left_out} names have no space in the figure; pass a larger {option('size')}, or "
@@ -388,6 +389,7 @@ def _draw_colours(
 
 
 def _shape_style(colour: str, filled: bool) -> dict[str, Any]:
+    """Return options of ellipses and hulls."""
     from matplotlib.colors import to_rgba
 
     inside: Any = "none"

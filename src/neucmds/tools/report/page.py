@@ -170,6 +170,7 @@ def _payload(findings: Findings, metadata: Any, color_by: str | None) -> Data:
         "columns": _columns(findings, metadata, color_by),
         "spectrum": _spectrum(findings),
         "curves": _curves(findings),
+        # Replaced where pairs are known.
         "tenths": [],
     }
     if embedding.labels is not None:
