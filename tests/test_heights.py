@@ -96,6 +96,31 @@ def test_auto_keeps_them_where_they_help(fitted):
     assert neuc_mds(plain, 3, **options).heights is None
 
 
+def test_auto_leaves_them_out_where_the_mean_error_rises():
+    D, _ = planted(40)
+    # Two objects in one place: the floor hides from the loss that heights hold them apart.
+    D[1] = D[0]
+    D[:, 1] = D[:, 0]
+    D[0, 1] = D[1, 0] = 1e-6
+    auto, raised = (
+        neuc_mds(D, 4, loss="relative", heights=heights, n_init=2)
+        for heights in ("auto", True)
+    )
+    assert auto.heights is None
+    assert raised.loss_value < 0.9 * auto.loss_value
+    assert error(raised, D) > 10 * error(auto, D)
+
+
+def test_the_words_for_the_space_name_them(fitted):
+    _, emb = fitted
+    assert emb.form_words == "flat, with a height per object"
+    assert emb.form_words in repr(emb)
+    D, _ = planted(curvature=-0.3)
+    options = {"loss": "relative", "curvature": -1, "n_init": 1}
+    curved = neuc_mds(D, (2, 1), heights=True, **options)
+    assert curved.form_words.endswith("² and a height per object")
+
+
 def test_auto_finds_curvature_signature_and_heights_together():
     D, _ = planted(24, curvature=-0.3)
     options = {"loss": "relative", "curvature": "auto", "n_init": 1}

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from neucmds.backend.arrays import (
+    EPS,
     Array,
     asarray_like,
     eps,
@@ -87,12 +88,18 @@ class Form:
         }
 
     def words(self, mean_distance: float) -> str:
-        """Say how the space is curved; the text is empty if it is flat."""
-        if self.is_flat:
+        """Say how the space is curved and that there are heights; empty if neither is so."""
+        kind = "flat"
+        traits = []
+        if not self.is_flat:
+            kind = "spherical" if self.curvature > 0 else "hyperbolic"
+            curvature = self.relative_curvature(mean_distance)
+            traits.append(f"curvature {curvature:.3g} / (mean d)²")
+        if self.has_heights:
+            traits.append("a height per object")
+        if not traits:
             return ""
-        kind = "spherical" if self.curvature > 0 else "hyperbolic"
-        curvature = self.relative_curvature(mean_distance)
-        return f"{kind}, with curvature {curvature:.3g} / (mean d)²"
+        return f"{kind}, with {' and '.join(traits)}"
 
     def relative_curvature(self, mean_distance: float) -> float:
         """Return κ in units of 1/(mean d)², zero if the mean is not known."""
@@ -129,6 +136,27 @@ class Form:
         heights = xp.sum(x * 0.0, axis=1)[:, None]
         signs = np.append(form.signs, 0.0)
         return xp.concat([x, heights], axis=1), replace(form, signs=signs)
+
+    def unknown(self, sq: Array) -> Array:
+        """Tell which D do not say where an object is: NaN and, where there are heights, 0.
+
+        The 0 of an object that is passed again, to itself, is no sum of two heights.
+        """
+        xp = namespace(sq)
+        missing = xp.isnan(sq)
+        if not self.has_heights:
+            return missing
+        known = xp.where(missing, 0.0, sq)
+        rounding = EPS * xp.max(known, axis=1, keepdims=True)
+        return missing | (known <= rounding)
+
+    def refuse_copies(self, advice: str) -> None:
+        """Raise if two objects in one place are not at distance 0 of each other."""
+        if self.has_heights:
+            raise InputError(
+                "an object that is drawn twice is at distance 0 from itself, which heights do "
+                f"not allow; {advice}."
+            )
 
     def height_of(self, x: Array) -> Array:
         """Return the height of every point, zero if there are none."""

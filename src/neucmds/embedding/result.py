@@ -269,7 +269,7 @@ class Embedding:
 
     @property
     def form_words(self) -> str:
-        """How the space is curved; empty if it is flat."""
+        """How the space is curved, and whether there are heights; empty if neither is so."""
         return self.form.words(self.mean_distance)
 
     @property

@@ -143,11 +143,7 @@ def bootstrap(
         )
     elif resample == "bootstrap":
         check_count(n_boot=n_boot)
-        if reference.heights is not None:
-            raise InputError(
-                "an object that is drawn twice is at distance 0 from itself, which heights do "
-                f"not allow; pass {option('resample', 'jackknife')}."
-            )
+        reference.form.refuse_copies(f"pass {option('resample', 'jackknife')}")
         total = n_boot
         replicates = _bootstrap_replicates(
             sq_d, n_boot, reference.k, fit_options.random_state
@@ -243,9 +239,8 @@ def _cloud(
     aligned = np.empty_like(x)
     # `procrustes` centers its result.
     aligned[:, :k] = alignment.coordinates[:, :k] + x[:, :k].mean(axis=0)
-    # Heights, in the last column, are lengths: isometries leave them as they are.
-    if reference.heights is not None:
-        aligned[:, -1] = coordinates[:, -1]
+    # Columns of sign 0 are lengths: isometries leave them as they are.
+    aligned[:, k:] = coordinates[:, k:]
     return aligned
 
 

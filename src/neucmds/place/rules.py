@@ -8,7 +8,6 @@ from functools import cached_property
 import numpy as np
 
 from neucmds.backend.arrays import (
-    EPS,
     TINY,
     Array,
     Floats,
@@ -176,12 +175,7 @@ class LossPlacement:
             counts = None
             if weights is not None:
                 counts = asarray_like(weights[rows], sq_d)
-            missing = xp.isnan(sq_d)
-            if form.has_heights:
-                # The 0 of an object that is passed again, to itself, is no sum of two heights.
-                known_sq = xp.where(missing, 0.0, sq_d)
-                rounding = EPS * xp.max(known_sq, axis=1, keepdims=True)
-                missing = missing | (known_sq <= rounding)
+            missing = form.unknown(sq_d)
             if bool(xp.any(missing)):
                 known = xp.astype(~missing, xp.float64)
                 counts = known if counts is None else counts * known

@@ -114,8 +114,6 @@ def _space(embedding: Embedding) -> str:
             f"{positive} positive and {negative} negative dimensions, of which the negative ones "
             "subtract from squared dissimilarities"
         )
-    if embedding.heights is not None:
-        text += " and a height per object"
     if embedding.form_words:
         text += f"; their space is {with_minus(embedding.form_words)}"
     return text

@@ -115,7 +115,7 @@ def _methods(findings: Findings) -> Data:
     embeddings = [embedding]
     qualities = [_quality_with_unit(findings)]
     for row in findings.comparison.methods:
-        # The comparison fits flat spaces without heights.
+        # The comparison fits flat spaces.
         is_same_fit = (
             row.method == names[0]
             and row.embedding.signature == embedding.signature
