@@ -655,6 +655,40 @@ def heights() -> Iterator[Row]:
     yield Row("heights/True/relative/directed", "loss", compute)
 
 
+def of_ranks(name: str, k: Any, **options: Any) -> Figures:
+    emb = fit(
+        data(name).values,
+        k,
+        squared=data(name).squared,
+        loss="ordinal",
+        **options,
+    )
+    positive, negative = emb.signature
+    return {
+        "loss stress1": emb.stress1,
+        "positive": positive,
+        "negative": negative,
+    }
+
+
+def ordinal() -> Iterator[Row]:
+    """Ranks of dissimilarities: both treatments of ties, and weights."""
+    for name in ("dune", "mite"):
+        for k in (2, 3):
+            for ties in ("primary", "secondary"):
+                compute = partial(of_ranks, name, k, ties=ties)
+                yield Row(
+                    f"ordinal/{name}/{k}/{ties}",
+                    "loss",
+                    compute,
+                    name == "dune",
+                )
+    weights = 1 / (0.1 + data("mite").values)
+    np.fill_diagonal(weights, 0)
+    compute = partial(of_ranks, "mite", 2, weights=weights)
+    yield Row("ordinal/mite/weights", "loss", compute)
+
+
 def asymmetric(**options: Any) -> Figures:
     values = data("mite").values.copy()
     values[np.triu_indices(len(values), 1)] *= 1.1
@@ -2031,6 +2065,7 @@ GROUPS = (
     losses,
     directions,
     heights,
+    ordinal,
     inputs,
     fits,
     placements,

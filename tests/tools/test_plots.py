@@ -447,7 +447,9 @@ class TestFigures:
     ):
         long = tuple(f"a rather long name {i}" for i in range(40))
         named = replace(embedding, labels=long)
-        with pytest.warns(NeucmdsWarning, match="names have no space"):
+        with pytest.warns(
+            NeucmdsWarning, match=r"no space for \d+ of the names"
+        ):
             ax = plots.plot_coordinates(named, names=True, size="60mm")
         assert len(written(ax)) < 40
 

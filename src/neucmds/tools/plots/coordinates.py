@@ -213,8 +213,8 @@ def plot_coordinates(
         left_out += n_unnamed
     if left_out:
         message = (
-            f"{left_out} names have no space in the figure; pass a larger {option('size')}, or "
-            "fewer names."
+            f"the figure has no space for {left_out} of the names; pass a larger "
+            f"{option('size')}, or fewer names."
         )
         warnings.warn(NeucmdsWarning(message), stacklevel=2)
     return ax
