@@ -228,7 +228,8 @@ def one_row(
     warnings.simplefilter("ignore")
     D = CASES[name][0]()
     found = row(D, k, curvature, device, heights)
-    return {"set": name, "n": len(D), "device": device, **found}
+    own = {"set": name, "n": len(D), "device": device, **found}
+    return {**own, "versions": measure.versions("neucmds")}
 
 
 def compare_heights(names: list[str], device: str, jobs: int) -> None:
@@ -254,6 +255,11 @@ def compare_heights(names: list[str], device: str, jobs: int) -> None:
             pair[heights == "auto"] = found
             record = json.loads(RECORD.read_text(encoding="utf-8"))
             rows = [one for pair in made.values() for one in pair if one]
+            rows += [
+                one
+                for one in record.get("heights", [])
+                if (one["set"], one["k"], one["asked"]) not in made
+            ]
             measure.write_record(RECORD, {**record, "heights": rows})
     for (name, k, curvature), (plain, raised) in sorted(made.items(), key=str):
         change = raised["mean_error"] / plain["mean_error"] - 1
