@@ -25,13 +25,13 @@ from neucmds.form import Form
 from neucmds.problem.names import Labels
 from neucmds.refine.losses import SQUARED, PairLoss
 
-# `descend`, with some of its limits and functions given.
+# `descend`, perhaps with some of its arguments given.
 Descent = Callable[..., "Configuration"]
 
 MAX_ITER = 500
-# Of a squared fit that only starts another: five of 36 starts of 500 rows take all they may.
+# The same of a squared fit that only starts another fit: five of 36 such fits of 500 rows reach it.
 START_ITERATIONS = 200
-# Share of the loss that WINDOW iterations must gain.
+# A descent goes on while WINDOW iterations gain more than this share of the loss.
 TOL = 2e-3
 # The same of "distance", which is compared with SMACOF to 0.05 %, and of "absolute".
 DISTANCE_TOL = 1e-4
@@ -39,16 +39,17 @@ DISTANCE_TOL = 1e-4
 # with TOL, for 1.2 times the time.
 DIRECTED_TOL = 3e-4
 WINDOW = 3
-# Of short descents: stages that end at 2e-3 lead to minima 1 and 3 % higher.
+# Most iterations and the tolerance of short descents: stages that end at 2e-3 lead to minima 1 and
+# 3 % higher.
 STAGE_ITERATIONS = 40
 STAGE_TOL = 1e-3
-# Up to this many objects losses but the squared one are minimised in float64,
+# Up to this many objects losses but the squared one are minimised in float64.
 FEW_OBJECTS = 600
-# and all losses to this tolerance.
+# The tolerance of all losses of that few objects.
 TOL_OF_FEW = 1e-6
 # Largest squared relative gradient that counts as flat: 9e-4 costs 1.1 % of "relative" on streets.
 FLAT = 6e-4
-# The least one: below it rounding hides any gain.
+# The least bound that replaces it where `tol` is less: below, rounding hides any gain.
 FLATTEST = math.sqrt(EPS)
 # Share of the loss of D̂ = 0 at which a fit is exact for all purposes.
 EXACT = 1e-14
@@ -65,7 +66,7 @@ class Configuration:
     form : Form
         Its signs are NumPy's.
     loss : PairLoss
-        With its floor, squared, in the units of D.
+        Its `sq_floor` is in the units of D.
     value : float
         The loss over both orders of every pair, computed in float64.
     history : tuple of floats
@@ -75,7 +76,7 @@ class Configuration:
     relative_gradient : float
         √(gᵀM⁻¹g / 2f) with g the gradient, M the preconditioner and f the loss.
     quadratic : array of shape (k,), optional
-        xᵀBx of each column, where it is known; columns are then those of `canonical`.
+        xᵀBx of each column x, of a fit by `products`; its columns are as `canonical` leaves them.
     labels : tuple of str or None
         Names of the objects of a user's start.
     """
@@ -100,7 +101,7 @@ class Configuration:
 class Objective(Protocol):
     """A loss at some coordinates, with its gradient, step and line search.
 
-    Its value and that at which a fit is exact are in an objective's own units.
+    `value`, `rounding`, `gradient` and `step` are in units of the objective's own.
     """
 
     @property
@@ -109,11 +110,11 @@ class Objective(Protocol):
 
     @property
     def form(self) -> Form:
-        """Their form, in the units of the data."""
+        """The form of the coordinates, in the units of the data."""
 
     @property
     def loss(self) -> PairLoss:
-        """The loss, with its floor in the units of the data."""
+        """The loss, with `sq_floor` in the units of the data."""
 
     @property
     def unit(self) -> float:
@@ -121,11 +122,11 @@ class Objective(Protocol):
 
     @property
     def value(self) -> float:
-        """The loss here."""
+        """The loss at these coordinates."""
 
     @property
     def rounding(self) -> float:
-        """The loss at which a fit is exact for all purposes: no descent can see less."""
+        """The value at which a fit is exact for all purposes: rounding hides anything less."""
 
     @property
     def gradient(self) -> Array:
@@ -138,11 +139,11 @@ class Objective(Protocol):
     def minimize_along(self, direction: Array) -> Self | None:
         """Return the objective at the lowest point of the line; None if no point is lower.
 
-        The direction is changed in place later: do not keep it.
+        `descend` overwrites the direction afterwards, so the objective must not keep it.
         """
 
     def sharper(self) -> Self | None:
-        """Return the same point with a new or more precise preconditioner; None if it has that."""
+        """Return the same point with a newer preconditioner or in float64; None if it has both."""
 
     def measured(self) -> Self:
         """Return the same point in float64."""
@@ -170,11 +171,11 @@ def descend(
 ) -> Configuration:
     """Descend by Hestenes–Stiefel directions, restarted whenever one does not point down.
 
-    It stops after `max_iter` iterations, or when three of them gain less than `tol` of the loss and
-    the squared relative gradient is no larger; by default `usual_tol`, where an end that meets
-    `TOL` has converged as well. After every step `callback`
-    is called with the iteration, the number of iterations at most and the loss. Only what is
-    `measured` in float64 has converged; a stage need not be.
+    It stops after `max_iter` iterations, or when `WINDOW` of them gain less than `tol` of the loss
+    and the gradient promises as little (`_promises_little`). Without `tol` it takes `usual_tol`,
+    and has converged if its end meets `TOL`. After every step `callback` is called with the
+    iteration, the number of iterations at most and the loss. With `measured` the end is computed in
+    float64; a stage need not be.
     """
     enough = TOL
     if tol is None:
@@ -186,21 +187,22 @@ def descend(
     rounding = objective.rounding
     history = [current.value]
     at_rest = False
-    direction = -current.step
-    steepest = True
+    # None: along −step, the preconditioned gradient.
+    direction: Array | None = None
     while len(history) <= max_iter and current.value > rounding:
-        if not dot(current.gradient, direction) < 0:
+        steepest = direction is None
+        if direction is None or not dot(current.gradient, direction) < 0:
             direction = -current.step
             steepest = True
         moved = current.minimize_along(direction)
         if moved is None:
             sharper = current.sharper()
-            if sharper is None and steepest:
+            if sharper is not None:
+                current = sharper
+            elif steepest:
                 at_rest = _promises_little(current, tol, rounding)
                 break
-            current = sharper or current
-            direction = -current.step
-            steepest = True
+            direction = None
             continue
         previous = current
         current = moved
@@ -216,13 +218,14 @@ def descend(
             at_rest = _promises_little(current, tol, rounding)
             if at_rest:
                 break
-            direction = -current.step
-            steepest = True
+            direction = None
             continue
         beta = _hestenes_stiefel(direction, previous, current)
+        if beta == 0.0:
+            direction = None
+            continue
         direction *= beta
         direction -= current.step
-        steepest = beta == 0.0
     if measured:
         current = current.measured()
     at_rest = at_rest or (
@@ -230,6 +233,7 @@ def descend(
         and _promises_little(current, enough, rounding)
     )
     promised = max(0.0, dot(current.gradient, current.step)) / 2
+    # Never zero.
     level = max(current.value, rounding, TINY)
     return Configuration(
         coordinates=current.coordinates,
@@ -243,7 +247,7 @@ def descend(
 
 
 def shortened(descent: Descent) -> Descent:
-    """Return a descent that ends early: a stage, or one of several starts."""
+    """Return a descent that ends early: for a stage, or to compare several starts."""
     return partial(
         descent, max_iter=STAGE_ITERATIONS, tol=STAGE_TOL, measured=False
     )
@@ -253,6 +257,7 @@ briefly = shortened(descend)
 
 
 def _gains_little(history: list[float], tol: float) -> bool:
+    """Tell whether the last `WINDOW` iterations gained no more than a share of the loss."""
     if len(history) <= WINDOW:
         return False
     before = history[-1 - WINDOW]
@@ -262,7 +267,7 @@ def _gains_little(history: list[float], tol: float) -> bool:
 def _promises_little(
     objective: Objective, tol: float, rounding: float
 ) -> bool:
-    """Tell whether one more step along −M⁻¹g promises a small share of the loss."""
+    """Tell whether one more step along −M⁻¹g, to second order, gains a small share of the loss."""
     share = min(FLAT, max(tol, FLATTEST))
     promised = dot(objective.gradient, objective.step) / 2
     return promised <= share * objective.value + rounding
@@ -271,7 +276,7 @@ def _promises_little(
 def _hestenes_stiefel(
     direction: Array, previous: Objective, current: Objective
 ) -> float:
-    """Return the share of the last direction in the next one."""
+    """Return β of the next direction, −step + β·direction; 0 restarts along −step."""
     change = current.gradient - previous.gradient
     rise = dot(direction, change)
     if not rise > 0:
@@ -280,7 +285,10 @@ def _hestenes_stiefel(
 
 
 def lowest_point(quartic: Floats) -> float | None:
-    """Return the t > 0 where a quartic (constant first) that falls at 0 is lowest."""
+    """Return the t > 0 where a quartic in t, constant first, is lowest; None if there is none.
+
+    There is none if the quartic does not fall at 0, is not finite or falls for ever.
+    """
     c1, c2, c3, c4 = (float(c) for c in quartic[1:])
     if not all(math.isfinite(c) for c in (c1, c2, c3, c4)) or c1 >= 0:
         return None
@@ -299,24 +307,26 @@ def search_by_slopes(
     direction: Array,
     slope_left: float,
 ) -> Point | None:
-    """Find a lower point with at most a share of the slope at the start; None if there is none.
+    """Find a lower point on a line whose slope is at most `slope_left` of that at the start.
 
-    The quartic is to second order that of the loss along the line, and gives the first trial.
+    None if there is none. `quartic` agrees with the loss along `direction` to second order, and its
+    lowest point is tried first; `move` takes t to the objective there.
     """
     start_slope = float(quartic[1])
     if not start_slope < 0:
         return None
     first = lowest_point(quartic) or 1.0
 
+    # SciPy asks for the value and then for the slope of one point. Its t is in units of `first`.
     @lru_cache(maxsize=1)
     def trial(t: float) -> Point:
         return move(t * first)
 
-    usual = trial(1.0)
-    slope_there = dot(usual.gradient, direction)
+    first_trial = trial(1.0)
+    slope_there = dot(first_trial.gradient, direction)
     is_flatter = abs(slope_there) <= -slope_left * start_slope
-    if usual.value < quartic[0] and is_flatter:
-        return usual
+    if first_trial.value < quartic[0] and is_flatter:
+        return first_trial
 
     def value(t: Floats) -> float:
         return trial(float(t[0])).value
@@ -325,6 +335,7 @@ def search_by_slopes(
         return np.array([first * dot(trial(float(t[0])).gradient, direction)])
 
     with warnings.catch_warnings():
+        # SciPy warns where it finds no such point.
         warnings.simplefilter("ignore", RuntimeWarning)
         t, *_ = line_search(
             value,

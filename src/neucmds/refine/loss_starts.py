@@ -204,7 +204,7 @@ def approach(
         enough = POOR if tiles.n_points > FEW_OBJECTS else POOR**2
     elif spans_decades(tiles.loss, largest):
         enough = 0.0
-    in_one_place = tiles.size * tiles.unit
+    in_one_place = tiles.loss_in_one_place * tiles.unit
     if tiles.loss.name == "squared" or before <= enough * in_one_place:
         return lowered(tiles, start, stage)
     highest_floor = largest / FLOOR_STEP
@@ -274,7 +274,7 @@ def _add_ends(
     brief: Descent,
 ) -> None:
     """Descend from further starts, near the best end or anywhere on a loss with few minima."""
-    if not tiles.size:
+    if not tiles.loss_in_one_place:
         # D is zero, and no start is lower.
         return
     rng = check_random_state(seed)

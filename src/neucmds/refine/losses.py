@@ -1,5 +1,6 @@
 """The losses of a pair of objects that `refined` minimises.
 
+D = g(d) and D̂ are squared dissimilarities, d and d̂ distances; g(d) = d² unless the form is curved.
 Every loss is a sum of squares, Σ u q(D̂)², with u the user's weights, e = max(d, f) and f the floor:
 
     squared    q = D̂ − D         the paper's STRESS: far pairs dominate
@@ -12,8 +13,8 @@ q² = w(s − 1) with s = √(1 + (r/w)²).
 
 "ordinal" is no loss of single pairs: `refine.ordinal` ranks all of them.
 
-Descents by "relative" and "absolute" begin on the tangent of 2r at D̂ = D, "linear" in D̂: along a
-line it is a quartic, and few of its minima are poor:
+Descents by "relative" and "absolute" begin on a loss named "linear", whose q is the tangent of 2r
+at D̂ = D. Along a line that loss is a quartic, and few of its minima are poor:
 
     linear     q = 2(D̂ − D)/(e·g′(e))
 """
@@ -39,11 +40,11 @@ from neucmds.errors import InputError, option
 from neucmds.form import CORNER, Form
 
 LOSSES = ("squared", "distance", "relative", "absolute")
-# Those that count errors as shares of d.
+# The losses that count errors as shares of d.
 RELATIVE = ("relative", "absolute")
 
-# The floor of d is half of this quantile of the positive d: half, because hops are few whole
-# numbers, and the quantile is often the least of them.
+# The floor of d is half of this quantile of the positive d: half, because graph distances are few
+# whole numbers, and the quantile is often the least of these.
 FLOOR_QUANTILE = 0.01
 # Share of D below which d̂ of a relative loss is continued by its tangent.
 RELATIVE_CORNER = 0.1
@@ -60,8 +61,8 @@ Terms = tuple[
 class PairLoss:
     """A loss by name, with its floor.
 
-    `sq_floor` is g(f) of the floor f of d: smaller D count as this much. "distance" adds
-    `smoothing` to D and to D̂ before it takes roots. `width` is that of "absolute".
+    Its errors are shares of d, or of the floor f of d where d < f; `sq_floor` is g(f). "distance"
+    adds `smoothing` to D and to D̂ before it takes roots. `width` is that of "absolute".
     """
 
     name: str
@@ -71,7 +72,7 @@ class PairLoss:
 
     @property
     def degree(self) -> int:
-        """The power of D that the loss scales with."""
+        """The power of D that the loss is proportional to; 0 if it counts errors as shares of d."""
         if self.name == "squared":
             return 2
         return 1 if self.name == "distance" else 0
@@ -89,7 +90,7 @@ class PairLoss:
         return self
 
     def smoothed(self, least: float) -> PairLoss:
-        """Return a loss with fewer local minima, close to the squared one for D far below `least`.
+        """Return a loss with fewer local minima: like the squared one for D far below `least`.
 
         For "distance" this is the distance smoothing of Groenen, Heiser and Meulman (1999).
         """
@@ -100,21 +101,23 @@ class PairLoss:
     def floored(
         self, floor: float, form: Form, least: float = 0.0
     ) -> PairLoss:
-        """Return the same loss with a floor f of d, or of the least D if that is higher."""
-        sq_floor = form.to_sq(np.array([floor**2]))  # g(f) of f²
+        """Return the same loss with a floor of d; `least` is the least `sq_floor` it may have."""
+        # `to_sq` takes f² to g(f).
+        sq_floor = form.to_sq(np.array([floor**2]))
         return replace(self, sq_floor=max(float(sq_floor[0]), least))
 
     def of_pairs(self, form: Form, sq: Array) -> Array:
-        """Return the part of `terms` that depends on D alone: q′ of "linear", d of others."""
+        """Return what `terms` computes of D alone, as a new array: q′ of "linear", d of others."""
         if self.name == "linear":
             return form.relative_slope(_at_least(sq, self.sq_floor))
         if self.smoothing:
             sq = sq + self.smoothing
+        # Computed as `_distance_terms` computes d̂, tangents included: where D̂ = D, q is 0.
         clipped, root, slope = self._clipped(form, sq, sq)
-        # d as D̂ is read: zero errors have q = 0, next to corners too.
-        slope *= sq - clipped
-        slope += form.arc(root)
-        return slope
+        distance = slope
+        distance *= sq - clipped
+        distance += form.arc(root)
+        return distance
 
     def terms(
         self,
@@ -125,9 +128,10 @@ class PairLoss:
         bend: bool = False,
         precomputed: Array | None = None,
     ) -> Terms:
-        """Return q, its slope and, with `bend`, how it bends; `sq_hat` is overwritten.
+        """Return the `Terms` of some pairs, the third only with `bend`; `sq_hat` is overwritten.
 
-        `sq` and `sq_hat` are D and D̂ on the scale of g(d); `precomputed` is `of_pairs` of D.
+        `sq` and `sq_hat` are D and D̂; `precomputed`, if given, is `of_pairs` of D, and is not
+        written into.
         """
         if self.name == "squared":
             sq_hat -= sq
@@ -143,15 +147,15 @@ class PairLoss:
         if self.name == "distance":
             return terms
         q, slope, bends = terms
-        share = self._share(form, precomputed)
-        q *= share
-        slope *= share
+        inverse = self._inverse_size(form, precomputed)
+        q *= inverse
+        slope *= inverse
         if self.name == "relative":
             return q, slope, bends
         return self._absolute_terms(q, slope, bends)
 
-    def _share(self, form: Form, distance: Array) -> Array:
-        """1/max(d, f)."""
+    def _inverse_size(self, form: Form, distance: Array) -> Array:
+        """Return 1/max(d, f), which makes an error of d a share."""
         floor = form.to_distance(np.array([self.sq_floor]))
         return in_place("reciprocal", _at_least(distance, float(floor[0])))
 
@@ -163,6 +167,7 @@ class PairLoss:
         s = xp.sqrt(1 + (r / self.width) ** 2)
         root = xp.sqrt(self.width * (1 + s))
         if bends is not None:
+            # The second derivative of q²/2 over q′², as d(q²/2)/dr = r/2ws.
             bends = 2 / (1 + s) * (1 / s + s * (bends - 1))
         # dq/dr = √(w(1 + s))/2ws
         return r / root, slope * (root / (2 * self.width * s)), bends
@@ -175,31 +180,34 @@ class PairLoss:
         bend: bool,
         distance: Array,
     ) -> Terms:
+        """Return the terms of q = d̂ − d, where d is known; `sq_hat` becomes q."""
         xp = namespace(sq)
         if self.smoothing:
             sq = sq + self.smoothing
             sq_hat += self.smoothing
         clipped, root, slope = self._clipped(form, sq, sq_hat)
-        off = form.arc(root) - distance
+        clipped_q = form.arc(root) - distance
         bends = None
         if bend:
-            # q″ = −g″ q′³, so 1 + q·q″/q′² = 1 − q·q′·g″; a tangent does not bend.
-            bends = off * slope
+            # q″ = −g″ q′³, so 1 + q·q″/q′² = 1 − q·q′·g″; on a tangent q″ = 0.
+            bends = clipped_q * slope
             bends *= -form.bend(clipped)
             bends *= xp.astype(sq_hat == clipped, bends.dtype)
             bends += 1
-        # q = off + slope·(D̂ − clipped)
+        # q = clipped_q + slope·(D̂ − clipped)
         sq_hat -= clipped
         sq_hat *= slope
-        sq_hat += off
+        sq_hat += clipped_q
         return sq_hat, slope, bends
 
     def _clipped(
         self, form: Form, sq: Array, sq_hat: Array
     ) -> tuple[Array, Array, Array]:
-        """Return D̂ between the corners of a pair, its root, and dd̂/dD̂; beyond, d̂ is a tangent."""
+        """Return D̂ clipped to where d̂ is used as it is, the root of that, and dd̂/dD̂ there.
+
+        Below a share of D, and near antipodes on a sphere, d̂ continues as its tangent.
+        """
         xp = namespace(sq)
-        # The share of D below which √D̂ continues as its tangent.
         corner = RELATIVE_CORNER
         if self.name == "distance":
             corner = CORNER**2
@@ -212,7 +220,7 @@ class PairLoss:
     def value(
         self, form: Form, sq: Array, sq_hat: Array, u: Array | None = None
     ) -> float:
-        """Return Σ u q² as it is defined, with no corner rounded; `sq_hat` is written over."""
+        """Return Σ u q² as it is defined, with no corner rounded; `sq_hat` is overwritten."""
         xp = namespace(sq)
         if self.is_linear:
             q, _, _ = self.terms(form, sq, sq_hat)
@@ -220,7 +228,7 @@ class PairLoss:
         distance = form.to_distance(sq)
         error = form.to_distance(sq_hat) - distance
         if self.name in RELATIVE:
-            error *= self._share(form, distance)
+            error *= self._inverse_size(form, distance)
         if self.name == "absolute":
             return float(xp.sum(weighted(xp.abs(error), u)))
         return float(xp.sum(weighted(error * error, u)))
@@ -230,16 +238,16 @@ SQUARED = PairLoss("squared")
 
 
 def weighted(values: Array, weights: Array | None) -> Array:
-    """Multiply with weights, if there are any."""
+    """Return values times weights, or `values` itself if there are no weights."""
     if weights is None:
         return values
     return weights * values
 
 
 def _at_least(array: Array, least: float) -> Array:
-    """max(array, least), as a new array."""
+    """Return max(array, least), as a new array."""
     if is_numpy(array):
-        # Against a row, not a number: half the time.
+        # `np.maximum` with a row takes half the time of one with a number.
         return np.maximum(
             array, np.full(array.shape[-1:], least, dtype=array.dtype)
         )
@@ -247,7 +255,7 @@ def _at_least(array: Array, least: float) -> Array:
 
 
 def power_of_four(array: Array) -> float:
-    """Return the power of four nearest to the largest entry in size."""
+    """Return the power of four nearest to the largest |entry|; 1 if that is zero or infinite."""
     low, high = min_and_max(array)
     largest = max(abs(low), abs(high))
     if not 0 < largest < inf:
@@ -256,7 +264,7 @@ def power_of_four(array: Array) -> float:
 
 
 def least_positive(sq: Array) -> float:
-    """Return the least D above zero."""
+    """Return the least D above zero; infinity if there is none."""
     xp = namespace(sq)
     return float(xp.min(xp.where(sq > 0, sq, inf)))
 
@@ -264,7 +272,10 @@ def least_positive(sq: Array) -> float:
 def check_defined(
     sq_dissimilarity: Array, weights: Array | None, loss: str
 ) -> None:
-    """Raise if a D of positive weight is negative and the loss needs D ≥ 0; D may be a list."""
+    """Raise if a D of positive weight is negative and the loss needs D ≥ 0.
+
+    D is a matrix, or the vector of listed pairs.
+    """
     xp = namespace(sq_dissimilarity)
     if loss == "squared" or min_and_max(sq_dissimilarity)[0] >= 0:
         return
@@ -287,10 +298,12 @@ def combined_floor(
     nearest: Array,
     largest: float,
 ) -> float:
-    """Return the floor of d: half of its 1 % quantile, or the median of the nearest if it is less.
+    """Return the floor of d: half its 1 % quantile, or the median of the nearest if that is less.
 
-    The former alone grows with n. Positive `values`, `nearest` (one per object, infinite if it has
-    no other) and `largest` are on the scale of g(d); without values the floor is 1.
+    With more objects nearest ones get nearer, and the quantile does not: it alone would be above
+    most of them. `values` (positive D of any pairs), `nearest` (the least D of each object,
+    infinite if it has no pair) and `largest` are on the scale of g(d). Without values the floor
+    is 1.
     """
     if values.size == 0:
         return 1.0
@@ -300,15 +313,15 @@ def combined_floor(
     median = max(
         float(np.median(nearest[np.isfinite(nearest)])), EPS * largest
     )
-    both = form.to_distance(np.array([quantile, median]))
-    quantile_d, median_d = both.tolist()
+    distances = form.to_distance(np.array([quantile, median]))
+    quantile_d, median_d = distances.tolist()
     return float(min(quantile_d / 2, median_d))
 
 
 def floor_of(form: Form, sq: Array, weights: Array | None = None) -> float:
-    """Return the floor of d of all pairs of positive weight, as `combined_floor`; `sq` is g(d).
+    """Return `combined_floor` of a matrix D = g(d), of its pairs of positive weight.
 
-    With many objects only every step-th row is used.
+    Of many objects only some rows, evenly spaced, are used.
     """
     xp = namespace(sq)
     step = ceil(sq.shape[0] ** 2 / BLOCK_ELEMENTS)

@@ -205,7 +205,9 @@ def scout(
 
 def _share(tiles: Tiles, end: Configuration) -> float:
     """Return the loss as a share: it counts errors of d, whatever κ is."""
-    return tiles.value_of(end) / max(tiles.size * tiles.unit, TINY)
+    return tiles.value_of(end) / max(
+        tiles.loss_in_one_place * tiles.unit, TINY
+    )
 
 
 def _held_out(tiles: Tiles, seed: int) -> Array:
