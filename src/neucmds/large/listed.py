@@ -36,7 +36,7 @@ from neucmds.problem.graph import as_graph, shortest_path_rows
 from neucmds.problem.pairs import Pairs, check_pairs, make_pairs
 from neucmds.problem.sampled_pairs import Check, flat_checks
 from neucmds.refine.descent import FEW_OBJECTS, Configuration
-from neucmds.refine.gaps import from_all_pairs
+from neucmds.refine.gaps import fit_few_objects
 from neucmds.refine.listed_pairs import refine_pairs
 from neucmds.refine.ordinal import RankedPairs, refine_ordinal
 from neucmds.refine.scouting import SCOUTS
@@ -110,7 +110,7 @@ def embed_from_landmarks(
     is_small = pairs.n <= FEW_OBJECTS and not pairs.sampled
     start = options.init
     if start is None and is_small and options.loss == "squared":
-        start = from_all_pairs(pairs, components)
+        start = fit_few_objects(pairs, components)
     if start is None:
         landmarks, squares = squares_to_landmarks(_start_size(pairs.n, k))
         start = landmark_start(

@@ -51,9 +51,9 @@ from neucmds.spectrum.solve import START_TOL, solve_for
 HELD_OUT = 0.1
 # Held-out pairs that are enough to compare two models.
 ENOUGH = 500
-# Few pairs of few objects have several local minima: so few have random starts.
+# Up to this many objects have random starts as well: their few pairs leave several local minima.
 RESTARTED = 20
-# The descent of a model that fills gaps, or starts another.
+# The descent of a model that fills gaps, or that another fit starts from.
 coarsely = partial(descend, tol=TOL)
 
 
@@ -69,9 +69,10 @@ def complete_and_refine(
     """Minimise the weighted STRESS, also when some weights are zero.
 
     D is finite where nothing was observed, too. `descent` is that of the last fit, and
-    `random_state` (None: 0) draws the held-out entries. `OverfitWarning` says that a smaller
-    model predicts these better, and is returned; or that there are more unknowns than observed
-    pairs. Without `hold_out` the model of all sizes is returned, and no warning issued.
+    `random_state` (None: 0) draws the held-out entries. If fewer coordinates predict these better,
+    as many are returned, with an `OverfitWarning`; there is one as well if coordinates have more
+    unknowns than there are observed pairs. Without `hold_out` gaps are filled by models of all
+    sizes in turn, and nothing is warned of.
     """
     rng = _generator(random_state)
     sq = sq_dissimilarity
@@ -89,8 +90,8 @@ def complete_and_refine(
     return end
 
 
-def from_all_pairs(pairs: Pairs, components: Size) -> Configuration:
-    """Fit at most `FEW_OBJECTS` objects to connected listed pairs, as weights of a whole D."""
+def fit_few_objects(pairs: Pairs, components: Size) -> Configuration:
+    """Fit at most `FEW_OBJECTS` objects to connected listed pairs, as a D with gaps."""
     sq = np.zeros((pairs.n, pairs.n))
     weights = np.zeros((pairs.n, pairs.n))
     both = (np.r_[pairs.i, pairs.j], np.r_[pairs.j, pairs.i])
@@ -98,13 +99,13 @@ def from_all_pairs(pairs: Pairs, components: Size) -> Configuration:
     weights[both] = np.tile(pairs.weights, 2)
     rng = _generator(0)
     with single_blas_thread():
-        models = [
+        largest_models = [
             models[-1]
             for _, models in _held_out_models(sq, weights, components, rng)
         ]
         end = min(
             _grow(sq, weights, _sizes(components), coarsely)[-1],
-            _lowest_fit(sq, weights, components, models, coarsely),
+            _lowest_fit(sq, weights, components, largest_models, coarsely),
             key=attrgetter("value"),
         )
         return _restarted(sq, weights, end, rng, coarsely)
@@ -113,12 +114,13 @@ def from_all_pairs(pairs: Pairs, components: Size) -> Configuration:
 def among_points(
     sq_dissimilarity: Array, weights: Array
 ) -> tuple[Array, Array | None]:
-    """Return D among all m + n points of a directed D, and weights where not all of it is known.
+    """Return D among all m + n points of a directed D, and weights (None if all of D is known).
 
-    Departures are among themselves, and so are arrivals, as far apart as the mean of both
-    directions if rows and columns are the same objects: no pair i → i of a square D counts. What
-    the directions differ by then has eigenvalues in pairs ±σ, of a positive and a negative
-    coordinate each. Otherwise nothing is known among departures or among arrivals.
+    The points are m departures, then n arrivals. If D is square and no pair i → i has a weight,
+    rows and columns are the same objects: departures i and j then have the mean of D_ij and D_ji,
+    and so have arrivals i and j. (The difference of both directions thus has eigenvalues in pairs
+    ±σ, of a positive and a negative coordinate each.) Otherwise nothing is known among departures
+    or among arrivals.
     """
     xp = namespace(sq_dissimilarity)
     sq = sq_dissimilarity
@@ -128,12 +130,13 @@ def among_points(
     weights_of_rows = among_rows
     weights_of_columns = among_columns
     if m == n and not bool(xp.any(xp.linalg.diagonal(weights) > 0)):
-        both = weights + weights.T
+        total_weight = weights + weights.T
         total = weights * sq + (weights * sq).T
-        known = both > 0
-        among_rows = xp.where(known, total / xp.where(known, both, 1.0), 0.0)
+        is_known = total_weight > 0
+        divisor = xp.where(is_known, total_weight, 1.0)
+        among_rows = xp.where(is_known, total / divisor, 0.0)
         among_columns = among_rows
-        weights_of_rows = both / 2
+        weights_of_rows = total_weight / 2
         weights_of_columns = weights_of_rows
         eye = asarray_like(np.eye(n), weights)
         if bool(xp.all((weights > 0) | (eye > 0))):
@@ -144,7 +147,7 @@ def among_points(
 
 
 def _blocks(among_rows: Array, between: Array, among_columns: Array) -> Array:
-    """Return a symmetric matrix of four blocks."""
+    """Return the symmetric matrix of two square blocks and, beside these, `between`."""
     xp = namespace(between)
     upper = xp.concat([among_rows, between], axis=1)
     lower = xp.concat([between.T, among_columns], axis=1)
@@ -163,7 +166,7 @@ def _observed_pairs(weights: Array) -> int:
 
 
 def filled(sq: Array, weights: Array, model: Configuration) -> Array:
-    """Put the D̂ of a model where nothing was observed."""
+    """Return D with the D̂ of a model where nothing was observed."""
     x = model.coordinates
     return namespace(sq).where(weights > 0, sq, model.form.sq(x, x))
 
@@ -174,7 +177,11 @@ def _grow(
     sizes: list[Size],
     descent: Descent,
 ) -> list[Configuration]:
-    """Fit models of growing size to D with row effects in its gaps, each filling them anew."""
+    """Fit one model of each size, in turn: the last by `descent`, all others by `coarsely`.
+
+    The first is fitted to D with row effects in its gaps, each later one with the D̂ of the one
+    before in the gaps.
+    """
     completed = namespace(sq).where(weights > 0, sq, _row_effects(sq, weights))
     fits = []
     for size in sizes[:-1]:
@@ -190,39 +197,41 @@ def _best_models(
     components: Size,
     rng: np.random.Generator,
 ) -> tuple[Size, list[Configuration]]:
-    """Return the size that predicts held-out entries best, and a model of it for each hold-out.
+    """Return the size for the gaps, and its models, one for each set of held-out entries.
 
-    Warn if more coordinates were asked for.
+    It is the requested size, or, with a warning, a smaller one that predicts these entries better.
     """
     sizes = _sizes(components)
-    models_by_share = []
-    errors_by_share = []
+    models_by_draw = []
+    errors_by_draw = []
     for held_out, models in _held_out_models(sq, weights, components, rng):
-        models_by_share.append(models)
-        errors_by_share.append(_errors_of(models, sq, weights, held_out))
-    errors = np.concatenate(errors_by_share, axis=1)
+        models_by_draw.append(models)
+        errors_by_draw.append(_errors_of(models, sq, weights, held_out))
+    errors = np.concatenate(errors_by_draw, axis=1)
     best = len(sizes) - 1
     if errors.size:  # else no object has a pair to spare
         means = errors.mean(axis=1)
-        best = int(np.argmin(means))
-        if _clearly_less(errors[best], errors[-1]):
-            _warn_of_overfit(sizes, np.sqrt(means), best)
-        else:
-            best = len(sizes) - 1
-    return sizes[best], [models[best] for models in models_by_share]
+        least = int(np.argmin(means))
+        if _clearly_less(errors[least], errors[-1]):
+            _warn_of_overfit(sizes, np.sqrt(means), least)
+            best = least
+    return sizes[best], [models[best] for models in models_by_draw]
 
 
 def _held_out_models(
     sq: Array, weights: Array, components: Size, rng: np.random.Generator
 ) -> Iterator[tuple[Array, list[Configuration]]]:
-    """Hold out some entries at a time; fit models of growing size to all others."""
+    """Hold out some entries at a time, and fit a model of each size to all others.
+
+    Yield where entries are held out, a boolean matrix, and the models.
+    """
     descent: Descent = coarsely
     if isinstance(components, tuple):
         # A signature takes dozens of descents.
         descent = briefly
     for held_out in _hold_outs(weights, rng):
-        kept = namespace(sq).where(held_out, 0 * weights, weights)
-        yield held_out, _grow(sq, kept, _sizes(components), descent)
+        others = namespace(sq).where(held_out, 0 * weights, weights)
+        yield held_out, _grow(sq, others, _sizes(components), descent)
 
 
 def _warn_of_overfit(sizes: list[Size], errors: Floats, best: int) -> None:
@@ -243,7 +252,7 @@ def _lowest_fit(
     models: list[Configuration],
     descent: Descent,
 ) -> Configuration:
-    """Fit all observed entries, first with the gaps filled by each model in turn."""
+    """Fit D with its gaps filled by each model, then, from the best, observed entries alone."""
     ends = [
         _fit(filled(sq, weights, model), weights, size, coarsely)
         for model in models
@@ -259,7 +268,7 @@ def _restarted(
     rng: np.random.Generator,
     descent: Descent,
 ) -> Configuration:
-    """Descend from random starts as well if there are few objects; return the lower end."""
+    """Descend from random starts as well if there are few objects; return `end` or a lower one."""
     if sq.shape[0] > RESTARTED or not end.signs.size:
         return end
     x = end.coordinates
@@ -293,29 +302,29 @@ def _warn_if_undetermined(weights: Array, k: int) -> None:
 def _errors_of(
     models: list[Configuration], sq: Array, weights: Array, held_out: Array
 ) -> Floats:
-    """Squared errors on held-out entries, relative to their variance, one row per model.
+    """Return squared errors on held-out pairs over the variance of observed D, a row per model.
 
     Errors are clipped at five standard deviations, so that no single object decides.
     """
-    which = np.triu(to_numpy(held_out))
+    upper = np.triu(to_numpy(held_out))
     residuals = [
         model.form.residuals(model.coordinates, model.coordinates, sq)
         for model in models
     ]
-    errors = np.stack([to_numpy(part)[which] for part in residuals]) ** 2
+    errors = np.stack([to_numpy(part)[upper] for part in residuals]) ** 2
     variance = float(np.var(to_numpy(sq)[to_numpy(weights > 0)]))
     return np.minimum(errors / (variance or 1.0), 5.0**2)
 
 
 def _clearly_less(errors: Floats, others: Floats) -> bool:
-    """Tell whether the mean is 10 % less, and by two standard errors."""
+    """Tell whether the mean error is 10 % less than that of others, and by two standard errors."""
     gain = others - errors
     enough = gain.size >= 10 and errors.mean() < 0.9 * others.mean()
     return bool(enough and gain.mean() > 2 * gain.std() / np.sqrt(gain.size))
 
 
 def _sizes(components: Size) -> list[Size]:
-    """1, 2, 4, …, k coordinates; a fixed signature has one size."""
+    """Return the sizes 1, 2, 4, …, k of growing models; a fixed signature is the only one."""
     if isinstance(components, tuple):
         return [components]
     doubled = [
@@ -327,7 +336,10 @@ def _sizes(components: Size) -> list[Size]:
 def _fit(
     sq: Array, weights: Array, components: Size, descent: Descent
 ) -> Configuration:
-    """Start from eigenvectors of the filled matrix and descend on the weighted STRESS."""
+    """Descend on the weighted STRESS of a D without gaps, from eigenvectors.
+
+    Of few objects a requested signature is also reached from those that it contains.
+    """
     gram = DenseGram(sq)
     tiles = Tiles.of(sq, "squared", weights=weights)
     spectrum = solve_for(gram, components, "neuc+", tol=START_TOL)
@@ -340,12 +352,13 @@ def _fit(
 
 
 def _row_effects(sq: Array, weights: Array) -> Array:
-    """D_ij ≈ r_i + r_j by least squares on the observed entries, for all i and j."""
+    """Return r_i + r_j of all i and j, where r fits r_i + r_j ≈ D_ij to the observed entries."""
     observed = to_numpy(weights > 0).copy()
     np.fill_diagonal(observed, False)
     sums = np.where(observed, to_numpy(sq), 0.0).sum(axis=1)
     counts = observed.sum(axis=1)
-    # (Diag(counts) + observed) r = row sums; the diagonal shift guards bipartite patterns
+    # (Diag(counts) + observed) r = row sums, a matrix that is singular if the observed pairs are a
+    # bipartite graph: hence the small shift.
     system = observed.astype(np.float64)
     system[np.diag_indices_from(system)] = counts + 1e-9 * max(1, counts.max())
     effects = np.linalg.solve(system, sums)
@@ -353,14 +366,15 @@ def _row_effects(sq: Array, weights: Array) -> Array:
 
 
 def _generator(random_state: Any) -> np.random.Generator:
+    """Return a generator seeded by a random state as scikit-learn takes it; None is 0."""
     seed = check_random_state(random_state or 0)
     return np.random.default_rng(seed.randint(2**31))
 
 
 def _hold_outs(weights: Array, rng: np.random.Generator) -> Iterator[Array]:
-    """Draw disjoint tenths of the observed pairs, up to `ENOUGH` in all.
+    """Yield disjoint tenths of the observed pairs, as boolean matrices, until `ENOUGH` are drawn.
 
-    No object loses more than a third of its pairs.
+    Pairs of which an object would lose more than a third at a time are left out.
     """
     n = weights.shape[0]
     # Both objects of every observed pair.

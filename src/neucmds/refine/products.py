@@ -1,6 +1,6 @@
 """Products with B: the true STRESS of all pairs, minimised over coordinates of a fixed signature.
 
-    f(X) = 4‖B − XAXᵀ‖² + 2n‖e‖² + 2(Σe)²,   e = diag(B) − (X∘X)a,   A = Diag(a) the signature
+    f(X) = 4‖B − XAXᵀ‖² + 2n‖e‖² + 2(Σe)²,   e = diag(B) − (X∘X)a,   A = Diag(a),   a the signs
 
 Value and gradient come from BX alone, f is an exact quartic along any direction, and BX is updated
 instead of computed: one product with B an iteration, on any `Gram`.
@@ -41,14 +41,14 @@ from neucmds.spectrum.geometry import (
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.operators.single_precision import Multiply
 
-# Share of ‖B‖² that the STRESS must be for single precision to have two digits of it.
+# Single precision has two digits of a STRESS above this share of ‖B‖².
 RESOLVED = 4e-5
 
 
 def refine(
     gram: Gram, start: Configuration, descent: Descent = descend
 ) -> Configuration:
-    """Lower the STRESS of coordinates with a fixed signature."""
+    """Lower the STRESS from a start, whose signs stay; the value is computed in float64."""
     x = centered(asarray_like(start.coordinates, gram.diagonal()))
     end = _descended(gram, replace(start, coordinates=x), descent)
     # Centered again: the descent does so to 1e-12 only.
@@ -67,10 +67,11 @@ def refine(
 def _descended(
     gram: Gram, start: Configuration, descent: Descent
 ) -> Configuration:
-    """Descend by products in single precision where these are worth it and have enough digits."""
+    """Descend, of many objects by products in single precision if these have enough digits."""
     x = start.coordinates
     single = None
     if gram.n > MAX_DENSE:
+        # None if the operator has no such products.
         single = gram.single()
     if single is not None:
         with single as multiply:
@@ -88,9 +89,9 @@ def _descended(
 def exact_terms(
     gram: Gram, x: Array, form: Form, quadratic: Array
 ) -> tuple[StressTerms, float]:
-    """C1, C2 and C3 in float64, and a bound on the error of ‖B − XAXᵀ‖² in them.
+    """Return C1, C2 and C3 in float64, and a bound on the rounding error of ‖B − XAXᵀ‖².
 
-    Columns of x are orthogonal, and `quadratic` is xᵀBx of each.
+    Columns of `x` are orthogonal, and `quadratic` is cᵀBc of each column c.
     """
     xp = namespace(x)
     signs = asarray_like(form.signs, x)
@@ -105,7 +106,8 @@ def exact_terms(
 class FreeCoordinates:
     """X, BX and all that f and its gradient are made of: an objective for `descend`.
 
-    S = XᵀX, e = diag(B) − (X∘X)a and ⟨B, XAXᵀ⟩ follow X along a line without a pass over it.
+    `signs` is a, on the device of B; `inner` is XᵀX, `diagonal_error` e and `overlap` ⟨B, XAXᵀ⟩:
+    along a line all three are quadratics, so that a step computes none of them from X.
     """
 
     gram: Gram
@@ -126,8 +128,8 @@ class FreeCoordinates:
     ) -> FreeCoordinates:
         """Make the objective of x, where BX is known."""
         signs = asarray_like(form.signs, gram.diagonal())
-        inner, fitted, overlap = _sums(signs, x, x, bx)
-        error = gram.diagonal() - fitted
+        inner, fitted_diagonal, overlap = _sums(signs, x, x, bx)
+        error = gram.diagonal() - fitted_diagonal
         return cls(gram, x, bx, form, signs, multiply, inner, error, overlap)
 
     @cached_property
@@ -157,7 +159,7 @@ class FreeCoordinates:
 
     @cached_property
     def gradient(self) -> Array:
-        """∇f = −2C[8(BX − XAS) + (4n·e + 4Σe)∘X]A, within the centered X that f is written for."""
+        """∇f = −2C[8(BX − XAS) + (4n·e + 4Σe)∘X]A with S = XᵀX; C centers, as X is centered."""
         x = self.coordinates
         a = self.signs
         e = self.diagonal_error
@@ -174,7 +176,7 @@ class FreeCoordinates:
 
     @cached_property
     def step(self) -> Array:
-        """The gradient by the inverse Gauss–Newton block 16·ASA + 16n(Ax_i)(Ax_i)ᵀ per object i."""
+        """The gradient, solved with the Gauss–Newton block 16·ASA + 16n(Ax_i)(Ax_i)ᵀ of each i."""
         x = self.coordinates
         gradient = self.gradient
         xp = namespace(x)
@@ -185,26 +187,32 @@ class FreeCoordinates:
         s = s + np.eye(a.size) * 1e-12 * (np.trace(s) or 1.0)
         inverse = asarray_like(np.linalg.inv(s) * np.outer(a, a) / 16, x)
         ax = x * self.signs[None, :]
+        # By the formula of Sherman and Morrison for the second term, of rank one.
         step = gradient @ inverse
-        u = ax @ inverse
+        solved_ax = ax @ inverse
         along = 16 * n * xp.sum(ax * step, axis=1)
-        along /= 1 + 16 * n * xp.sum(ax * u, axis=1)
-        step -= u * along[:, None]
+        along /= 1 + 16 * n * xp.sum(ax * solved_ax, axis=1)
+        step -= solved_ax * along[:, None]
         step -= xp.mean(step, axis=0, keepdims=True)
         return step
 
     def minimize_along(self, direction: Array) -> FreeCoordinates | None:
-        """Move to the lowest point of the quartic f(X + tP); None if rounding hides a gain.
+        """Return the objective at the lowest point of the quartic f(X + tP), P the direction.
 
-        S, e and ⟨B, XAXᵀ⟩ are quadratics in t, of which the coefficients come from one pass.
+        None if no gain exceeds rounding.
         """
         x = self.coordinates
         bp = self.multiply(direction)
-        r, e1, b_x_p = _sums(self.signs, x, direction, self.bx)
-        q, e2, b_p_p = _sums(self.signs, direction, direction, bp)
-        inner = [self.inner, r + r.T, q]
-        errors = [self.diagonal_error, -2 * e1, -e2]
-        overlaps = [self.overlap, 2 * b_x_p, b_p_p]
+        xp_inner, xp_diagonal, xp_overlap = _sums(
+            self.signs, x, direction, self.bx
+        )
+        pp_inner, pp_diagonal, pp_overlap = _sums(
+            self.signs, direction, direction, bp
+        )
+        # Coefficients of quadratics in t, constant first.
+        inner = [self.inner, xp_inner + xp_inner.T, pp_inner]
+        errors = [self.diagonal_error, -2 * xp_diagonal, -pp_diagonal]
+        overlaps = [self.overlap, 2 * xp_overlap, pp_overlap]
         t = lowest_point(self._quartic(inner, errors, overlaps))
         if t is None:
             return None
@@ -225,7 +233,7 @@ class FreeCoordinates:
     def _quartic(
         self, inner: list[Array], errors: list[Array], overlaps: list[float]
     ) -> Floats:
-        """Coefficients of f(X + tP), constant first, from those of S, e and ⟨B, XAXᵀ⟩."""
+        """Return coefficients of f(X + tP), constant first, from those of S, e and ⟨B, XAXᵀ⟩."""
         a = to_numpy(self.signs)
         s = [to_numpy(part).ravel() for part in inner]
         e = [to_numpy(part) for part in errors]
@@ -239,7 +247,7 @@ class FreeCoordinates:
 
 
 def _square_of(coefficients: list[Floats], weights: Floats | float) -> Floats:
-    """Return the weighted square of a vector whose entries are quadratics, constant first."""
+    """Return coefficients of Σ w v², where the entries of v are quadratics; constant first."""
     square = np.zeros(5)
     for i, left in enumerate(coefficients):
         for j, right in enumerate(coefficients):

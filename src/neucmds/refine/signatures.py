@@ -9,21 +9,22 @@ from functools import cache
 def best_negatives(
     error_of: Callable[[int], float], first: int, most: int, gain: float = 0
 ) -> int:
-    """Return a number of negatives from 0 to `most` that no number beside it beats.
+    """Return a number of negatives from 0 to `most`, `first` or better.
 
-    From a first number upwards or else downwards, as long as each step lowers the error by more
-    than a share, `gain`; steps double while they do.
+    The search goes up from `first`, or else down. A step must lower the error by more than the
+    share `gain`. Steps double while they do, then begin again at 1; the search ends when a step of
+    1 does not.
     """
 
     @cache
     def error(negatives: int) -> float:
         return error_of(negatives)
 
-    for way in (1, -1):
+    for direction in (1, -1):
         best = first
         step = 1
         while True:
-            trial = min(max(best + way * step, 0), most)
+            trial = min(max(best + direction * step, 0), most)
             if trial != best and error(trial) < (1 - gain) * error(best):
                 best = trial
                 step *= 2
