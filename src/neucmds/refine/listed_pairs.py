@@ -62,8 +62,8 @@ from neucmds.refine.pairwise import (
     with_ones,
 )
 
-# The product with the pulls is cut into so many pieces, however many threads there are: each has
-# n × k sums of its own, added up in a fixed order, so that threads change no digit.
+# A product with a matrix of pairs is cut into so many pieces, however many threads there are. Each
+# has n × k sums of its own, added up in a fixed order, so that threads change no digit.
 PIECES = 4
 
 
@@ -76,50 +76,53 @@ def refine_pairs(
     floor: float | None = None,
     falling: bool = True,
 ) -> Configuration:
-    """Lower a loss of listed pairs, with the library and on the device of the start.
+    """Lower a loss of listed pairs, with the library and on the device of the start's coordinates.
 
     Parameters
     ----------
     pairs : Pairs
         Weights multiply the loss of each pair.
     start : Configuration
-        Its form is that of the fit.
+        With the form of the fit.
     descent : callable, optional
-        `descend`, with its limits.
+        `descend`, perhaps with some of its arguments given.
     loss : one of `LOSSES`, default="relative"
     floor : float, optional
         As for `Tiles.of`; `pair_floor` by default.
     falling : bool, default=True
-        Whether the floor falls in stages, for a start whose near pairs are far off.
+        Whether to begin with short descents by the loss's `beginning` on falling floors, for a start
+        whose near pairs are far off.
     """
     check_defined(pairs.sq_dissimilarity, None, loss)
     like = start.coordinates if is_array(start.coordinates) else np.zeros(0)
     listed = ListedPairs.of(pairs, loss, start.form, like=like, floor=floor)
     if falling:
-        first = replace(listed, loss=listed.loss.beginning)
-        start = lowered(first, start, shortened(descent))
-        if first.loss != listed.loss:
-            start = descended(first, start, shortened(descent))
+        beginning = replace(listed, loss=listed.loss.beginning)
+        start = lowered(beginning, start, shortened(descent))
+        if beginning.loss != listed.loss:
+            # On the last floor, which `lowered` leaves out.
+            start = descended(beginning, start, shortened(descent))
     return finish(listed, start, descent)
 
 
 def pair_floor(form: Form, pairs: Pairs) -> float:
     """Return the floor of d of the listed pairs, as `combined_floor`; weights do not count."""
-    known = pairs.sq_dissimilarity > 0
-    d = form.to_sq(pairs.sq_dissimilarity[known])
+    is_positive = pairs.sq_dissimilarity > 0
+    sq = form.to_sq(pairs.sq_dissimilarity[is_positive])
     nearest = np.full(pairs.n, np.inf)
     for objects in (pairs.i, pairs.j):
-        np.minimum.at(nearest, objects[known], d)
-    return combined_floor(form, d, nearest, float(d.max(initial=0.0)))
+        np.minimum.at(nearest, objects[is_positive], sq)
+    return combined_floor(form, sq, nearest, float(sq.max(initial=0.0)))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ListedPairs(SummedLoss):
     """A loss of listed pairs as a function of the coordinates, on any array library.
 
-    Objects i and j of m pairs, with weights u of at most about one. Every pair is also there in
-    both orders, as CSR of the symmetric matrix: `starts` = indptr, `partners` = indices, `pair` =
-    number of the pair.
+    `i` and `j` (m,) are the objects of each pair, i < j, sorted by i; `d` (m,) is its D, and `u`
+    (m,) its weight, of at most about one. The symmetric matrix of all pairs, each in both orders,
+    is stored as CSR: `starts` = indptr, `partners` = indices, and `pair` = the number of the pair
+    of each entry.
     """
 
     i: Array
@@ -128,7 +131,7 @@ class ListedPairs(SummedLoss):
     starts: Array
     partners: Array
     pair: Array
-    # A trial on a line adds arrays that are there.
+    # A trial on a line is cheap: D̂ is a sum of arrays that are already computed.
     slope_left: float = 0.3
 
     @classmethod
@@ -141,9 +144,9 @@ class ListedPairs(SummedLoss):
         like: Array,
         floor: float | None = None,
     ) -> ListedPairs:
-        """Bring pairs to the library and device of an array, in the precision of the descent.
+        """Bring pairs to the library and device of the array `like`, scaled and rounded.
 
-        Parameters are those of `refine_pairs`, and an array.
+        Few pairs in main memory are in float64, others in float32. `floor` is as in `refine_pairs`.
         """
         xp = namespace(like)
         dtype = xp.float32
@@ -206,11 +209,11 @@ class ListedPairs(SummedLoss):
         return int(self.starts.shape[0]) - 1
 
     def at(self, x: Array) -> PairObjective:
-        """Return value and gradient at some coordinates."""
+        """Return the objective at x, with value and gradient."""
         return self._with_residual(x, self._residuals(x))
 
     def _with_residual(self, x: Array, residual: Array) -> PairObjective:
-        """Return value and gradient where D̂ − D is known."""
+        """Return the objective at x, where `residual`, D̂ − D, is known."""
         pull = namespace(residual).empty_like(residual)
 
         def walk(part: slice) -> float:
@@ -218,22 +221,23 @@ class ListedPairs(SummedLoss):
             pull[part] = pulled
             return value
 
+        # Both orders of every pair count, here and in other sums.
         value = 2 * sum(self.each(walk, self._runs))
-        # 8(Diag(C1) − C)XA with C the symmetric matrix of pulls.
+        # The gradient is 8(Diag(C1) − C)XA with C the symmetric matrix of pulls.
         pulled = in_double(self._times(pull, self.narrow(with_ones(x))))
         gradient = self.gradient_of(x, pulled)
         return PairObjective(self, x, value, gradient, residual, pull)
 
     def _residuals(self, x: Array) -> Array:
-        """D̂ − D of every pair."""
-        # D̂ is 0 in one place, and from there D₁ is that of heights alone.
+        """Return D̂ − D of every pair."""
+        # D̂ is 0 at zero coordinates, and D₁ + D₂ of a step from there to x.
         d1, d2 = self._changes(0.0 * x, x, -self.d)
         d2 += d1
         d2 -= self.d
         return d2
 
-    def _raised(self, sq: Array, heights: Array, part: slice) -> Array:
-        """Add the heights of both objects of some pairs."""
+    def _with_heights(self, sq: Array, heights: Array, part: slice) -> Array:
+        """Return D̂ of some pairs with the heights of both objects; the same array without any."""
         if not self.form.has_heights:
             return sq
         xp = namespace(sq)
@@ -251,13 +255,13 @@ class ListedPairs(SummedLoss):
             first = d1[part]
             second = d2[part]
             weighted_first = weights * first
-            # Without the bend: beyond second order the quartic of "distance" is approximate.
-            c3 = 2 * dot(weighted_first, second)
-            c4 = dot(weights * second, second)
             bent = weighted_first
             if bend is not None:
                 bent = weighted_first * bend
             c2 = dot(bent, first) + 2 * dot(pull[part], second)
+            # Without the bend: beyond second order the quartic of other losses is approximate.
+            c3 = 2 * dot(weighted_first, second)
+            c4 = dot(weights * second, second)
             return np.array([c2, c3, c4])
 
         higher = 2 * np.sum(self.each(walk, self._runs), axis=0)
@@ -290,14 +294,16 @@ class ListedPairs(SummedLoss):
         if is_numpy(x):
             blocks = self._blocks_by_object(x, weights)
             return blocks, self._times(sizes, self.narrow(ones))[:, 0]
-        # By the expanded formula, for which float64 has the digits.
-        own, partners = self.form.tangents(x)
-        sums = self._times(xp.astype(weights, xp.float64), moments(partners))
+        # From moments, in float64: in float32 they would cancel.
+        tangents, of_partners = self.form.tangents(x)
+        sums = self._times(
+            xp.astype(weights, xp.float64), moments(of_partners)
+        )
         pulls = self._times(xp.astype(sizes, xp.float64), ones)
-        return second_moments_about(own, sums), pulls[:, 0]
+        return second_moments_about(tangents, sums), pulls[:, 0]
 
     def true_value(self, x: Array) -> float:
-        """Σ u q² with no corner rounded."""
+        """Return Σ u q² with no corner rounded."""
         return 2 * self.loss.value(
             self.form, self.d, self._residuals(x) + self.d, self.u
         )
@@ -305,7 +311,7 @@ class ListedPairs(SummedLoss):
     def _changes(
         self, x: Array, p: Array, residual: Array
     ) -> tuple[Array, Array]:
-        """D₁ and D₂ of D̂(x + tp) = D̂ + tD₁ + t²D₂, for every pair."""
+        """Return D₁ and D₂ of D̂(x + tp) = D̂ + tD₁ + t²D₂, for every pair; `residual` is at x."""
         xp = namespace(x)
         k = x.shape[1]
         signs = self.narrow(self.signs)
@@ -313,9 +319,10 @@ class ListedPairs(SummedLoss):
             self.narrow(x), self.narrow(p), signs, self.i, self.j
         )
         if changes is not None:
+            # The kernel knows no heights.
             d1, d2 = changes
-            risen = self.narrow(self.form.height_of(p))
-            return self._raised(d1, risen, slice(None)), d2
+            rises = self.narrow(self.form.height_of(p))
+            return self._with_heights(d1, rises, slice(None)), d2
         heights = self.narrow(self.form.height_of(x + p))
         d1 = xp.empty_like(self.d)
         d2 = xp.empty_like(self.d)
@@ -329,10 +336,11 @@ class ListedPairs(SummedLoss):
             difference = xp.take(table, self.i[part], axis=0)
             difference -= xp.take(table, self.j[part], axis=0)
             difference *= difference
-            both = difference @ sign_columns
-            d2[part] = both[:, 1]
-            # D̂(x + p) − D̂(x) − D̂(p)
-            d1[part] = self._raised(both[:, 0], heights, part) - both[:, 1]
+            products = difference @ sign_columns
+            d2[part] = products[:, 1]
+            # D₁ = D̂(x + p) − D₂ − D̂(x), and D̂(x) = residual + D.
+            sq_there = self._with_heights(products[:, 0], heights, part)
+            d1[part] = sq_there - products[:, 1]
             d1[part] -= residual[part]
             d1[part] -= self.d[part]
 
@@ -342,8 +350,9 @@ class ListedPairs(SummedLoss):
 
     def _pulled(self, residual: Array, part: slice) -> tuple[float, Array]:
         """Return Σ u q² of some pairs, and u q q′ of each."""
-        if self._weights is not None:
-            pull = self._weights[part] * residual
+        if self._fixed_sq_slopes is not None:
+            # q = q′·(D̂ − D)
+            pull = self._fixed_sq_slopes[part] * residual
             return dot(pull, residual), pull
         q, slope, _ = self._terms(residual, part)
         counted = weighted(q, self._u(part))
@@ -352,9 +361,9 @@ class ListedPairs(SummedLoss):
     def _sq_slopes(
         self, residual: Array, part: slice
     ) -> tuple[Array, Array | None]:
-        """Return u q′² of some pairs, and how q bends."""
-        if self._weights is not None:
-            return self._weights[part], None
+        """Return u q′² of some pairs, and the third of their `Terms`."""
+        if self._fixed_sq_slopes is not None:
+            return self._fixed_sq_slopes[part], None
         _, slope, bend = self._terms(residual, part, bend=True)
         assert slope is not None
         return weighted(slope * slope, self._u(part)), bend
@@ -371,11 +380,8 @@ class ListedPairs(SummedLoss):
         return self.loss.terms(self.form, d, residual + d, bend=bend)
 
     @cached_property
-    def _weights(self) -> Array | None:
-        """Return u q′² where q is linear in D̂: the loss along a line is a quartic.
-
-        None for other losses.
-        """
+    def _fixed_sq_slopes(self) -> Array | None:
+        """u q′² of every pair where q is linear in D̂, so that q′ is the same at all x; else None."""
         if not self.loss.is_linear:
             return None
         xp = namespace(self.d)
@@ -387,11 +393,11 @@ class ListedPairs(SummedLoss):
         return weighted(slope * slope, self.u)
 
     def _times(self, values: Array, columns: Array) -> Array:
-        """Multiply the symmetric matrix of one value for each pair with columns."""
+        """Multiply the symmetric matrix that has one of `values` (m,) for each pair with columns."""
         if not is_numpy(values):
-            # In both orders, so that no digit depends on the order in which threads finish.
-            both = namespace(values).take(values, self.pair, axis=0)
-            return sparse_times(self.starts, self.partners, both, columns)
+            # With an entry for both orders, so that no digit depends on which thread is first.
+            entries = namespace(values).take(values, self.pair, axis=0)
+            return sparse_times(self.starts, self.partners, entries, columns)
 
         def walk(rows: slice) -> tuple[Floats, Floats]:
             indptr = self._firsts[rows.start : rows.stop + 1]
@@ -414,22 +420,21 @@ class ListedPairs(SummedLoss):
 
     @cached_property
     def _firsts(self) -> Numbers:
-        """Where the pairs of every first object begin, in main memory."""
-        # i is sorted.
+        """Where the pairs with each i begin, and their end: `i`, of NumPy, is sorted."""
         firsts = np.searchsorted(self.i, np.arange(self.n_points + 1))
         return firsts.astype(_index_type(np, self.i.size))
 
     def _blocks_by_object(self, x: Floats, weights: Floats) -> Floats:
-        """Σ_j w (x_i − x_j)(x_i − x_j)ᵀ of every object i, from differences."""
-        own, others = map(self.narrow, self.form.tangents(x))
+        """Return Σ_j w (x_i − x_j)(x_i − x_j)ᵀ of every object i, from differences."""
+        tangents, of_partners = map(self.narrow, self.form.tangents(x))
         n, k = x.shape
         out = np.empty((n, k, k), dtype=self.d.dtype)
 
         def walk(rows: slice) -> None:
             bounds = self.starts[rows.start : rows.stop + 1].tolist()
             stored = slice(bounds[0], bounds[-1])
-            difference = others.take(self.partners[stored], axis=0)
-            difference -= np.repeat(own[rows], np.diff(bounds), axis=0)
+            difference = of_partners.take(self.partners[stored], axis=0)
+            difference -= np.repeat(tangents[rows], np.diff(bounds), axis=0)
             weights_of_rows = weights.take(self.pair[stored])
             weighted_differences = difference * weights_of_rows[:, None]
             for row, (start, stop) in enumerate(pairwise(bounds), rows.start):
@@ -447,7 +452,7 @@ class ListedPairs(SummedLoss):
 
     @cached_property
     def _runs(self) -> list[slice]:
-        """Slices of all pairs of which some numbers each stay in the cache."""
+        """Slices of all pairs, so short in main memory that their numbers stay in the cache."""
         size = self.d.shape[0]
         if is_numpy(self.d):
             # About eight numbers per pair: D, u, residual, pull, D₁, D₂ and temporaries.
@@ -456,7 +461,7 @@ class ListedPairs(SummedLoss):
 
 
 def _cut(starts: Numbers, parts: int) -> list[slice]:
-    """Cut rows into slices of about equally many entries."""
+    """Cut the rows of a CSR into slices of about equally many entries; `starts` is its indptr."""
     cuts = np.searchsorted(
         starts, np.arange(1, parts) * (int(starts[-1]) / parts)
     )
@@ -465,27 +470,27 @@ def _cut(starts: Numbers, parts: int) -> list[slice]:
 
 
 def _index_type(xp: Any, size: int) -> Any:
-    """Return the type of integers that count up to a size."""
+    """Return the type of integers, of a library xp, that count up to a size."""
     if size < 2**31:
         return xp.int32
     return xp.int64
 
 
 def _by_rows(n: int, i: Array, j: Array) -> tuple[Array, ...]:
-    """Sort pairs in both orders by row: where each row starts, the partners, and which pair."""
+    """Return `starts`, `partners` and `pair` of `ListedPairs`: all pairs in both orders, by rows."""
     xp = namespace(i)
     m = i.shape[0]
-    wide = _index_type(xp, 2 * m)
+    index_type = _index_type(xp, 2 * m)
     if is_numpy(i):
-        number = np.arange(m, dtype=wide)
+        number = np.arange(m, dtype=index_type)
         ends: Any = np.concatenate([i, j]), np.concatenate([j, i])
-        # The data are numbers of pairs. No pair is there twice, so none are added up, and number 0
-        # stays stored.
-        both: Any = sparse.csr_array(
+        # Entries are numbers of pairs. No pair is there twice, so that none are added up, and
+        # number 0 stays stored.
+        matrix: Any = sparse.csr_array(
             (np.concatenate([number, number]), ends), shape=(n, n)
         )
-        both.sort_indices()
-        return both.indptr, both.indices, both.data
+        matrix.sort_indices()
+        return matrix.indptr, matrix.indices, matrix.data
     rows = xp.astype(xp.concat([i, j]), xp.int64)
     partners = xp.astype(xp.concat([j, i]), xp.int64)
     order = xp.argsort(rows * n + partners)
@@ -496,5 +501,6 @@ def _by_rows(n: int, i: Array, j: Array) -> tuple[Array, ...]:
     pair = xp.where(order < m, order, order - m)
     partners = xp.take(partners, order, axis=0)
     return tuple(
-        xp.astype(part, wide, copy=False) for part in (starts, partners, pair)
+        xp.astype(part, index_type, copy=False)
+        for part in (starts, partners, pair)
     )

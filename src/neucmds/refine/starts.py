@@ -1,10 +1,10 @@
 """Starts of the squared loss, and their signature, which decides where the descent ends.
 
-A given signature never ends above a smaller one that it contains. Eigenvectors of a sign that the
-spectrum hardly has are a bad start. So a signature is also reached from those with one coordinate
-fewer, by the column that lowers the objective fastest. At G + t·a·vvᵀ the objective falls at the
-rate t·a·vᵀHv for a matrix H that each objective knows, so v is the eigenvector of the largest
-eigenvalue of aH. If that is not positive, no column of that sign helps.
+A requested signature never ends above one that it contains, with fewer coordinates. Eigenvectors of
+a sign that the spectrum hardly has are a bad start. So a signature is also reached from ends with
+one coordinate fewer, by the column v of sign a that lowers the objective fastest. At XAXᵀ + t·a·vvᵀ
+the objective falls by t·a·vᵀHv to first order, with H of `with_steepest_column`, so v is the
+eigenvector of the largest eigenvalue of aH. If that is not positive, no column of sign a helps.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ from neucmds.spectrum.spectrum import Spectrum
 
 Signature = tuple[int, int]
 
-# Up to this many objects the signature (k, 0) is tried as well,
+# Up to this many objects the signature (k, 0) is tried as well.
 VERY_FEW_OBJECTS = 100
-# and there are so many starts of other losses: less time than eight of SMACOF.
+# Starts of losses but the squared one of that few objects: less time than eight of SMACOF.
 MORE_STARTS = 32
-# Most contained signatures that are all tried; beyond, only those with one coordinate fewer of
-# either sign.
+# Up to this many contained signatures are all tried; of more, only those with one coordinate fewer
+# of either sign.
 MOST_TRIED = 25
-# A column must lower the objective by this share of it to be worth a coordinate.
+# A column must lower the objective by this share to be worth a coordinate.
 WORTH = 1e-4
 
 
 def as_start(init: Any) -> Configuration:
-    """Take a warm start: an embedding, or coordinates and signs."""
+    """Return a user's start, an embedding or (coordinates, signs), as a `Configuration`."""
     if isinstance(init, Configuration):
         return init
     labels = None
@@ -69,6 +69,7 @@ def as_start(init: Any) -> Configuration:
         signs = init.signs
         labels = getattr(init, "labels", None)
         if getattr(init, "arrivals", None) is not None:
+            # Labels name the departures alone.
             labels = None
             stacked = [coordinates, init.arrivals]
             coordinates = namespace(coordinates).concat(stacked)
@@ -82,9 +83,12 @@ def as_start(init: Any) -> Configuration:
         )
     x = to_numpy(coordinates)
     a = to_numpy(signs)
-    # The last sign may be zero.
-    plain = a[:-1] if a[-1:].any() == 0 else a
-    if x.ndim != 2 or a.shape != x.shape[1:] or not np.all(np.abs(plain) == 1):
+    # The last sign may be 0, that of heights.
+    without_height = a
+    if not a[-1:].any():
+        without_height = a[:-1]
+    fits = x.ndim == 2 and a.shape == x.shape[1:]
+    if not fits or not np.all(np.abs(without_height) == 1):
         raise InputError(
             f"{option('init')} has coordinates of shape {x.shape} and signs of shape {a.shape}; "
             "pass (n, k) and k signs of ±1."
@@ -97,8 +101,8 @@ def as_start(init: Any) -> Configuration:
         raise InputError(
             f"{option('init')} has all {x.shape[0]} objects in one place; spread them."
         )
-    size = float(np.max(np.abs(x), initial=0.0))
-    refuse_range(size, squared=False, what=f"{option('init')} is")
+    largest = float(np.max(np.abs(x), initial=0.0))
+    refuse_range(largest, squared=False, what=f"{option('init')} is")
     form = Form(a.astype(np.float64))
     return Configuration(coordinates, form, labels=labels)
 
@@ -106,10 +110,10 @@ def as_start(init: Any) -> Configuration:
 def ordered_start(
     start: Configuration | None, labels: Labels
 ) -> Configuration | None:
-    """Order the objects of a start as those of a fit, if both have names."""
+    """Return a start with its objects in the order of `labels`, if both have names."""
     if start is None or start.labels is None or labels is None:
         return start
-    # Another number of objects is refused where it is used, or is that of landmarks.
+    # A start of landmarks alone; any other number of objects is refused by the fit.
     if len(start.labels) != len(labels):
         return start
     order = order_of(start.labels, labels, f"objects of {option('init')}")
@@ -117,9 +121,9 @@ def ordered_start(
 
 
 def in_form(start: Configuration, form: Form) -> Configuration:
-    """Give a start the further columns, zero each, that the form of the fit has."""
-    x, own = form.extended(start.coordinates, start.form)
-    return replace(start, coordinates=x, form=own)
+    """Return a start with the columns that the form of the fit has besides, of zeros."""
+    x, extended_form = form.extended(start.coordinates, start.form)
+    return replace(start, coordinates=x, form=extended_form)
 
 
 def best_refined(
@@ -130,8 +134,8 @@ def best_refined(
 ) -> Configuration:
     """Refine from eigenvector coordinates, with the signature of `neuc+` or the requested one.
 
-    Up to 2000 objects the result is never above `exact`, and a requested signature never above one
-    that it contains (`lowest_end`). Up to 100 objects (k, 0) is tried as well.
+    Up to `MAX_DENSE` objects the result is never above `exact`, and a requested signature never
+    above one that it contains (`lowest_end`). Up to `VERY_FEW_OBJECTS` (k, 0) is tried as well.
     """
     start_of = partial(eigenvector_start, spectrum, gram.diagonal())
     if gram.n > MAX_DENSE:
@@ -146,9 +150,9 @@ def best_refined(
             partial(refine, gram, descent=descent),
         )
     closed_form = exact_selection(spectrum, gram.diagonal(), components)
-    reached = sum(stress_terms(spectrum, gram.diagonal(), closed_form))
-    # Less by more than rounding: otherwise the simpler start stays.
-    if reached < result.value - min(1e-12 * gram.sq_norm, 1e-3 * result.value):
+    exact_stress = sum(stress_terms(spectrum, gram.diagonal(), closed_form))
+    rounding = min(1e-12 * gram.sq_norm, 1e-3 * result.value)
+    if exact_stress < result.value - rounding:
         coordinates, weights, _ = selected_coordinates(spectrum, closed_form)
         start = Configuration(coordinates, Form(np.sign(weights)))
         result = refine(gram, start, descent)
@@ -164,34 +168,38 @@ def best_refined(
 def eigenvector_start(
     spectrum: Spectrum, diagonal: Array, components: Size
 ) -> Configuration:
-    """Kept eigenvectors with exact weights, clamped so that no sign flips; no null columns."""
+    """Return the eigenvectors that `neuc+`, or `neuc` of a signature, keeps, times their lengths.
+
+    Squared lengths are the weights of `exact`, but at least a thousandth of their median where
+    these have the other sign. Eigenvectors without length are left out.
+    """
     if isinstance(components, int):
         chosen = neuc_plus(spectrum, components)
     else:
         chosen = neuc(spectrum, components)
     signs = np.sign(chosen.core)
     weights = exact_weights(spectrum, diagonal, chosen.kept).core
-    floor = 0.0
+    least = 0.0
     if weights.size:
-        floor = 1e-3 * float(np.median(np.abs(weights)))
-    lengths = np.sqrt(np.maximum(signs * weights, floor))
+        least = 1e-3 * float(np.median(np.abs(weights)))
+    lengths = np.sqrt(np.maximum(signs * weights, least))
     largest = float(np.max(np.abs(spectrum.values), initial=0.0))
-    real = lengths**2 > 1e-14 * largest
-    u = _untied(spectrum, chosen.kept[real])
-    return Configuration(
-        u * asarray_like(lengths[real], u)[None, :], Form(signs[real])
-    )
+    has_length = lengths**2 > 1e-14 * largest
+    vectors = _untied(spectrum, chosen.kept[has_length])
+    columns = asarray_like(lengths[has_length], vectors)
+    return Configuration(vectors * columns[None, :], Form(signs[has_length]))
 
 
 def _untied(spectrum: Spectrum, kept: Indices) -> Array:
-    """Return eigenvectors, mixed with all that share their eigenvalues if any is repeated.
+    """Return the kept eigenvectors, or random ones of their eigenspaces if these have more.
 
-    A solver's own choice may be symmetric, and the descent cannot leave that symmetry.
+    A solver's choice in an eigenspace may be symmetric, and the descent cannot leave a symmetry.
     """
     lam = spectrum.values
     same = np.abs(lam[:, None] - lam[None, kept]) <= spectrum.null_level
-    tied = np.any(np.sum(same, axis=0) > np.sum(same[kept], axis=0))
-    if not tied or not spectrum.complete:
+    # An eigenvalue that is kept once and there twice has a choice of eigenvectors.
+    has_choice = np.any(np.sum(same, axis=0) > np.sum(same[kept], axis=0))
+    if not has_choice or not spectrum.complete:
         return spectrum.take(kept)
     mixing = same * np.random.default_rng(0).standard_normal(same.shape)
     return spectrum.vectors @ asarray_like(
@@ -208,61 +216,69 @@ def lowest_end(
     """Return the lowest end of a descent with a signature, or with one that it contains.
 
     Each of up to `MOST_TRIED` contained signatures is reached from eigenvectors (`start_of`) and
-    from the best ends with one coordinate fewer (`extended` adds a column of a sign, if one helps),
-    in a fixed order.
+    from the best ends with one coordinate fewer (`extended` adds a column of a sign, and returns
+    None if none helps), in a fixed order.
     """
     whole = start_of(signature)
-    nothing = minimize(
+    no_columns = minimize(
         Configuration(whole.coordinates[:, :0], Form(whole.signs[:0]))
     )
-    if _contained(signature) > MOST_TRIED:
+    if _count_contained(signature) > MOST_TRIED:
+        # Eigenvectors may have fewer of a sign than requested.
         signature = whole.form.signature
-    few = _contained(signature) <= MOST_TRIED
+    all_are_tried = _count_contained(signature) <= MOST_TRIED
 
     @cache
     def end_of(positive: int, negative: int) -> Configuration:
-        fewer = []
-        if positive and (few or (positive, negative) == signature):
-            fewer.append((end_of(positive - 1, negative), 1.0))
-        if negative and (few or (positive, negative) == signature):
-            fewer.append((end_of(positive, negative - 1), -1.0))
-        starts = [extended(end, sign) for end, sign in fewer]
-        size = positive + negative
+        """Return the lowest end with so many coordinates of each sign, or fewer."""
+        smaller = []
+        if all_are_tried or (positive, negative) == signature:
+            if positive:
+                smaller.append((end_of(positive - 1, negative), 1.0))
+            if negative:
+                smaller.append((end_of(positive, negative - 1), -1.0))
+        starts = [extended(end, sign) for end, sign in smaller]
+        k = positive + negative
         eigenvectors = start_of((positive, negative))
-        if size and eigenvectors.signs.size == size:
+        if k and eigenvectors.signs.size == k:
             starts.insert(0, eigenvectors)
-        reached = [
+        ends = [
             without_null_columns(minimize(start)) for start in starts if start
         ]
         by_value = attrgetter("value")
-        best_fewer = min(
-            (end for end, _ in fewer), key=by_value, default=nothing
+        best_smaller = min(
+            (end for end, _ in smaller), key=by_value, default=no_columns
         )
-        best = min(reached, key=by_value, default=best_fewer)
+        best = min(ends, key=by_value, default=best_smaller)
         # A gain within rounding does not count.
-        least = (1 - WORTH) * best_fewer.value - EXACT * nothing.value
-        return best if best.value < least else best_fewer
+        worth = (1 - WORTH) * best_smaller.value - EXACT * no_columns.value
+        if best.value < worth:
+            return best
+        return best_smaller
 
     return end_of(*signature)
 
 
-def _contained(signature: Signature) -> int:
-    """Count the signatures that one contains, itself included."""
+def _count_contained(signature: Signature) -> int:
+    """Count the signatures with no more coordinates of either sign, this one included."""
     return (signature[0] + 1) * (signature[1] + 1)
 
 
 def without_null_columns(
     end: Configuration, least: float = 0.0
 ) -> Configuration:
-    """Leave out columns that the descent has shrunk to zero beside the longest, or `least`."""
+    """Return an end without the columns that are zero beside the longest one, and beside `least`.
+
+    The others become `canonical`, the longest first.
+    """
     x, form = canonical(end.coordinates, end.form)
-    sizes = np.abs(signed_lengths(x, form))
-    real = int(np.sum(sizes > 1e-12 * np.max(sizes, initial=least)))
+    lengths = np.abs(signed_lengths(x, form))
+    count = int(np.sum(lengths > 1e-12 * np.max(lengths, initial=least)))
     k = sum(form.signature)
     xp = namespace(x)
-    # Columns without a sign are the last.
-    x = xp.concat([x[:, :real], x[:, k:]], axis=1)
-    signs = np.concatenate([form.signs[:real], form.signs[k:]])
+    # Heights are the last column, and stay.
+    x = xp.concat([x[:, :count], x[:, k:]], axis=1)
+    signs = np.concatenate([form.signs[:count], form.signs[k:]])
     form = replace(form, signs=signs)
     return replace(end, coordinates=x, form=form, quadratic=None)
 
@@ -273,10 +289,10 @@ def with_steepest_column(
     sign: float,
     weights: Array | None = None,
 ) -> Configuration | None:
-    """Add the column of a sign that lowers STRESS fastest, of the best length; None if none does.
+    """Return `end` with the column of a sign that lowers STRESS fastest, of the best length.
 
-    Along t·a·vvᵀ it is f − t·a·vᵀHv + t²Σ w_ij (v_i − v_j)⁴, with H = −4(Diag(R1) − R) and
-    R = w∘(D̂ − D).
+    None if no column of that sign does. At XAXᵀ + t·a·vvᵀ the STRESS is
+    f − t·a·vᵀHv + t²Σ w_ij (v_i − v_j)⁴, with H = −4(Diag(R1) − R) and R = w∘(D̂ − D).
     """
     x = end.coordinates
     w: Any = 1.0
@@ -286,23 +302,26 @@ def with_steepest_column(
     total = pull.sum(axis=1)
     n = total.size
 
-    def rate(v: Floats) -> Floats:
+    def product(v: Floats) -> Floats:
+        """Return aHv, where v and the result are centered."""
         v = v.ravel() - v.mean()
-        change = (-4.0 * sign) * (total * v - pull @ v)
-        return np.asarray(change - change.mean())
+        av = (-4.0 * sign) * (total * v - pull @ v)
+        return np.asarray(av - av.mean())
 
     v0 = np.random.default_rng(0).standard_normal(n)
     if not np.any(pull):
         return None
-    # It need not be exact: a descent follows.
+    # The eigenvector need not be exact: a descent follows.
     slopes, vectors = eigsh(
-        LinearOperator((n, n), rate), 1, which="LA", v0=v0, tol=1e-3
+        LinearOperator((n, n), product), 1, which="LA", v0=v0, tol=1e-3
     )
     v = vectors - vectors.mean()
     fourth = float(np.sum(w * (v - v.T) ** 4))
     if not slopes[0] > EXACT * np.linalg.norm(pull) or not fourth > 0:
         return None
-    column = asarray_like(v * np.sqrt(slopes[0] / (2 * fourth)), x)
+    # The t where the STRESS is lowest; the column is √t·v.
+    t = slopes[0] / (2 * fourth)
+    column = asarray_like(v * np.sqrt(t), x)
     return Configuration(
         namespace(x).concat([x, column], axis=1),
         Form(np.append(end.signs, sign)),
