@@ -74,7 +74,8 @@ class Embedding:
     scale. Coordinates come ordered by the size of their weight, largest first. Arrays are NumPy's
     unless the input was another library's.
 
-    Wherever objects are asked for, a name is ``str(name)``: text, a number, a tuple or a date. If
+    Wherever objects are asked for, a name is text: ``str(name)`` of a number, a tuple or a date,
+    where NumPy's dates, and its numbers in a tuple, first become Python's. If
     an object is named by a number, integers are names; otherwise they are row numbers, from 0 on,
     negative ones from the end. `take` and `unnamed` take row numbers in any case. Names 0 … n − 1
     in this order are row numbers. A boolean Series is matched by its index.

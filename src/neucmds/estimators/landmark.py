@@ -239,7 +239,7 @@ class LandmarkNeucMDS(SignedTransformer):
         placed = landmark_fit.place_all(
             rows,
             out,
-            fitted=landmarks_stay,
+            landmarks_stay=landmarks_stay,
             n_jobs=self.n_jobs,
             callback=callback,
         )

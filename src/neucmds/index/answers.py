@@ -19,12 +19,12 @@ from neucmds.errors import InputError, option
 from neucmds.problem.calls import call_pairs
 from neucmds.problem.validation import tolerance
 
-# A known pair of objects, in memory and in the file of calls.
+# An entry of the file of calls, and of arrays of known pairs: objects i < j at the distance d.
 PAIR = np.dtype([("i", "<i8"), ("j", "<i8"), ("d", "<f8")])
 
 
 def checked_call(function: Callable[..., Any], a: Any, b: Any) -> float:
-    """Call a distance of two objects; whatever is wrong with it is one line that names them."""
+    """Return the distance of two objects; refuse an exception, or what is no distance."""
     try:
         value = float(function(a, b))
     except Exception as error:
@@ -41,6 +41,7 @@ def _refusal(
     b: Any,
     advice: str = "it must return a finite number of at least 0",
 ) -> InputError:
+    """Return the error that names what the function does wrong, and for which two objects."""
     names = " and ".join(" ".join(reprlib.repr(x).split()) for x in (a, b))
     return InputError(f"the metric {problem}, for {names}; {advice}.")
 
@@ -52,7 +53,7 @@ def compare(
     i: Indices,
     j: Indices,
 ) -> Floats:
-    """Call a distance for listed pairs, i of left with j of right."""
+    """Return the distances, by calls, of listed pairs: of ``left[i]`` and ``right[j]``."""
     return call_pairs(
         partial(checked_call, function), left, right, i, j, "the metric"
     )
@@ -61,15 +62,19 @@ def compare(
 def known_nearest(
     pairs: Numbers, n: int, count: int
 ) -> tuple[Indices, Floats]:
-    """Return the nearest (n, count) of n objects among the known pairs; itself where fewer are."""
+    """Return the nearest (n, count) of each of n objects among the known pairs, and the distances.
+
+    Where fewer are known, it is the object itself, at an infinite distance.
+    """
     i = np.concatenate([pairs["i"], pairs["j"]])
     j = np.concatenate([pairs["j"], pairs["i"]])
     d = np.tile(pairs["d"], 2)
+    # By i, and the nearest first: those of object a begin at starts[a].
     order = np.lexsort((d, i))
-    ends = np.searchsorted(i[order], np.arange(n + 1))
-    at = ends[:-1, None] + np.arange(count)
-    is_known = at < ends[1:, None]
-    entries = order[np.minimum(at, i.size - 1)]
+    starts = np.searchsorted(i[order], np.arange(n + 1))
+    ranks = starts[:-1, None] + np.arange(count)
+    is_known = ranks < starts[1:, None]
+    entries = order[np.minimum(ranks, i.size - 1)]
     own = np.arange(n)[:, None]
     return np.where(is_known, j[entries], own), np.where(
         is_known, d[entries], np.inf
@@ -97,9 +102,10 @@ class Answers:
     ) -> None:
         self.function = function
         self.objects = objects
-        # Those asked for, sorted, with i < j; those of the file, which need no call.
+        # The pairs that were asked for, i < j, as ascending numbers i·n + j, and their distances.
         self.keys = np.empty(0, np.int64)
         self.d = np.empty(0)
+        # The pairs of the file, which need no call.
         self.stored = np.empty(0, PAIR)
         self.n_calls = 0
         self.path = None
@@ -111,6 +117,7 @@ class Answers:
         """Read the file of calls, or begin one: its first entry tells whose calls they are."""
         mark = np.zeros(1, PAIR)
         mark["i"] = len(self.objects)
+        # 15 hexadecimal digits fit into 64 bits.
         mark["j"] = int(joblib.hash(self.objects)[:15], 16)
         if not path.exists():
             path.write_bytes(mark.tobytes())
@@ -129,7 +136,7 @@ class Answers:
 
     @property
     def pairs(self) -> Numbers:
-        """The pairs that were asked for, with i < j; these ascend."""
+        """The pairs that were asked for, ascending, as a new array."""
         return self._pairs_of(self.keys, self.d)
 
     def _pairs_of(self, keys: Indices, d: Floats | float) -> Numbers:
@@ -146,22 +153,22 @@ class Answers:
         """Return the distances of pairs of different objects, by calls where they are unknown."""
         keys = self._keys(np.minimum(i, j), np.maximum(i, j))
         new = np.setdiff1d(keys, self.keys)
-        at = np.searchsorted(self.keys, new)
-        self.d = np.insert(self.d, at, self._answered(new))
-        self.keys = np.insert(self.keys, at, new)
+        places = np.searchsorted(self.keys, new)
+        self.d = np.insert(self.d, places, self._answered(new))
+        self.keys = np.insert(self.keys, places, new)
         return np.asarray(self.d[np.searchsorted(self.keys, keys)])
 
     def refuse_asymmetry(self) -> None:
-        """Call the function for eight known pairs in the other order, and refuse another value."""
+        """Call the function for some eight known pairs in the other order; refuse another value."""
         known = self.pairs[:: 1 + self.keys.size // 8]
         back = self._answered(self._keys(known["j"], known["i"]))
-        gaps = abs(known["d"] - back)
-        at = gaps.argmax()
+        changes = abs(known["d"] - back)
+        worst = changes.argmax()
         # A function may compute in float32.
-        if gaps[at] > tolerance(known["d"].max(), eps(np.float32)):
-            i, j, d = known[at].item()
+        if changes[worst] > tolerance(known["d"].max(), eps(np.float32)):
+            i, j, d = known[worst].item()
             raise _refusal(
-                f"is not symmetric: it gives {d:.4g} and in the other order {back[at]:.4g}",
+                f"is not symmetric: it gives {d:.4g} and in the other order {back[worst]:.4g}",
                 self.objects[i],
                 self.objects[j],
                 "pass the mean of both orders, or the table of distances to "
@@ -173,8 +180,8 @@ class Answers:
         stored = self._keys(self.stored["i"], self.stored["j"])
         is_stored = np.isin(keys, stored)
         d = np.empty(keys.size)
-        at = np.searchsorted(stored, keys[is_stored])
-        d[is_stored] = self.stored["d"][at]
+        entries = np.searchsorted(stored, keys[is_stored])
+        d[is_stored] = self.stored["d"][entries]
         d[~is_stored] = self._called(keys[~is_stored])
         return d
 
@@ -193,6 +200,7 @@ class Answers:
                 part["i"],
                 part["j"],
             )
+            # Until a part takes a few seconds.
             if time.perf_counter() - begin < 4:
                 size *= 2
             if self.path is not None:

@@ -36,42 +36,43 @@ CORE_CALLS = 20
 def learn(
     answers: Answers, members: Indices, options: Options
 ) -> PlacedObjects:
-    """Place the objects `members`: positions below are those among them.
+    """Place the objects `members`, by numbers among all; objects below are positions in `members`.
 
-    A core of objects is compared all with all and embedded. Every other object is compared with
-    two of these per coordinate and placed; one object per two coordinates, drawn at random, keeps
-    far pairs apart. Then, twice, every object is compared with its nearest by D̂, three per two
-    coordinates, and all descend together on the pairs that are known. At last every object is
-    compared with neighbours of its nearest and a few more, so that few are without their nearest.
+    1. A core of objects is compared all with all and embedded.
+    2. Every other object is compared with 2k objects of the core, and placed among these.
+    3. Every object is compared with k/2 objects drawn at random, which keep far pairs apart.
+    4. Twice, every object is compared with its 3k/2 nearest by D̂, and all descend together on the
+       pairs that are known.
+    5. Every object is compared with neighbours of its nearest and a few more, so that few are
+       without their nearest.
     """
     rng = options.random_state
     n = members.size
     k = options.n_components
-    size = min(n, max(4 * k, isqrt(2 * CORE_CALLS * n)))
+    core_size = min(n, max(4 * k, isqrt(2 * CORE_CALLS * n)))
     order = rng.permutation(n)
-    core = order[:size]
-    others = order[size:]
+    core = order[:core_size]
+    others = order[core_size:]
     placed = _embedded_core(answers, members[core], options)
     k = placed.form.signs.size
     x = np.zeros((n, k))
     x[core] = placed.coordinates
     if others.size:
-        count = min(size, 2 * k)
-        steps = rng.randint(size, size=others.size)[:, None] + np.arange(count)
-        far = steps % size
+        # As many of the core in a row, from a random one on, for each: positions in the core.
+        count = min(core_size, 2 * k)
+        first = rng.randint(core_size, size=others.size)
+        partners = (first[:, None] + np.arange(count)) % core_size
         d = answers.ask(
-            members[others].repeat(count), members[core[far]].ravel()
+            members[others].repeat(count), members[core[partners]].ravel()
         )
-        d = d.reshape(far.shape)
-        start = placed.coordinates[
-            far[np.arange(others.size), d.argmin(axis=1)]
-        ]
-        x[others] = placed.placed(start, far, d)
+        d = d.reshape(partners.shape)
+        nearest = partners[np.arange(others.size), d.argmin(axis=1)]
+        x[others] = placed.place(placed.coordinates[nearest], partners, d)
     everyone = np.arange(n)
     drawn = rng.randint(1, n, size=(n, max(1, k // 2)))
     _ask_all(answers, members, (everyone[:, None] + drawn) % n)
     placed = replace(placed, coordinates=x, order=order)
-    for first in (True, False):
+    for is_first in (True, False):
         count = min(n - 1, 3 * k // 2)
         x = placed.coordinates
         near = placed.nearest(x, everyone[:, None], count)
@@ -79,48 +80,49 @@ def learn(
         known = _known_among(answers, members)
         pairs = Pairs(n, known["i"], known["j"], known["d"] ** 2)
         # The first descent only has to tell which objects are near.
-        max_iter = BRIEF_ITERATIONS if first else 2 * BRIEF_ITERATIONS
+        max_iter = BRIEF_ITERATIONS if is_first else 2 * BRIEF_ITERATIONS
         embedding = fit_pairs(
             pairs,
             Configuration(x, placed.form),
             replace(options, max_iter=max_iter),
-            falling=first,
+            falling=is_first,
         )
         placed = _placed_by(embedding, order)
     x = placed.coordinates[known["i"]]
     noise = placed.relative_errors(x, known["j"], known["d"]).mean()
     placed = with_links(replace(placed, noise=float(noise)), known)
-    _ask_last(answers, members, placed, known)
+    _ask_as_queries(answers, members, placed, known)
     return with_links(placed, _known_among(answers, members))
 
 
 def with_links(placed: PlacedObjects, known: Numbers) -> PlacedObjects:
-    """Link objects to their nearest among the known pairs."""
+    """Return placed objects that are linked to their nearest among the known pairs."""
     n = len(placed.coordinates)
     linked, lengths = known_nearest(known, n, min(n - 1, ROUND))
     return replace(placed, linked=linked, lengths=lengths)
 
 
-def _ask_last(
+def _ask_as_queries(
     answers: Answers,
     members: Indices,
     placed: PlacedObjects,
     known: Numbers,
 ) -> None:
-    """Ask for the next of every object, as of a query that was compared with those known."""
+    """Ask for what a query in the place of each object, with its known distances, asks next."""
     x = placed.coordinates
     n, k = x.shape
     asked, d = known_nearest(known, n, min(n - 1, 4 * k))
-    # An object is not to be asked itself, and is not its own nearest.
+    # An object counts as asked, so that it is not asked, and as infinitely far from itself.
     own = np.arange(n)[:, None]
     asked = np.concatenate([own, asked], axis=1)
     d = np.concatenate([np.full(own.shape, np.inf), d], axis=1)
     count = min(n - 1, 3 * ROUND // 2)
     for rows in row_blocks(n, count * asked.shape[1]):
         near = placed.nearest(x[rows], asked[rows], count)
+        # Nothing is explored: `asked[rows, :0]` has no columns.
         new = placed.next_asked(asked[rows], d[rows], asked[rows, :0], near)
-        i, at = np.nonzero(new != own[rows])
-        answers.ask(members[rows][i], members[new[i, at]])
+        i, column = np.nonzero(new != own[rows])
+        answers.ask(members[rows][i], members[new[i, column]])
 
 
 def _embedded_core(
@@ -143,6 +145,7 @@ def _embedded_core(
 
 
 def _placed_by(embedding: Embedding, order: Indices) -> PlacedObjects:
+    """Return objects where an embedding has them, with its loss, and without links."""
     rule = embedding.placement
     assert isinstance(rule, LossPlacement)
     x = to_numpy(embedding.coordinates)
@@ -152,7 +155,7 @@ def _placed_by(embedding: Embedding, order: Indices) -> PlacedObjects:
 def unlinked(
     x: Floats, form: Form, loss: PairLoss, order: Indices
 ) -> PlacedObjects:
-    """Return objects of which none is known to be near another."""
+    """Return placed objects without links: each is linked to itself, at an infinite length."""
     own = np.arange(len(x))[:, None]
     return PlacedObjects(x, form, loss, order, own, np.full(own.shape, np.inf))
 
@@ -164,7 +167,7 @@ def _ask_all(answers: Answers, members: Indices, partners: Indices) -> None:
 
 
 def _known_among(answers: Answers, members: Indices) -> Numbers:
-    """Return the known pairs, all of which are among members; these ascend."""
+    """Return the known pairs, all of which are among members, by positions in `members`."""
     position = np.zeros(len(answers.objects), dtype=np.int64)
     position[members] = np.arange(members.size)
     known = answers.pairs

@@ -27,7 +27,7 @@ from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.form import Form
 from neucmds.index.answers import Answers, compare, known_nearest
 from neucmds.index.building import learn, unlinked, with_links
-from neucmds.index.search import PlacedObjects, least
+from neucmds.index.search import PlacedObjects, k_nearest
 from neucmds.options import Options
 from neucmds.problem.calls import watched
 from neucmds.problem.validation import check_count
@@ -347,7 +347,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 f"{reached:.3f} at {most_calls:.0f} calls; pass more as "
                 f"{option('n_components')}, or scan."
             )
-        positions, nearest = least(partners, distances, k)
+        positions, nearest = k_nearest(partners, distances, k)
         calls = np.array([row.size for row in partners], dtype=np.int64)
         return self.ids_[positions], nearest, calls
 
@@ -420,7 +420,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             _, partners, distances = self._search(
                 _listed(X), n_neighbors, None, "normal"
             )
-            columns, d = least(partners, distances, n_neighbors)
+            columns, d = k_nearest(partners, distances, n_neighbors)
         else:
             columns, d = known_nearest(self._pairs, n, n_neighbors)
         if np.isinf(d).any():
@@ -468,7 +468,9 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         pairs["j"] = new.repeat(sizes)
         pairs["d"] = np.concatenate(distances)
         placed = self._placed
-        linked, lengths = least(partners, distances, placed.linked.shape[1])
+        linked, lengths = k_nearest(
+            partners, distances, placed.linked.shape[1]
+        )
         self._placed = replace(
             placed,
             coordinates=np.concatenate([placed.coordinates, x]),

@@ -1,8 +1,8 @@
-"""Ask adaptively: place a query from a few distances, ask its nearest by D̂, and place it again.
+"""Search adaptively: place a query from a few distances, ask its nearest by D̂, place it again.
 
-It ends when the next by D̂ is beyond the k nearest found by more than coordinates err.
-
-Every distance is used twice, for the answer and for the place of the query.
+Objects are `asked` when the distance is called. Each distance serves twice, for the answer and for
+the place of the query. A search ends when the next object by D̂ is beyond the k nearest of those
+asked by more than coordinates err.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Compare = Callable[[Indices, Indices], Floats]
 
 # Objects that are asked in a round.
 ROUND = 16
-# Of these, objects near a drawn place or at random, and as many known neighbours of the nearest.
+# Of these, so many near a drawn place or at random, and as many known neighbours of the nearest.
 EXPLORED = 4
 
 
@@ -82,7 +82,8 @@ class PlacedObjects:
     def _prior(self) -> Floats:
         """The matrix of Σ_a r_a (x_a − mean_a)², which holds queries compared with few objects.
 
-        r_a is the squared noise, of D as the tangent has it, over the variance of coordinate a.
+        r_a is the square of the relative error of D, twice that of d, over the variance of
+        coordinate a.
         """
         x = self.coordinates
         mean = x.mean(axis=0)
@@ -94,9 +95,9 @@ class PlacedObjects:
 
     @cached_property
     def _columns(self) -> Numbers:
-        """`_rows` in the order, by columns, in single precision: half the time.
+        """`_rows` as columns (k + 2, n), in `order`, in single precision: half the time.
 
-        Only equals are swapped, and the first objects of the order are the first columns.
+        Rounding swaps only objects at about the same D̂.
         """
         return np.ascontiguousarray(self._rows[self.order].T, np.float32)
 
@@ -107,86 +108,91 @@ class PlacedObjects:
         positions[self.order] = np.arange(self.order.size)
         return positions
 
-    def moments(self, ids: Indices, d: Floats) -> Floats:
-        """Return what distances (m, c) to objects add to the matrices (m, k + 2, k + 2)."""
+    def matrices_of(self, ids: Indices, d: Floats) -> Floats:
+        """Return what distances d (m, c) to objects `ids` add to matrices (m, k + 2, k + 2)."""
         sq = self.form.to_sq(d * d)
         rows = self._rows[ids]
         rows[:, :, -1] -= sq
         rows *= self.loss.beginning.of_pairs(self.form, sq)[:, :, None]
         return np.asarray(rows.mT @ rows)
 
-    def placed(self, x: Floats, ids: Indices, d: Floats) -> Floats:
-        """Place queries by their distances (m, c), from x."""
+    def place(self, x: Floats, ids: Indices, d: Floats) -> Floats:
+        """Return places (m, k) of queries by distances d (m, c) to objects `ids`, from x (m, k)."""
         width = ids.shape[1] * x.shape[1]
         moved = [
-            self.descended(
-                x[rows], self._prior + self.moments(ids[rows], d[rows])
+            self._descend(
+                x[rows], self._prior + self.matrices_of(ids[rows], d[rows])
             )
             for rows in row_blocks(len(x), width, CACHED_ELEMENTS)
         ]
         return np.concatenate(moved)
 
-    def descended(self, x: Floats, matrices: Floats) -> Floats:
-        """Take damped Gauss–Newton steps from x (m, k) to a minimum of uᵀMu."""
+    def _descend(self, x: Floats, matrices: Floats) -> Floats:
+        """Return where damped Gauss–Newton steps from x (m, k) reach a minimum of each uᵀMu."""
         moved = [
-            self._descended_block(x[rows], matrices[rows])
+            self._descend_block(x[rows], matrices[rows])
             for rows in row_blocks(
                 len(x), matrices.shape[1] ** 2, CACHED_ELEMENTS
             )
         ]
         return np.concatenate(moved)
 
-    def _descended_block(self, x: Floats, matrices: Floats) -> Floats:
+    def _descend_block(self, x: Floats, matrices: Floats) -> Floats:
+        """Descend as `_descend`; a query stops when a trial changes its value by a thousandth."""
         k = x.shape[1]
         diagonal = np.arange(k)
         result = x.copy()
+        # The queries that still move; x and the arrays below are theirs.
         rows = np.arange(len(x))
         damping = np.full(len(x), 0.01)
         slope, value = self._evaluated(x, matrices)
         for _ in range(10):
-            turn, hessian = self._turn_and_hessian(x, matrices)
-            gradient = slope[:, :k] + turn * slope[:, k : k + 1]
+            norm_slope, hessian = self._slope_and_hessian(x, matrices)
+            gradient = slope[:, :k] + norm_slope * slope[:, k : k + 1]
             curvature = hessian[:, diagonal, diagonal].mean(axis=1)
             added = damping * curvature + TINY
             hessian[:, diagonal, diagonal] += added[:, None]
             trial = x - solve_definite(hessian, gradient)
             trial_slope, trial_value = self._evaluated(trial, matrices)
-            better = trial_value < value
-            moving = abs(value - trial_value) > 1e-3 * abs(value)
-            damping *= np.where(better, 0.2, 8.0)
-            x = np.where(better[:, None], trial, x)
-            slope = np.where(better[:, None], trial_slope, slope)
-            value = np.where(better, trial_value, value)
+            is_lower = trial_value < value
+            moves = abs(value - trial_value) > 1e-3 * abs(value)
+            damping *= np.where(is_lower, 0.2, 8.0)
+            x = np.where(is_lower[:, None], trial, x)
+            slope = np.where(is_lower[:, None], trial_slope, slope)
+            value = np.where(is_lower, trial_value, value)
             result[rows] = x
-            if not moving.any():
+            if not moves.any():
                 break
-            if not moving.all():
-                rows = rows[moving]
-                x = x[moving]
-                slope = slope[moving]
-                value = value[moving]
-                damping = damping[moving]
-                matrices = matrices[moving]
+            if not moves.all():
+                rows = rows[moves]
+                x = x[moves]
+                slope = slope[moves]
+                value = value[moves]
+                damping = damping[moves]
+                matrices = matrices[moves]
         return result
 
-    def _turn_and_hessian(
+    def _slope_and_hessian(
         self, x: Floats, matrices: Floats
     ) -> tuple[Floats, Floats]:
-        """Return the row of du/dx below the identity, and half of Gauss and Newton's Hessian."""
-        k = x.shape[1]
-        turn = 2 * x * self.form.signs + 1 - abs(self.form.signs)
-        own = matrices[:, k, k][:, None] * turn + matrices[:, k, :k]
-        hessian = matrices[:, :k, :k] + turn[:, :, None] * own[:, None, :]
-        hessian += matrices[:, :k, k][:, :, None] * turn[:, None, :]
-        return turn, hessian
+        """Return d‖x‖²/dx (m, k), and half of the Gauss–Newton Hessian of uᵀMu (m, k, k).
 
-    def _drawn(self, x: Floats, matrices: Floats, n_asked: int) -> Floats:
-        """Draw a place around each query, three standard errors wide in every direction.
-
-        Its neighbours correct a query that is in the wrong region. The draw depends on the
-        round alone, so that a query does not depend on others.
+        The Hessian is 2JᵀMJ with J = du/dx: the identity, d‖x‖²/dx below it, and a row of zeros.
         """
-        _, hessian = self._turn_and_hessian(x, matrices)
+        k = x.shape[1]
+        slope = 2 * x * self.form.signs + 1 - abs(self.form.signs)
+        lower = matrices[:, k, k][:, None] * slope + matrices[:, k, :k]
+        hessian = matrices[:, :k, :k] + slope[:, :, None] * lower[:, None, :]
+        hessian += matrices[:, :k, k][:, :, None] * slope[:, None, :]
+        return slope, hessian
+
+    def _draw(self, x: Floats, matrices: Floats, n_asked: int) -> Floats:
+        """Return a random place around each query, three standard errors wide in every direction.
+
+        Objects near it correct a query that is in the wrong region. The draw depends on `n_asked`
+        alone, so that a query does not depend on others.
+        """
+        _, hessian = self._slope_and_hessian(x, matrices)
         _, value = self._evaluated(x, matrices)
         draw = np.random.default_rng(n_asked).normal(size=x.shape[1])
         width = 3 * np.sqrt(np.maximum(value, 0) / n_asked)
@@ -199,7 +205,7 @@ class PlacedObjects:
         return np.asarray(x + width[:, None] * step)
 
     def _evaluated(self, x: Floats, matrices: Floats) -> tuple[Floats, Floats]:
-        """Return Mu and uᵀMu of queries at x."""
+        """Return Mu (m, k + 2) and uᵀMu (m,) of queries at x."""
         u = np.ones((len(x), x.shape[1] + 2))
         u[:, :-2] = x
         u[:, -2] = self.form.norms(x)
@@ -209,21 +215,23 @@ class PlacedObjects:
     def nearest(
         self, x: Floats, asked: Indices, count: int, share: int = 1
     ) -> Indices:
-        """Return the objects (m, count) of least D̂ that were not asked, of the first n/share.
+        """Return the objects (m, count) of least D̂, nearest first, that are not `asked` (m, c).
 
-        Those asked are among these. Blocked NumPy: for 16 of 20,000 objects it takes 50 µs per
-        query, FAISS 80 µs without a graph and 160 µs with HNSW.
+        Only the first n/share objects of `order` are searched, and `asked` must be among them.
+        For 16 of 20,000 objects it takes 50 µs per query, FAISS 80 µs without a graph and 160 µs
+        with HNSW.
         """
         columns = self._columns[:, : len(self.order) // share]
         products = columns[:-2]
         norms = columns[-1]
         near = np.empty((len(x), count), dtype=np.int64)
         for rows in row_blocks(len(x), norms.size, 4 * CACHED_ELEMENTS):
-            ranks = x[rows].astype(np.float32) @ products
-            ranks += norms
-            each = np.arange(len(ranks))[:, None]
-            ranks[each, self._positions[asked[rows]]] = np.inf
-            values, ids = smallest_of_groups(ranks, count)
+            # D̂ less the norm of the query, which is the same for all objects.
+            sq_hat = x[rows].astype(np.float32) @ products
+            sq_hat += norms
+            queries = np.arange(len(sq_hat))[:, None]
+            sq_hat[queries, self._positions[asked[rows]]] = np.inf
+            values, ids = smallest_of_groups(sq_hat, count)
             near[rows] = np.take_along_axis(ids, np.argsort(values), axis=1)
         return np.asarray(self.order[near])
 
@@ -234,9 +242,10 @@ class PlacedObjects:
         explored: Indices,
         near: Indices,
     ) -> Indices:
-        """Return objects to ask, as many as are near by D̂: those explored, known neighbours, these.
+        """Return objects to ask next, as many as `near` (m, c) has, without those `asked` at d.
 
-        Known neighbours of the nearest that were found stand in for objects with wrong coordinates.
+        First come those `explored`, then known neighbours of the nearest of `asked`, which may have
+        wrong coordinates and be missing in `near`, then objects of `near`.
         """
         m = len(asked)
         ranks = np.argsort(d)[:, :10]
@@ -245,7 +254,7 @@ class PlacedObjects:
         lengths = (lengths + self.lengths[nearest]).reshape(m, -1)
         linked = self.linked[nearest].reshape(m, -1)
         lengths[_are_in(linked, asked)] = np.inf
-        # Each may be linked to all ten.
+        # Ten times as many as needed: an object may be linked to all ten, and be there ten times.
         ranks = np.argsort(lengths)[:, : 10 * EXPLORED]
         linked = _without(np.take_along_axis(linked, ranks, axis=1), asked)
         new = np.concatenate([explored, linked[:, :EXPLORED], near], axis=1)
@@ -260,7 +269,10 @@ class PlacedObjects:
         matrices: Floats,
         most: int,
     ) -> tuple[Floats, Indices, Floats]:
-        """Compare queries with their nearest among the first 1/16 and the first quarter."""
+        """Ask the nearest of queries among the first 1/16 of `order`, then among the first quarter.
+
+        Return places, objects asked and distances; `matrices` is updated in place.
+        """
         rows = np.arange(len(x))
         for share in (16, 4):
             count = min(ROUND // 2, most - asked.shape[1])
@@ -270,8 +282,8 @@ class PlacedObjects:
             lengths = compare(rows, new)
             asked = np.concatenate([asked, new], axis=1)
             d = np.concatenate([d, lengths], axis=1)
-            matrices += self.moments(new, lengths)
-            x = self.descended(x, matrices)
+            matrices += self.matrices_of(new, lengths)
+            x = self._descend(x, matrices)
         return x, asked, d
 
     def relative_errors(self, x: Floats, ids: Indices, d: Floats) -> Floats:
@@ -291,7 +303,7 @@ class PlacedObjects:
     ) -> Indices:
         """Return what to ask in a round; objects near a drawn place and at random are explored."""
         n_asked = asked.shape[1]
-        drawn = self._drawn(x, matrices, n_asked)
+        drawn = self._draw(x, matrices, n_asked)
         count = min(near.shape[1], EXPLORED // 2)
         explored = self.nearest(drawn, asked, count)
         at_random = self.order[n_asked:][: EXPLORED // 2]
@@ -304,9 +316,11 @@ class PlacedObjects:
     ) -> Indices:
         """Return how many levels of effort queries have reached.
 
-        A query whose k nearest, at d (m, k), did not change in its last round has reached level
-        l if its next by D̂ is beyond them by l²/8 mean errors; any has in 4·l rounds without a
-        change. Objects far from all others need many calls, and most queries need few.
+        `near` (m,) is the next object of each query by D̂, d (m, k) are distances to its k nearest
+        so far, and `quiet` (m,) counts its last rounds that did not change these. A query with a
+        quiet round has reached level l if the next object is beyond the k nearest by (l − 1)²/8
+        mean errors, and any query has after 4·l quiet rounds. Queries far from all objects need
+        many calls, and most need few.
         """
         sq_hat = self.form.paired_sq(x, self.coordinates[near])
         d_hat = self.form.to_distance(sq_hat)
@@ -323,8 +337,9 @@ class PlacedObjects:
     ) -> tuple[Floats, list[Indices], list[Floats], Indices]:
         """Return places of m queries, the objects that each was compared with, and the distances.
 
-        A query begins with three objects per four coordinates. It ends when it has reached a level
-        of effort. The last array (m, effort) is the number of its calls at every level below.
+        A query begins with three objects per four coordinates, and ends when it has reached the
+        level `effort`. The last array (m, effort) is the number of its calls at every level up to
+        it.
         """
         n, n_coordinates = self.coordinates.shape
         most = min(n, max_calls)
@@ -332,9 +347,9 @@ class PlacedObjects:
         ids = np.tile(self.order[:count], (m, 1))
         rows = np.arange(m)
         d = compare(rows, ids)
-        matrices = self._prior + self.moments(ids, d)
+        matrices = self._prior + self.matrices_of(ids, d)
         x = self.coordinates[ids[rows, d.argmin(axis=1)]]
-        x = self.descended(x, matrices)
+        x = self._descend(x, matrices)
         x, ids, d = self._narrowed(compare, x, ids, d, matrices, most)
         partners: list[Indices] = list(ids)
         distances: list[Floats] = list(d)
@@ -343,7 +358,7 @@ class PlacedObjects:
         while ids.shape[1] < most:
             count = min(ROUND, most - ids.shape[1])
             near = self.nearest(x[rows], ids, count)
-            levels = self._levels(x[rows], near[:, 0], _least(d, k), quiet)
+            levels = self._levels(x[rows], near[:, 0], _smallest(d, k), quiet)
             reached = levels[:, None] > np.arange(effort)
             fewest = np.minimum(stops[rows], ids.shape[1])
             stops[rows] = np.where(reached, fewest, stops[rows])
@@ -356,41 +371,41 @@ class PlacedObjects:
             quiet = quiet[goes_on]
             matrices = matrices[goes_on]
             new = self._asked_next(x[rows], matrices, ids, d, near[goes_on])
-            before = _least(d, k).sum(axis=1)
+            before = _smallest(d, k).sum(axis=1)
             lengths = compare(rows, new)
             ids = np.concatenate([ids, new], axis=1)
             d = np.concatenate([d, lengths], axis=1)
-            matrices += self.moments(new, lengths)
-            x[rows] = self.descended(x[rows], matrices)
-            is_same = _least(d, k).sum(axis=1) == before
+            matrices += self.matrices_of(new, lengths)
+            x[rows] = self._descend(x[rows], matrices)
+            is_same = _smallest(d, k).sum(axis=1) == before
             quiet = np.where(is_same, quiet + 1, 0)
-            for at, row in enumerate(rows):
-                partners[row] = ids[at]
-                distances[row] = d[at]
+            for row, row_ids, row_d in zip(rows, ids, d, strict=True):
+                partners[row] = row_ids
+                distances[row] = row_d
         return x, partners, distances, stops
 
 
-def _are_in(some: Indices, known: Indices) -> Numbers:
-    """Tell which entries of each row are in the same row of `known`."""
-    return np.asarray((some[:, :, None] == known[:, None, :]).any(axis=2))
+def _are_in(ids: Indices, others: Indices) -> Numbers:
+    """Tell which entries of each row are in the same row of `others`."""
+    return np.asarray((ids[:, :, None] == others[:, None, :]).any(axis=2))
 
 
-def _without(some: Indices, known: Indices) -> Indices:
-    """Put entries of each row that are known, or there before, behind the others."""
-    is_double = np.tril(some[:, :, None] == some[:, None, :], -1).any(axis=2)
-    is_left_out = _are_in(some, known) | is_double
+def _without(ids: Indices, others: Indices) -> Indices:
+    """Move entries of each row that are in the row of `others`, or repeated, behind the rest."""
+    is_repeated = np.tril(ids[:, :, None] == ids[:, None, :], -1).any(axis=2)
+    is_left_out = _are_in(ids, others) | is_repeated
     ranks = np.argsort(is_left_out, axis=1, kind="stable")
-    return np.take_along_axis(some, ranks, axis=1)
+    return np.take_along_axis(ids, ranks, axis=1)
 
 
-def _least(d: Floats, k: int) -> Floats:
-    """Return the k least of every row, in any order."""
+def _smallest(d: Floats, k: int) -> Floats:
+    """Return the k smallest of every row, in any order; NaN if there are fewer."""
     if d.shape[1] < k:
         return np.full((len(d), k), np.nan)
     return np.asarray(np.partition(d, k - 1, axis=1)[:, :k])
 
 
-def least(
+def k_nearest(
     partners: list[Indices], distances: list[Floats], k: int
 ) -> tuple[Indices, Floats]:
     """Return the k nearest objects (m, k) of every query, nearest first, and their distances."""

@@ -361,7 +361,7 @@ def embed_by_landmarks(
     rows = data
     if fit.nodes is not None:
         rows = np.arange(n)
-    return fit.embedding_at(fit.place_all(rows, fitted=True), labels)
+    return fit.embedding_at(fit.place_all(rows, landmarks_stay=True), labels)
 
 
 def metric_on(metric: Metric, X: Any, ids: Indices, squared: bool) -> Metric:

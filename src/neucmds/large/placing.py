@@ -230,14 +230,14 @@ class LandmarkFit:
     # Placing
 
     def place(
-        self, rows: Array, first: int = 0, *, fitted: bool = False
+        self, rows: Array, first: int = 0, *, landmarks_stay: bool = False
     ) -> Array:
         """Return coordinates (m, k) of objects, numbered from `first`, in the dtype of their rows.
 
-        If these are objects of the fit (`fitted`), the landmarks among them stay where they are.
+        With `landmarks_stay` these are objects of the fit, and landmarks stay where they are.
         """
         objects = np.arange(first, first + rows.shape[0])
-        if not fitted:
+        if not landmarks_stay:
             return self._place(rows, objects)
         _, landmark_rows, landmarks = np.intersect1d(
             objects, self.landmarks, return_indices=True
@@ -444,7 +444,7 @@ class LandmarkFit:
         rows: Array,
         out: AnyPath | None = None,
         *,
-        fitted: bool = False,
+        landmarks_stay: bool = False,
         n_jobs: int | None = None,
         callback: Callback | None = None,
     ) -> Array:
@@ -456,12 +456,12 @@ class LandmarkFit:
             As for `squares`.
         out, n_jobs
             As for `LandmarkNeucMDS`.
-        fitted : bool, default=False
-            Whether these are the objects of the fit: landmarks stay where they are.
+        landmarks_stay : bool, default=False
+            Whether landmarks stay where they are: `rows` are then all objects of the fit.
         callback : callable, optional
             Told how many of all rows are placed.
         """
-        place_rows = partial(self.place, fitted=fitted)
+        place_rows = partial(self.place, landmarks_stay=landmarks_stay)
         like = self._like(rows)
         shape = (rows.shape[0], self.embedding.k)
         if is_dask(like):

@@ -130,7 +130,7 @@ def _with_start_by_two_levels(features: Array, options: Options) -> Options:
     fit_options = replace(options, landmarks="random", max_iter=None)
     fit = fit_landmarks(features, fit_options, n_near=None)
     notify(options.callback, f"placing {features.shape[0]} objects")
-    x = fit.place_all(features, fitted=True)
+    x = fit.place_all(features, landmarks_stay=True)
     start = Configuration(in_double(x), fit.embedding.form.in_numpy())
     return replace(options, init=start, curvature=0.0)
 

@@ -90,8 +90,8 @@ def refine_pairs(
     floor : float, optional
         As for `Tiles.of`; `pair_floor` by default.
     falling : bool, default=True
-        Whether to begin with short descents by the loss's `beginning` on falling floors, for a start
-        whose near pairs are far off.
+        Whether to begin with short descents by the loss's `beginning` on falling floors, for a
+        start whose near pairs are far off.
     """
     check_defined(pairs.sq_dissimilarity, None, loss)
     like = start.coordinates if is_array(start.coordinates) else np.zeros(0)
@@ -381,7 +381,7 @@ class ListedPairs(SummedLoss):
 
     @cached_property
     def _fixed_sq_slopes(self) -> Array | None:
-        """u q′² of every pair where q is linear in D̂, so that q′ is the same at all x; else None."""
+        """The u q′² of every pair if q is linear in D̂, so that q′ is the same at all x, or None."""
         if not self.loss.is_linear:
             return None
         xp = namespace(self.d)
@@ -393,7 +393,7 @@ class ListedPairs(SummedLoss):
         return weighted(slope * slope, self.u)
 
     def _times(self, values: Array, columns: Array) -> Array:
-        """Multiply the symmetric matrix that has one of `values` (m,) for each pair with columns."""
+        """Return V times columns, with V the symmetric matrix of `values` (m,) of the pairs."""
         if not is_numpy(values):
             # With an entry for both orders, so that no digit depends on which thread is first.
             entries = namespace(values).take(values, self.pair, axis=0)
@@ -477,7 +477,7 @@ def _index_type(xp: Any, size: int) -> Any:
 
 
 def _by_rows(n: int, i: Array, j: Array) -> tuple[Array, ...]:
-    """Return `starts`, `partners` and `pair` of `ListedPairs`: all pairs in both orders, by rows."""
+    """Return `starts`, `partners` and `pair` of `ListedPairs`: pairs in both orders, by rows."""
     xp = namespace(i)
     m = i.shape[0]
     index_type = _index_type(xp, 2 * m)
