@@ -36,8 +36,8 @@ def embed_landmarks(
     sq_dissimilarity : ndarray of shape (L, L)
         Squared dissimilarities among the landmarks.
     options : Options
-        `random_state` also draws the folds of landmarks that are held out; the callback is told only
-        of the embedding of all landmarks.
+        `random_state` also draws the folds of landmarks that are held out; the callback is told
+        only of the embedding of all landmarks.
     placement : {"auto", "least_squares", "linear"}
         "auto" chooses a recipe on landmarks that are held out: the ridge, whether the landmarks'
         misfit is subtracted, and for "neuc" and "refined" the signature. With losses other than the
