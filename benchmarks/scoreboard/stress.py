@@ -125,6 +125,7 @@ def load(name: str, graphs: Path) -> np.ndarray:
 def ours(d: np.ndarray, k: int, w: np.ndarray | None) -> dict[str, Run]:
     fit = partial(neuc_mds, d, (k, 0), loss="distance", weights=w)
     settings = {
+        "n_init=1, max_iter=5": {"n_init": 1, "max_iter": 5},
         "n_init=1, max_iter=10": {"n_init": 1, "max_iter": 10},
         "n_init=1": {"n_init": 1},
         "n_init=1, tol=1e-7": {"n_init": 1, "tol": 1e-7},
