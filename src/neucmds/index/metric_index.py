@@ -35,11 +35,12 @@ from neucmds.refine.losses import PairLoss, floor_of
 
 # Objects that `fit` holds out and compares with all others, to measure recall.
 HELD_OUT = 40
-# Levels of effort: at the last, a query's next is 28 mean errors beyond its k-th nearest.
+# Levels of effort: at the last, the next object of a query by D̂ is 28 mean errors beyond its k-th
+# nearest.
 EFFORTS = 16
-# Recall@10 that words stand for.
+# The recall@10 that each word stands for.
 RECALLS = {"normal": 0.99, "high": 0.997}
-# Attributes that are saved as they are.
+# Attributes of an index that are saved as they are.
 SAVED = (
     "ids_",
     "tradeoff_",
@@ -49,7 +50,7 @@ SAVED = (
     "_error",
     "_n_fitted",
 )
-# Those of its placed objects.
+# Attributes of its `PlacedObjects` that are saved.
 PLACED = ("coordinates", "order", "linked", "lengths", "noise")
 WHAT = "an index saved by this version of neucmds"
 
@@ -218,7 +219,10 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         others: Indices,
         placed: PlacedObjects,
     ) -> None:
-        """Compare drawn objects with all others, search for them, and add their places."""
+        """Compare drawn objects with all others, and search for them as queries.
+
+        This measures `tradeoff_` and `_error`; then the drawn objects join the others in `_placed`.
+        """
         begin = time.perf_counter()
         calls_before = answers.n_calls
         m = drawn.size
@@ -229,13 +233,16 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         self._pairs = answers.pairs
         self.n_calls_ = answers.n_calls
         k = min(10, n)
+        # What is no farther is one of the k nearest.
         limits = np.partition(d, k - 1, axis=1)[:, k - 1 : k]
 
-        def known(rows: Indices, ids: Indices) -> Floats:
+        def known_distances(rows: Indices, ids: Indices) -> Floats:
             return np.asarray(d[rows[:, None], ids])
 
         begin = time.perf_counter()
-        x, partners, distances, stops = placed.search(known, m, k, EFFORTS, n)
+        x, partners, distances, stops = placed.search(
+            known_distances, m, k, EFFORTS, n
+        )
         search_seconds = (time.perf_counter() - begin) / m
         tradeoff = []
         for stop in stops.T:
@@ -248,11 +255,12 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         self._error = _error_of(placed, x, partners, distances)
         self._n_fitted = m + n
         sq = placed.form.sq(x, placed.coordinates)
+        # Recall by D̂ alone, and by d of the 5k nearest by D̂.
         ranked = np.take_along_axis(d, np.argsort(sq, axis=1), axis=1)
         ranked = ranked[:, : 5 * k]
-        raw = np.mean(ranked[:, :k] <= limits)
-        best = np.mean(np.sort(ranked, axis=1)[:, :k] <= limits)
-        self.summary_ = self._in_words(float(raw), float(best))
+        recall = np.mean(ranked[:, :k] <= limits)
+        reranked = np.mean(np.sort(ranked, axis=1)[:, :k] <= limits)
+        self.summary_ = self._in_words(float(recall), float(reranked))
         if self.verbose:
             print(self.summary_)
         self._say_if_it_does_not_pay(n, scan_seconds, search_seconds)
@@ -263,7 +271,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         placed = replace(placed, coordinates=coordinates, order=order)
         self._placed = with_links(placed, self._pairs)
 
-    def _in_words(self, raw: float, best: float) -> str:
+    def _in_words(self, recall_of_vectors: float, reranked: float) -> str:
+        """Return `summary_`; both numbers are recall@10 of vectors alone, and re-ranked."""
         lines = [f"{len(self.objects_)} objects, {self.n_calls_} calls."]
         for word in RECALLS:
             calls, recall = self.tradeoff_[self._level(word)]
@@ -271,8 +280,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 f'recall="{word}": recall@10 {recall:.3f} at {calls:.0f} calls per query.'
             )
         lines.append(
-            f"vectors() alone: recall@10 {raw:.3f}; {best:.3f} with the best 50 re-ranked by the "
-            "metric."
+            f"vectors() alone: recall@10 {recall_of_vectors:.3f}; {reranked:.3f} with the best 50 "
+            "re-ranked by the metric."
         )
         return "\n".join(lines)
 
@@ -295,7 +304,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
 
     @contextmanager
     def _calling(self) -> Iterator[None]:
-        """Call the function in processes, and show how far it is."""
+        """Make a context in which calls run in processes and their number is reported."""
         callback = self.callback
         if self.verbose:
             # A search asks in rounds, most of which take no time.
@@ -352,7 +361,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         return self.ids_[positions], nearest, calls
 
     def _level(self, recall: str | float) -> int:
-        """Return the first row of `tradeoff_` that reached a recall, or the last."""
+        """Return the first row of `tradeoff_` that reached a recall below 1, or else the last."""
         target: Any = RECALLS.get(str(recall), recall)
         if not isinstance(target, float | int) or not 0 < target <= 1:
             raise InputError(
@@ -696,7 +705,7 @@ def _count_held_out(n: int) -> int:
 
 
 def _listed(objects: Any) -> list[Any]:
-    """Return objects as a list; one string is no list of them."""
+    """Return objects as a list; refuse a string, a table and other things that are no list."""
     if isinstance(objects, str | bytes) or not hasattr(objects, "__iter__"):
         name = reprlib.repr(objects)
         raise InputError(

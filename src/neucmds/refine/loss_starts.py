@@ -70,9 +70,9 @@ from neucmds.spectrum.solve import solve_for
 # Up to this many coordinates there are several starts.
 FEW_COORDINATES = 10
 STARTS = 12
-# Lowest ends of short descents that are descended to convergence.
+# Number of the lowest ends of short descents that are descended to convergence.
 FINALISTS = 5
-# How further starts begin, in turn. A number: anywhere, with a first descent on a loss that is
+# How further starts begin, in turn. A number: at random, with a first descent on a loss that is
 # smooth for D below so many means of D; without smoothing, "distance" ended 0.28 % above the lowest
 # value seen, with it 0.07 %. None: near the best end so far, with no such descent.
 SMOOTHINGS = (1.0, 0.09, 1.0, None)
@@ -114,8 +114,8 @@ def refine_for_loss(
     start : Configuration, optional
         The only start, instead of the squared solution and others.
     n_init : int, optional
-        Number of starts, the squared solution first; with several, other numbers of negatives are
-        tried as well. By default as of `usual_starts`.
+        Number of starts, the squared solution first; with several, other signatures are tried as
+        well. `usual_starts` by default, and of few objects other signatures in any case.
     form : Form, optional
         Of any signs; flat by default.
     random_state : int, RandomState or None
@@ -134,14 +134,15 @@ def refine_for_loss(
     n = tiles.n_points
     if start is not None:
         return finish(tiles, in_form(start, form), descent)
-    first = replace(tiles, loss=tiles.loss.beginning)
-    several = n <= FEW_OBJECTS
+    beginning = replace(tiles, loss=tiles.loss.beginning)
+    compares_signatures = n <= FEW_OBJECTS
     if n_init is None:
         n_init = usual_starts(n, total_of(components))
     else:
-        several = n_init > 1
+        compares_signatures = n_init > 1
+    compares_signatures = compares_signatures and isinstance(components, int)
     squared, ends_of = search(
-        first,
+        beginning,
         link,
         components,
         n_init=n_init,
@@ -150,20 +151,20 @@ def refine_for_loss(
     )
     negatives = squared.form.signature[1]
     with pool_for(tiles.d):
-        if n_init == 1 and not (several and isinstance(components, int)):
+        if n_init == 1 and not compares_signatures:
             stage = shortened(descent)
             if n > FEW_OBJECTS:
                 stage = partial(stage, tol=TOL)
-            start = approach(first, squared, stage)
-            if first.loss != tiles.loss:
-                start = descended(first, start, stage)
+            start = approach(beginning, squared, stage)
+            if beginning.loss != tiles.loss:
+                start = descended(beginning, start, stage)
             elif (
                 loss == "distance"
                 and weights is None
                 and n > FEW_OBJECTS
                 and start.signs.size <= FEW_COORDINATES
             ):
-                start = descended(smoothed(first, SMOOTHING), start, stage)
+                start = descended(smoothed(beginning, SMOOTHING), start, stage)
             return finish(tiles, start, descent)
         if isinstance(components, int):
             negatives = best_negatives(
@@ -172,7 +173,7 @@ def refine_for_loss(
                 sum(squared.form.signature),
             )
         quiet = partial(descent, callback=None)
-        end = lowest(first, ends_of(negatives, n_init), quiet)
+        end = lowest(beginning, ends_of(negatives, n_init), quiet)
         return finish(tiles, end, descent)
 
 
@@ -190,7 +191,7 @@ def approach(
     start: Configuration,
     stage: Descent = briefly,
 ) -> Configuration:
-    """Descend on floors that fall, from the largest d if near pairs of the start are far off.
+    """Descend on falling floors of D, from the largest D if near pairs of the start are far off.
 
     Where d spans many decades, the squared solution may have a larger loss than all objects in one
     place; with a high floor the loss is smooth, and each lower floor starts near its minimum. By
@@ -198,7 +199,7 @@ def approach(
     """
     before = tiles.value_of(start)
     largest = min_and_max(tiles.d)[1]
-    # The largest share of the loss in one place at which a start is near enough.
+    # A start is near enough whose loss is at most this share of that of all objects in one place.
     enough = 1.0
     if tiles.loss.name == "distance":
         enough = POOR if tiles.n_points > FEW_OBJECTS else POOR**2
@@ -273,7 +274,10 @@ def _add_ends(
     seed: int,
     brief: Descent,
 ) -> None:
-    """Descend from further starts, near the best end or anywhere on a loss with few minima."""
+    """Append the ends of further starts up to a number of `starts`, and sort; `ends` is changed.
+
+    Starts are near the best end, or anywhere, with a first descent on a loss with few minima.
+    """
     if not tiles.loss_in_one_place:
         # D is zero, and no start is lower.
         return
@@ -281,11 +285,11 @@ def _add_ends(
     # From a smooth loss straight to near-duplicates, starts of 490 hosts end 15 % higher.
     is_wide = spans_decades(tiles.loss, min_and_max(tiles.d)[1])
     highest_floor = smoothed(tiles, 1.0).loss.sq_floor
-    tried = len(ends)
+    n_tried = len(ends)
     for i in range(1, starts):
         # Drawn for starts that were tried as well, so that each start has its own noise.
         noise = rng.standard_normal(tuple(ends[0].coordinates.shape))
-        if i < tried:
+        if i < n_tried:
             continue
         best = ends[0]
         x = to_numpy(best.coordinates)
@@ -310,7 +314,7 @@ def _add_ends(
 
 
 def smoothed(tiles: Tiles, share: float) -> Tiles:
-    """Return a loss that is smooth for D below this share of the mean of D."""
+    """Return the loss `smoothed` for D below this share of the mean of positive D."""
     step = ceil(tiles.d.shape[0] ** 2 / BLOCK_ELEMENTS)
     rows = tiles.d[::step, :]
     mean_sq = float(namespace(rows).mean(rows[rows > 0]))
@@ -332,9 +336,9 @@ def _squared_solver(
     quick: bool,
     rng: np.random.RandomState,
 ) -> Callable[[tuple[int, int] | None], Configuration]:
-    """Return the function that finds the squared solution of a signature, or of any (None).
+    """Return the function that finds the squared solution of a signature; of `components` if None.
 
-    Its columns are orthogonal and ordered by weight.
+    Columns of a solution are orthogonal and ordered by weight.
     """
     values = in_double(link)
     weights = tiles.weights
@@ -379,15 +383,18 @@ def _squared_solver(
 def _padded(
     start: Configuration, components: Size, rng: np.random.RandomState
 ) -> Configuration:
-    """Add small random columns if the spectrum has fewer of a sign than requested."""
+    """Return a start with random columns added if it has fewer of a sign than requested.
+
+    They are as long as the shortest of its columns.
+    """
     positive, negative = start.form.signature
     if isinstance(components, int):
         components = (components - negative, negative)
-    more = [
+    missing = [
         max(0, components[0] - positive),
         max(0, components[1] - negative),
     ]
-    signs = np.repeat([1.0, -1.0], more)
+    signs = np.repeat([1.0, -1.0], missing)
     if not signs.size:
         return start
     x = to_numpy(start.coordinates)

@@ -41,7 +41,7 @@ from neucmds.problem.pairs import Pairs
 from neucmds.refine.descent import FEW_OBJECTS, MAX_ITER, Configuration
 from neucmds.refine.losses import LOSSES, PairLoss, check_defined
 
-# Those of single pairs, and this one.
+# The losses of single pairs, and that of this module.
 ALL_LOSSES = (*LOSSES, "ordinal")
 TIES = ("primary", "secondary")
 # Most starts of up to FEW_OBJECTS objects, and of more.
@@ -49,10 +49,10 @@ STARTS = 32
 FEWER_STARTS = 4
 # At most so many pairs of all starts that descend at once: their arrays stay in the cache.
 BATCH = 16_000
-# How often the best is found before starts end, and how many have then begun and ended about it.
+# No start is begun once the best end was found so often and so many starts about it have ended.
 ENOUGH = 3
-# Noise about the best, and in place of coordinates that classical scaling lacks, relative to the
-# spread of coordinates.
+# Noise about the best end, and in place of coordinates that classical scaling lacks, relative to
+# the standard deviation of coordinates.
 NOISE = 0.8
 # A descent ends when an iteration lowers stress-1² by less than this.
 TOL = 1e-9
@@ -142,7 +142,7 @@ class RankedPairs:
 
     @cached_property
     def value_of_tied(self) -> Indices:
-        """The number of the value of d of each of these pairs."""
+        """The number of the value of d of each pair of `tied`."""
         values = np.repeat(np.arange(self.count.size), self.count)
         return np.asarray(values[self.tied])
 
@@ -190,7 +190,7 @@ class RankedPairs:
         return bool(np.ptp(self.weight) == 0)
 
     def weighed(self, values: Floats) -> Floats:
-        """Return the values times the weights, which count for nothing where they are equal."""
+        """Return values times weights; `values` itself if all weights are equal, as in ratios."""
         return values if self.is_uniform else self.weight * values
 
     def total(self, values: Floats) -> float:
@@ -233,9 +233,10 @@ class RankedPairs:
         return value, 2 / total[:, None, None] * gradient
 
     def spread(self, noise: Floats) -> Floats:
-        """Return noise (n, k) times the matrix of classical scaling, the mean d² in gaps.
+        """Return B times noise (n, k), with B of classical scaling, up to a factor: a random start.
 
-        That leaves of noise what is along its longest axes: coordinates that know something.
+        Gaps of D are filled by the mean d². The product is long along the eigenvectors of large
+        eigenvalues, so that it is nearer to an embedding than noise is.
         """
         sq = self.dissimilarity**2
         mean = sq.mean()
@@ -244,14 +245,14 @@ class RankedPairs:
         return np.asarray(mean * centered - product)
 
     def product(self, values: Floats, x: Floats) -> Floats:
-        """Return Σ_j v_ij x_j at each of b configurations, v (b, m) of the pairs."""
+        """Return Σ_j v_ij x_j (b, n, k) at each of b configurations x, from `values` v (b, m)."""
         if self.position is None:
             each = zip(values, x, strict=True)
             return np.stack([self._listed(v) @ y for v, y in each])
         b, n, _ = x.shape
         padded = np.zeros((b, self.i.size + 1))
         padded[:, :-1] = values
-        return padded.take(self._place, axis=1).reshape(b, n, n) @ x
+        return padded.take(self._rank, axis=1).reshape(b, n, n) @ x
 
     @cached_property
     def _number(self) -> Indices:
@@ -259,13 +260,13 @@ class RankedPairs:
         return self.i * self.n + self.j
 
     @cached_property
-    def _place(self) -> Indices:
-        """Where in the ranking each pair of objects is; one beyond it if nowhere."""
+    def _rank(self) -> Indices:
+        """The rank of each entry of the square matrix, flat; m if it is not among the m pairs."""
         m = self.i.size
-        place = np.full((self.n, self.n), m)
-        place[self.i, self.j] = np.arange(m)
-        place[self.j, self.i] = np.arange(m)
-        return place.ravel()
+        rank = np.full((self.n, self.n), m)
+        rank[self.i, self.j] = np.arange(m)
+        rank[self.j, self.i] = np.arange(m)
+        return rank.ravel()
 
     def _listed(self, values: Floats) -> Any:
         """Return the symmetric matrix of values of listed pairs."""
@@ -274,7 +275,7 @@ class RankedPairs:
 
 
 def rising(values: Floats, weight: Floats | None) -> Floats:
-    """Return the rising numbers nearest to those of each row: their isotonic regression."""
+    """Return the isotonic regression of each row of `values` (b, m): rising, and nearest to it."""
     # One regression of all rows, each above those before it.
     floor = values.max() * np.arange(len(values))[:, None]
     stacked = (values + floor).ravel()
@@ -291,15 +292,15 @@ class OrdinalFit:
     Parameters
     ----------
     end : Configuration
-        Its mean squared d̂ is that of d, and its value Σ u (d̂ − δ)² over both orders of a pair.
+        Scaled so that Σ u d̂² is Σ u d²; its value is Σ u (d̂ − δ)² over both orders of a pair.
     sum_of_squares : float
-        Σ u d² over both orders of a pair: the value is stress-1² of it.
+        Σ u d² over both orders of a pair: stress-1² is the value over this.
     dissimilarity, disparity : ndarray of shape (m,)
-        Every d of the pairs, once, and its δ, the mean of equal d.
+        Every value of d, once, and the mean δ of its pairs; from 0 at d = 0 on.
     n_starts : int
         Number of descents.
     times_found : int
-        How many of them ended at the best configuration.
+        How many descents ended at the best configuration, of those not drawn about it.
     """
 
     end: Configuration
@@ -320,10 +321,11 @@ def refine_ordinal(
     random_state: Any = None,
     callback: Callback | None = None,
 ) -> OrdinalFit:
-    """Find coordinates of the least stress-1, from the given ones first.
+    """Find coordinates of the least stress-1.
 
-    Up to `n_init` starts: the first, and then in turn random ones and some about the best so far.
-    They end once the best was found often enough, and those about it found none lower.
+    There are up to `n_init` starts: at `first`, then in turn about the best end so far and at
+    random. No more are begun once the best was found `ENOUGH` times and as many about it found none
+    lower.
     """
     if max_iter is None:
         max_iter = MAX_ITER
@@ -391,14 +393,15 @@ def _search(
     tol: float,
 ) -> tuple[Floats, int, int]:
     """Return the best end of several descents, their number, and how often it was found."""
-    # Where descents ended, and what those were drawn about that were drawn about the best.
+    # By the number of a start: where it ended and, if it was drawn about the best end, that end.
     ends: dict[int, Floats] = {}
     origins: dict[int, Floats] = {}
     best = first
     lowest = inf
     times_found = 0
 
-    def drawn(number: int) -> Floats:
+    def start_of(number: int) -> Floats:
+        """Return the start of this number; keep its origin if it is about the best end."""
         if number == 0:
             return first
         noise = rng.normal(size=first.shape)
@@ -411,7 +414,8 @@ def _search(
     rough_tol = 100 * tol
     width = int(np.clip(BATCH // pairs.dissimilarity.size, 1, STARTS // 2))
     n_begun = min(width, n_init)
-    descents = Descents(pairs, [drawn(number) for number in range(n_begun)])
+    descents = Descents(pairs, [start_of(number) for number in range(n_begun)])
+    # The number of the start in each row of the descents.
     numbers = np.arange(n_begun)
     while numbers.size:
         has_ended = descents.advance(rough_tol, max_iter, lowest)
@@ -422,7 +426,7 @@ def _search(
             if descents.value[row] < lowest:
                 lowest = float(descents.value[row])
                 best = end
-        # Where stress is another, so is the configuration.
+        # Ends of another stress are not the best configuration: skip the comparison.
         if np.any(descents.value[rows] <= (1 + SAME) * lowest + rough_tol):
             times_found = _times_found(best, ends, origins)
         n_about = len(ends.keys() & origins.keys())
@@ -430,7 +434,7 @@ def _search(
             break
         for row in rows[: n_init - n_begun]:
             numbers[row] = n_begun
-            descents.begin(row, drawn(n_begun))
+            descents.begin(row, start_of(n_begun))
             has_ended[row] = False
             n_begun += 1
         if has_ended.any():
@@ -442,7 +446,7 @@ def _search(
 def _times_found(
     best: Floats, ends: dict[int, Floats], origins: dict[int, Floats]
 ) -> int:
-    """Return how many descents ended at the best; from about it, that is no evidence."""
+    """Return how many descents ended at the best, without those that began about it."""
     is_same = _are_same(best, [*ends.values(), *origins.values()])
     is_best = is_same[: len(ends)]
     from_best = dict(zip(origins, is_same[len(ends) :], strict=True))
@@ -468,10 +472,10 @@ class Descents:
         self.scale = np.zeros(b)
         self.age = np.zeros(b)
         # Changes of x and of its gradient in the last iterations, the inverse products of both,
-        # and the values before.
+        # and the values before. `memory` is the column of the present iteration.
         self.memory = 0
         self.moves = np.zeros((b, MEMORY, starts[0].size))
-        self.turns = np.zeros_like(self.moves)
+        self.changes = np.zeros_like(self.moves)
         self.inverse = np.zeros((b, MEMORY))
         self.past = np.zeros((b, MEMORY))
         for row, start in enumerate(starts):
@@ -491,20 +495,20 @@ class Descents:
     def advance(
         self, tol: float, max_iter: float = inf, lowest: float = inf
     ) -> Marks:
-        """Iterate once, and mark descents that end or are far above the lowest value."""
+        """Iterate once; mark descents that end, reach `max_iter` or would end above `lowest`."""
         is_done = self._step(tol)
         fall = self.past[:, self.memory] - self.value
         self.past[:, self.memory] = self.value
         lowest = min(lowest, float(self.value.min()))
         is_hopeless = self.value - 10 * fall > lowest * (1 + 1e-3)
-        self._turn()
+        self._set_direction()
         self.memory = (self.memory + 1) % MEMORY
         self.age += 1
         return np.asarray(is_done | is_hopeless | (self.age >= max_iter))
 
     def keep(self, rows: Marks) -> None:
-        """Drop the descents of other rows."""
-        names = "x gradient direction value step scale age moves turns inverse past"
+        """Drop all descents but those of `rows`."""
+        names = "x gradient direction value step scale age moves changes inverse past"
         for name in names.split():
             setattr(self, name, getattr(self, name)[rows])
 
@@ -519,12 +523,12 @@ class Descents:
         is_lower = fall >= -1e-4 * expected
         taken = is_lower[:, None]
         move = np.where(taken, trial - self.x, 0.0)
-        turn = np.where(taken, gradient - self.gradient, 0.0)
-        product = np.vecdot(move, turn)
-        square = np.vecdot(turn, turn)
+        change = np.where(taken, gradient - self.gradient, 0.0)
+        product = np.vecdot(move, change)
+        square = np.vecdot(change, change)
         is_convex = product > 1e-12 * square
         self.moves[:, self.memory] = move
-        self.turns[:, self.memory] = turn
+        self.changes[:, self.memory] = change
         inverse = self.inverse[:, self.memory]
         inverse[:] = 0.0
         np.divide(1.0, product, out=inverse, where=is_convex)
@@ -538,18 +542,20 @@ class Descents:
         self.step = np.where(is_lower, 1.0, share * self.step)
         return np.where(is_lower, fall, -expected) <= tol
 
-    def _turn(self) -> None:
-        """Set the directions from the last moves, the last one first (two-loop recursion)."""
+    def _set_direction(self) -> None:
+        """Set the directions from the last moves and changes (the two-loop recursion of L-BFGS)."""
         order = [(self.memory - age) % MEMORY for age in range(MEMORY)]
         direction = -self.gradient
         shares = np.zeros((MEMORY, len(direction), 1))
         for i in order:
             share = self.inverse[:, i] * np.vecdot(self.moves[:, i], direction)
             shares[i, :, 0] = share
-            direction -= shares[i] * self.turns[:, i]
+            direction -= shares[i] * self.changes[:, i]
         direction *= self.scale[:, None]
         for i in reversed(order):
-            back = self.inverse[:, i] * np.vecdot(self.turns[:, i], direction)
+            back = self.inverse[:, i] * np.vecdot(
+                self.changes[:, i], direction
+            )
             direction += (shares[i] - back[:, None]) * self.moves[:, i]
         self.direction = direction
 
@@ -560,7 +566,7 @@ def classical_start(
     k: int,
     random_state: Any,
 ) -> Floats:
-    """Return classical scaling, the mean D in gaps, and noise for coordinates that it lacks."""
+    """Return classical scaling, with the mean D in gaps, and noise for coordinates it lacks."""
     rng = check_random_state(random_state)
     sq: Floats = to_numpy(sq_dissimilarity).astype(np.float64)
     n = len(sq)
@@ -581,7 +587,7 @@ def classical_start(
 
 
 def _are_same(best: Floats, others: Sequence[Floats]) -> Marks:
-    """Mark configurations equal to the best, but for place, size, rotation and reflection."""
+    """Mark configurations equal to the best up to translation, scale, rotation and reflection."""
     x = np.array([best, *others])
     x -= x.mean(axis=1, keepdims=True)
     x /= np.linalg.norm(x, axis=(1, 2), keepdims=True)

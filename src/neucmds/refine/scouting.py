@@ -45,7 +45,7 @@ from neucmds.refine.pairwise import WIDTHS, finish
 from neucmds.refine.signatures import best_negatives
 from neucmds.refine.tiles import Tiles
 
-# Objects in a sample: 300 and 1000 of 2,296 crossings choose the same √−κ = 4.
+# Objects in a sample: as few as 300 and 1000 of 2,296 crossings choose the same √−κ = 4.
 SCOUTS = 500
 # Iterations of a short descent: 500 end 8 % higher on 100 hops, where far κ converge late.
 SCOUT_ITERATIONS = 150
@@ -70,7 +70,7 @@ def scout(
     directed: bool = False,
     hold_out: bool = False,
 ) -> tuple[tuple[int, int], Form, list[float]]:
-    """Return the signature of least error, the form, without signs yet, and errors if held out.
+    """Return the signature of least error, the form, without signs yet, and errors (`hold_out`).
 
     Parameters
     ----------
@@ -79,10 +79,10 @@ def scout(
     components, loss, weights, floor, directed
         As for `refine_for_loss`.
     form : Form
-        That of the fit. If `curvature_is_sought`, κ is chosen: one other than zero must gain 2 %
-        of the loss.
+        The form of the fit. If `curvature_is_sought`, κ is chosen: one other than zero must gain
+        2 % of the loss.
     largest_distance : float
-        Of all objects: it bounds κ, and those that are drawn may lack it.
+        Of all pairs: it bounds κ, and objects that are drawn may not have it.
     seed : int
         Draws the objects, the starts, and pairs that are held out.
     hold_out : bool
@@ -211,7 +211,7 @@ def _share(tiles: Tiles, end: Configuration) -> float:
 
 
 def _held_out(tiles: Tiles, seed: int) -> Array:
-    """Return ones at the pairs that are held out, and zeros."""
+    """Return a matrix with ones at random pairs, which are held out, and zeros elsewhere."""
     drawn = np.random.default_rng(seed).random(tuple(tiles.d.shape))
     if not tiles.is_directed:
         drawn = np.maximum(drawn, drawn.T) ** 2
@@ -219,7 +219,7 @@ def _held_out(tiles: Tiles, seed: int) -> Array:
 
 
 def _counting(tiles: Tiles, counts: Array) -> Tiles:
-    """Return the same loss of some pairs alone."""
+    """Return the same loss with weights times `counts`, which is 0 for pairs that do not count."""
     return replace(tiles, weights=weighted(counts, tiles.weights))
 
 
@@ -279,7 +279,7 @@ def _bottom_of_parabola(
 def mean_distance(
     sq_dissimilarity: Array, weights: Array | None = None
 ) -> float:
-    """Mean of d over pairs of different objects, weighted: the unit of curvature."""
+    """Return the mean of d over pairs of different objects, weighted: the unit of curvature."""
     xp = namespace(sq_dissimilarity)
     n = sq_dissimilarity.shape[0]
     root = xp.clip(sq_dissimilarity, 0.0, None)

@@ -55,9 +55,9 @@ Tile = tuple[slice, slice]
 # Rows of a tile, which has four times as many columns: few pairs are visited twice beside the
 # diagonal, and in float32 it takes 256 KB, so that four of them stay in the L2 cache.
 TILE = 128
-# Of many objects every so many stand for all where a step along a line is looked for.
+# Of many objects every so many rows of D stand for all in the search along a line.
 STRIDE = 4
-# Lists of tiles that threads take one at a time.
+# Number of lists of tiles; a thread takes one list at a time.
 SHARES = 16
 
 
@@ -65,8 +65,8 @@ SHARES = 16
 class Tiles(SummedLoss):
     """A loss of all pairs, as a function of the coordinates.
 
-    `first_row` and `first_column` are the numbers of the points
-    of the first row and column of D; they are the same if and only if D is symmetric.
+    `first_row` is the number of the point of D's first row, `first_column` that of its first
+    column. They are the same if and only if D is symmetric.
     """
 
     weights: Array | None = None
@@ -113,7 +113,7 @@ class Tiles(SummedLoss):
         first_column = 0
         if directed:
             first_column = sq_dissimilarity.shape[0]
-            # Sums count both orders of a pair of points.
+            # Sums count each entry twice, as if D were a block of a symmetric matrix.
             unit /= 2
         if weights is not None:
             weight_scale = power_of_four(weights)
@@ -150,14 +150,14 @@ class Tiles(SummedLoss):
         return int(max(self.first_row + m, self.first_column + n))
 
     def exact(self) -> Tiles:
-        """Return the same loss with tiles in float64; D itself stays as it is."""
+        """Return the same loss with pairs in float64; `d` stays as it is."""
         wide = namespace(self.d).float64
         if self.precision == wide:
             return self
         return replace(self, precision=wide)
 
     def at(self, x: Array) -> PairObjective:
-        """Return value and gradient, in one pass over the pairs."""
+        """Return the objective at x, with value and gradient, in one pass over the pairs."""
         xp = namespace(x)
         factors = self._factors(x)
         extended = self.narrow(with_ones(x))
@@ -192,7 +192,8 @@ class Tiles(SummedLoss):
     def line(self, point: PairObjective, direction: Array) -> Line:
         """Return the loss along a direction as a quartic, and the function that moves along it.
 
-        Of many objects it is exact to first order, which decides what falls, and else estimated.
+        Of many objects its first two coefficients are exact, and the others estimated from some
+        rows of D.
         """
         x = point.x
         p = direction
@@ -209,7 +210,7 @@ class Tiles(SummedLoss):
         )
         right = self.narrow(xp.concat([p, x, ones, cross], axis=1))
         changes = (self.of_rows(left), self.of_columns(right))
-        # D̂ is linear in heights.
+        # The second change of D̂, which is linear in heights.
         coordinates_alone = p * abs(signs)
         factors = (
             self._factors(x),
@@ -235,14 +236,12 @@ class Tiles(SummedLoss):
                 bent = weighted(first, u)
                 c3 = 2 * dot(bent, second)
                 c4 = dot(counted, second)
-                fall = 2 * dot(counted, residual)
+                c2 = 2 * dot(counted, residual)
                 if bend is not None:
                     bent = bent * bend
-                sums += (
-                    self._times(*tile)
-                    * stride
-                    * np.array([fall + dot(bent, first), c3, c4])
-                )
+                c2 += dot(bent, first)
+                copies = self._times(*tile) * stride
+                sums += copies * np.array([c2, c3, c4])
             return sums
 
         higher = np.sum(self.each(walk, shares), axis=0)
@@ -252,8 +251,8 @@ class Tiles(SummedLoss):
     def blocks(self, point: PairObjective) -> tuple[Array, Array]:
         """Return Σ_j u q′² (x_i − x_j)(x_i − x_j)ᵀ of every object i, and Σ_j u |q| q′; float64.
 
-        The expanded formula cancels: of near pairs that outweigh all others nothing would be left
-        in float32.
+        The first comes from sums of moments, which cancel: of near pairs that outweigh all others
+        nothing would be left in float32. A high floor leaves no such pairs.
         """
         x, partners = self.form.tangents(point.x)
         features = moments(partners)
@@ -312,7 +311,7 @@ class Tiles(SummedLoss):
         )
 
     def true_value(self, x: Array) -> float:
-        """Σ u q² with no corner rounded."""
+        """Return Σ u q² with no corner rounded."""
         factors = self._factors(x)
 
         def walk(share: list[Tile]) -> float:
@@ -329,8 +328,8 @@ class Tiles(SummedLoss):
     def _terms_of(
         self, bend: bool = False
     ) -> Callable[[Tile, Array, Array], Terms]:
-        """Return the function that makes the terms of a tile of D and D̂."""
-        # Not in the walk, which uses the same threads.
+        """Return the function that computes the terms of a tile from its D and D̂."""
+        # Here, not by the threads that call `terms`: it is computed by these threads itself.
         precomputed = self._precomputed
 
         def terms(tile: Tile, d: Array, sq_hat: Array) -> Terms:
@@ -345,9 +344,9 @@ class Tiles(SummedLoss):
 
     @cached_property
     def _precomputed(self) -> Array | None:
-        """Terms of a loss that depend on D alone: they take a third of its time.
+        """`PairLoss.of_pairs` of all D, which takes a third of the time of a loss; None without it.
 
-        None for those passes, few, that read a D of single precision in float64.
+        The few passes in float64 over a D of single precision do without.
         """
         if self.loss.name == "squared" or self.precision != self.d.dtype:
             return None
@@ -367,12 +366,12 @@ class Tiles(SummedLoss):
 
     @cached_property
     def _off_diagonal(self) -> Array:
-        """Zeros on a diagonal and else ones, of a tile's rows."""
+        """Zeros on the diagonal of a square and ones elsewhere, for tiles on the diagonal of D."""
         size = min(self._sparse_step, self.d.shape[0])
         return asarray_like(1 - np.eye(size), self.d, dtype=self.precision)
 
     def _factors(self, x: Array) -> tuple[Array, Array]:
-        """Return L and R with D̂ = L Rᵀ: norms ride along as two more columns."""
+        """Return L of the rows and R of the columns, with D̂ = L Rᵀ, which hold norms as well."""
         xp = namespace(x)
         signed = x * self.signs[None, :]
         norms = self.form.norms(x)[:, None]
@@ -397,9 +396,10 @@ class Tiles(SummedLoss):
     def _parts(
         self, tile: Tile, *factors: tuple[Array, Array]
     ) -> tuple[Any, ...]:
-        """Return D, the weights and L Rᵀ for every two factors L and R, of a tile.
+        """Return D of a tile, its weights, or None, and L Rᵀ for every two factors L and R.
 
-        An object has no weight with itself: rounding of its D̂ may exceed the floor.
+        Of a tile on the diagonal an object has weight 0 with itself: by rounding its D̂ may exceed
+        the floor. D is not to be written into, the products are.
         """
         rows, columns = tile
         d = self.narrow(self.d[tile])
@@ -452,6 +452,7 @@ class Tiles(SummedLoss):
         return self._shares_of(_cuts(0, self.d.shape[0], self._sparse_step))
 
     def _shares_of(self, row_cuts: list[slice]) -> list[list[Tile]]:
+        """Return the tiles of these rows, on and above the diagonal, in at most `SHARES` lists."""
         tiles = [
             (rows, columns)
             for rows in row_cuts
@@ -462,7 +463,7 @@ class Tiles(SummedLoss):
         return [tiles[i::count] for i in range(count)]
 
     def _times(self, rows: slice, columns: slice) -> float:
-        """Return how often pairs of a tile count: both orders are in one on the diagonal."""
+        """Return how often entries of a tile count: once on the diagonal, which has both orders."""
         if self._offset(rows, columns) == 0:
             return 1.0
         return 2.0
@@ -474,13 +475,14 @@ class Tiles(SummedLoss):
 
 
 def _cuts(start: int, stop: int, step: int) -> list[slice]:
+    """Cut a range into slices of `step`."""
     return [slice(i, min(i + step, stop)) for i in range(start, stop, step)]
 
 
 def _scaled(
     array: Array, scale: float, dtype: object, weights: Array | None = None
 ) -> Array:
-    """``array / scale``, rounded, with no temporary of its size; zero where there is no weight."""
+    """Return ``array / scale`` in a dtype, zero where there is no weight; temporaries are small."""
     xp = namespace(array)
     m, n = array.shape
     scaled = xp.empty_like(array, dtype=dtype)
