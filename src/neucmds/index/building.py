@@ -54,29 +54,27 @@ def learn(
     core = order[:core_size]
     others = order[core_size:]
     placed = _embedded_core(answers, members[core], options)
+    # Fewer if the core has no use for more.
     k = placed.form.signs.size
     x = np.zeros((n, k))
     x[core] = placed.coordinates
     if others.size:
-        # As many of the core in a row, from a random one on, for each: positions in the core.
+        # Positions in the core, of so many objects one after the other from a random one on.
         count = min(core_size, 2 * k)
         first = rng.randint(core_size, size=others.size)
         partners = (first[:, None] + np.arange(count)) % core_size
-        d = answers.ask(
-            members[others].repeat(count), members[core[partners]].ravel()
-        )
-        d = d.reshape(partners.shape)
+        d = _ask_rows(answers, members[others], members[core[partners]])
         nearest = partners[np.arange(others.size), d.argmin(axis=1)]
         x[others] = placed.place(placed.coordinates[nearest], partners, d)
     everyone = np.arange(n)
     drawn = rng.randint(1, n, size=(n, max(1, k // 2)))
-    _ask_all(answers, members, (everyone[:, None] + drawn) % n)
+    _ask_rows(answers, members, members[(everyone[:, None] + drawn) % n])
     placed = replace(placed, coordinates=x, order=order)
     for is_first in (True, False):
         count = min(n - 1, 3 * k // 2)
         x = placed.coordinates
         near = placed.nearest(x, everyone[:, None], count)
-        _ask_all(answers, members, near)
+        _ask_rows(answers, members, members[near])
         known = _known_among(answers, members)
         pairs = Pairs(n, known["i"], known["j"], known["d"] ** 2)
         # The first descent only has to tell which objects are near.
@@ -160,10 +158,9 @@ def unlinked(
     return PlacedObjects(x, form, loss, order, own, np.full(own.shape, np.inf))
 
 
-def _ask_all(answers: Answers, members: Indices, partners: Indices) -> None:
-    """Ask for the distances of every member to its row of partners (n, c)."""
-    count = partners.shape[1]
-    answers.ask(members.repeat(count), members[partners].ravel())
+def _ask_rows(answers: Answers, i: Indices, j: Indices) -> Floats:
+    """Return the distances (m, c) of objects i (m,) to the objects in their rows of j (m, c)."""
+    return answers.ask(i.repeat(j.shape[1]), j.ravel()).reshape(j.shape)
 
 
 def _known_among(answers: Answers, members: Indices) -> Numbers:

@@ -177,12 +177,13 @@ def descend(
     iteration, the number of iterations at most and the loss. With `measured` the end is computed in
     float64; a stage need not be.
     """
-    enough = TOL
+    # The tolerance at which an end has converged.
+    end_tol = TOL
     if tol is None:
         n = objective.coordinates.shape[0]
         tol = usual_tol(objective.loss.name, n)
     else:
-        enough = tol
+        end_tol = tol
     current = objective
     rounding = objective.rounding
     history = [current.value]
@@ -190,16 +191,16 @@ def descend(
     # None: along −step, the preconditioned gradient.
     direction: Array | None = None
     while len(history) <= max_iter and current.value > rounding:
-        steepest = direction is None
+        is_steepest = direction is None
         if direction is None or not dot(current.gradient, direction) < 0:
             direction = -current.step
-            steepest = True
+            is_steepest = True
         moved = current.minimize_along(direction)
         if moved is None:
             sharper = current.sharper()
             if sharper is not None:
                 current = sharper
-            elif steepest:
+            elif is_steepest:
                 at_rest = _promises_little(current, tol, rounding)
                 break
             direction = None
@@ -229,11 +230,11 @@ def descend(
     if measured:
         current = current.measured()
     at_rest = at_rest or (
-        _gains_little(history, enough)
-        and _promises_little(current, enough, rounding)
+        _gains_little(history, end_tol)
+        and _promises_little(current, end_tol, rounding)
     )
     promised = max(0.0, dot(current.gradient, current.step)) / 2
-    # Never zero.
+    # Above zero even where the fit is exact.
     level = max(current.value, rounding, TINY)
     return Configuration(
         coordinates=current.coordinates,

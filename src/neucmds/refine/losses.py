@@ -61,8 +61,9 @@ Terms = tuple[
 class PairLoss:
     """A loss by name, with its floor.
 
-    Its errors are shares of d, or of the floor f of d where d < f; `sq_floor` is g(f). "distance"
-    adds `smoothing` to D and to D̂ before it takes roots. `width` is that of "absolute".
+    `sq_floor` is g(f) of the floor f of d: where d < f, relative losses count errors as shares of
+    f, and "distance" rounds the corner of √D̂ as if d were f. It also adds `smoothing` to D and to
+    D̂ before it takes roots. `width` is that of "absolute".
     """
 
     name: str
@@ -84,7 +85,7 @@ class PairLoss:
 
     @property
     def beginning(self) -> PairLoss:
-        """The loss that descents begin on."""
+        """The loss that descents begin on: "linear" if errors count as shares of d, else itself."""
         if self.name in RELATIVE:
             return replace(self, name="linear")
         return self
@@ -114,7 +115,7 @@ class PairLoss:
             sq = sq + self.smoothing
         # Computed as `_distance_terms` computes d̂, tangents included: where D̂ = D, q is 0.
         clipped, root, slope = self._clipped(form, sq, sq)
-        distance = slope
+        distance = slope  # overwritten, to save an array
         distance *= sq - clipped
         distance += form.arc(root)
         return distance
@@ -223,15 +224,17 @@ class PairLoss:
         """Return Σ u q² as it is defined, with no corner rounded; `sq_hat` is overwritten."""
         xp = namespace(sq)
         if self.is_linear:
-            q, _, _ = self.terms(form, sq, sq_hat)
-            return float(xp.sum(weighted(q * q, u)))
-        distance = form.to_distance(sq)
-        error = form.to_distance(sq_hat) - distance
-        if self.name in RELATIVE:
-            error *= self._inverse_size(form, distance)
+            error, _, _ = self.terms(form, sq, sq_hat)
+        else:
+            distance = form.to_distance(sq)
+            error = form.to_distance(sq_hat) - distance
+            if self.name in RELATIVE:
+                error *= self._inverse_size(form, distance)
         if self.name == "absolute":
-            return float(xp.sum(weighted(xp.abs(error), u)))
-        return float(xp.sum(weighted(error * error, u)))
+            sq_q = xp.abs(error)
+        else:
+            sq_q = error * error
+        return float(xp.sum(weighted(sq_q, u)))
 
 
 SQUARED = PairLoss("squared")

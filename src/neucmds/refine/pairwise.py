@@ -229,8 +229,9 @@ def finish(
 def spans_decades(loss: PairLoss, largest: float) -> bool:
     """Tell whether floors must fall from the largest D.
 
-    They must if errors count as shares of d and some D are far below `largest`: such near
-    duplicates count like far pairs, and would hold each other in place from the beginning.
+    They must if errors count as shares of d and some D are `FIRST_FLOOR`³ times below `largest`:
+    such near duplicates count like far pairs, and would hold each other in place from the
+    beginning.
     """
     return loss.degree == 0 and loss.sq_floor * FIRST_FLOOR**3 < largest
 
@@ -239,16 +240,16 @@ def lowered(
     summed: SummedLoss,
     start: Configuration,
     stage: Descent = briefly,
-    first: float | None = None,
+    highest: float | None = None,
 ) -> Configuration:
     """Descend by a short descent on each of several falling floors of D; the last is left out.
 
-    `first` is the highest floor of D. By default it is `FIRST_FLOOR` times the last one for losses
-    that count errors as shares of d, and there is no descent for others.
+    `highest` is the first floor. By default it is `FIRST_FLOOR` times the last one for losses that
+    count errors as shares of d, and there is no descent for others.
     """
     loss = summed.loss
-    sq_floor = first or 0.0
-    if first is None and loss.degree == 0:
+    sq_floor = highest or 0.0
+    if highest is None and loss.degree == 0:
         sq_floor = FIRST_FLOOR * loss.sq_floor
     while sq_floor > loss.sq_floor:
         with_floor = replace(summed, loss=replace(loss, sq_floor=sq_floor))
@@ -319,7 +320,7 @@ class PairObjective:
         """The gradient, solved with every object's block; centered."""
         inverses = self.inverses
         form = self.summed.form
-        # The inverse of 16 A M A is A M⁻¹ A / 16, with A² = 1.
+        # The inverse of a block 16 A M A is A M⁻¹ A / 16, with A² = 1 and M⁻¹ in `inverses`.
         turn = asarray_like(form.turn, self.x)
         xp = namespace(self.x)
         right = xp.astype(self.gradient * (turn / 16), inverses.dtype)

@@ -151,6 +151,7 @@ def best_refined(
         )
     closed_form = exact_selection(spectrum, gram.diagonal(), components)
     exact_stress = sum(stress_terms(spectrum, gram.diagonal(), closed_form))
+    # The simpler start stays unless the other is lower by more than this.
     rounding = min(1e-12 * gram.sq_norm, 1e-3 * result.value)
     if exact_stress < result.value - rounding:
         coordinates, weights, _ = selected_coordinates(spectrum, closed_form)
