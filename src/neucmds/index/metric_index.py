@@ -288,6 +288,10 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
     def _say_if_it_does_not_pay(
         self, n: int, call_seconds: float, search_seconds: float
     ) -> None:
+        """Warn if comparing a query with all n objects is cheaper, or recall is low.
+
+        `search_seconds` is the time of a query without that of its calls.
+        """
         calls, recall = self.tradeoff_[self._level("normal")]
         query_seconds = calls * call_seconds + search_seconds
         if query_seconds > n * call_seconds:
@@ -379,6 +383,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         max_calls: int | None,
         recall: str | float,
     ) -> tuple[Floats, list[Indices], list[Floats]]:
+        """Return places of queries, and the objects that each was compared with, and distances."""
         check_is_fitted(self, "_placed")
         check_count(k=k)
         n = len(self.objects_)
@@ -516,13 +521,15 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         unknown = set(ids).difference(self.ids_.tolist())
         if unknown:
             raise InputError(f"there is no object {unknown.pop()} to remove.")
-        kept = np.nonzero(~np.isin(self.ids_, ids))[0]
-        if kept.size < self.signs_.size + 2:
+        remaining = np.nonzero(~np.isin(self.ids_, ids))[0]
+        if remaining.size < self.signs_.size + 2:
             raise InputError(
-                f"{kept.size} objects would be left, too few for {self.signs_.size} coordinates."
+                f"{remaining.size} objects would be left, too few for {self.signs_.size} "
+                "coordinates."
             )
+        # The new position of each object; −1 of those that are removed.
         position = np.full(len(self.objects_), -1)
-        position[kept] = np.arange(kept.size)
+        position[remaining] = np.arange(remaining.size)
         pairs = self._pairs.copy()
         for end in ("i", "j"):
             pairs[end] = position[pairs[end]]
@@ -530,12 +537,12 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         order = position[self._placed.order]
         placed = replace(
             self._placed,
-            coordinates=self.coordinates_[kept],
+            coordinates=self.coordinates_[remaining],
             order=order[order >= 0],
         )
         self._placed = with_links(placed, self._pairs)
-        self.objects_ = [self.objects_[at] for at in kept]
-        self.ids_ = self.ids_[kept]
+        self.objects_ = [self.objects_[i] for i in remaining]
+        self.ids_ = self.ids_[remaining]
         return self
 
     # For other programs
@@ -583,6 +590,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         return np.asarray(self._inner_product(unit).queries(x)[0])
 
     def _inner_product(self, unit: bool) -> InnerProduct:
+        """Return vectors whose inner products rank objects by D̂."""
         return InnerProduct(self.coordinates_, self.signs_, unit)
 
     def pgvector(self, table: str = "objects") -> Iterator[str]:
@@ -701,6 +709,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
 
 
 def _count_held_out(n: int) -> int:
+    """Return how many of n objects are held out: a tenth, rounded up, and at most `HELD_OUT`."""
     return min(HELD_OUT, -(-n // 10))
 
 
@@ -759,7 +768,8 @@ def _checked_ids(ids: Any, known: Numbers, count: int) -> Numbers:
 
 
 def _reaches(recalls: Any, target: Any) -> Any:
-    """Tell which recalls reach a target, as far as neighbours of so few objects can tell."""
+    """Tell which recalls of held-out objects reach a target, or miss it by one neighbour."""
+    # Each of them has ten neighbours.
     return recalls > target - 0.1 / HELD_OUT
 
 
@@ -769,7 +779,7 @@ def _error_of(
     partners: list[Indices],
     distances: list[Floats],
 ) -> float:
-    """Return the mean share by which d̂ misses the distances of queries at x."""
+    """Return the mean relative error of d̂ between queries at x and their partners."""
     sizes = [row.size for row in partners]
     errors = placed.relative_errors(
         x.repeat(sizes, axis=0),

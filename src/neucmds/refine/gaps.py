@@ -197,9 +197,10 @@ def _best_models(
     components: Size,
     rng: np.random.Generator,
 ) -> tuple[Size, list[Configuration]]:
-    """Return the size for the gaps, and its models, one for each set of held-out entries.
+    """Return the size of the fit, and models of this size, one for each set of held-out entries.
 
-    It is the requested size, or, with a warning, a smaller one that predicts these entries better.
+    The size is the requested one or, with a warning, a smaller one that predicts these entries
+    better.
     """
     sizes = _sizes(components)
     models_by_draw = []
@@ -319,8 +320,8 @@ def _errors_of(
 def _clearly_less(errors: Floats, others: Floats) -> bool:
     """Tell whether the mean error is 10 % less than that of others, and by two standard errors."""
     gain = others - errors
-    enough = gain.size >= 10 and errors.mean() < 0.9 * others.mean()
-    return bool(enough and gain.mean() > 2 * gain.std() / np.sqrt(gain.size))
+    is_less = gain.size >= 10 and errors.mean() < 0.9 * others.mean()
+    return bool(is_less and gain.mean() > 2 * gain.std() / np.sqrt(gain.size))
 
 
 def _sizes(components: Size) -> list[Size]:
@@ -336,7 +337,7 @@ def _sizes(components: Size) -> list[Size]:
 def _fit(
     sq: Array, weights: Array, components: Size, descent: Descent
 ) -> Configuration:
-    """Descend on the weighted STRESS of a D without gaps, from eigenvectors.
+    """Descend on the weighted STRESS, from eigenvectors of a D whose gaps are filled.
 
     Of few objects a requested signature is also reached from those that it contains.
     """

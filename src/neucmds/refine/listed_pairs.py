@@ -274,13 +274,13 @@ class ListedPairs(SummedLoss):
             if point.is_due_for_renewal:
                 # Rounding of updated residuals adds up.
                 return self.at(x)
-            moved = namespace(d2).empty_like(d2)
+            updated = namespace(d2).empty_like(d2)
 
             def update(part: slice) -> None:
-                moved[part] = residual[part] + t * (d1[part] + t * d2[part])
+                updated[part] = residual[part] + t * (d1[part] + t * d2[part])
 
             self.each(update, self._runs)
-            return self._with_residual(x, moved)
+            return self._with_residual(x, updated)
 
         return quartic, move
 

@@ -134,11 +134,15 @@ def scout(
     # Errors of a sample differ by more.
     tol = TOL if is_sample else DISTANCE_TOL
     brief = partial(descend, max_iter=SCOUT_ITERATIONS, tol=tol)
+    # The end at each root so far, which `error` fills.
     ends: dict[float, Configuration] = {}
 
     @cache
     def error(root: float) -> float:
-        """Return the loss at κ = ±root², with the signature searched from the nearest κ."""
+        """Return the share of the loss at κ = ±root², and keep the end in `ends`.
+
+        The signature is searched from that of the nearest κ so far.
+        """
         tiles = tiles_of(root)
         first = replace(tiles, loss=tiles.loss.beginning)
         squared, ends_of = search(

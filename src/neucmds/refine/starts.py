@@ -171,8 +171,8 @@ def eigenvector_start(
 ) -> Configuration:
     """Return the eigenvectors that `neuc+`, or `neuc` of a signature, keeps, times their lengths.
 
-    Squared lengths are the weights of `exact`, but at least a thousandth of their median where
-    these have the other sign. Eigenvectors without length are left out.
+    Squared lengths are the weights of `exact`, but at least a thousandth of their median, so that
+    no weight changes its sign. Eigenvectors without length are left out.
     """
     if isinstance(components, int):
         chosen = neuc_plus(spectrum, components)
@@ -198,7 +198,7 @@ def _untied(spectrum: Spectrum, kept: Indices) -> Array:
     """
     lam = spectrum.values
     same = np.abs(lam[:, None] - lam[None, kept]) <= spectrum.null_level
-    # An eigenvalue that is kept once and there twice has a choice of eigenvectors.
+    # An eigenvalue of which not all eigenvectors are kept leaves a choice.
     has_choice = np.any(np.sum(same, axis=0) > np.sum(same[kept], axis=0))
     if not has_choice or not spectrum.complete:
         return spectrum.take(kept)
@@ -251,7 +251,7 @@ def lowest_end(
             (end for end, _ in smaller), key=by_value, default=no_columns
         )
         best = min(ends, key=by_value, default=best_smaller)
-        # A gain within rounding does not count.
+        # A gain that is not worth a coordinate, or within rounding, does not count.
         worth = (1 - WORTH) * best_smaller.value - EXACT * no_columns.value
         if best.value < worth:
             return best
