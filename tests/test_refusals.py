@@ -299,6 +299,7 @@ REFUSED = [
     ],
     (lambda _: stress_curve(D, []), "at least one"),
     (lambda _: stress_curve(D, [0.5]), "whole numbers"),
+    (lambda _: stress_curve(D, [(2, 1), 3]), "whole numbers"),
     (
         lambda emb: evaluate(emb, PAIRS),
         "square array, with NaN .* missing='ignore'",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from itertools import combinations
 
 import numpy as np
@@ -134,6 +135,28 @@ def test_turning_point_agrees_with_the_embeddings():
     assert found.best_k == 1 + int(np.argmin(stress))
     assert found.last_stress == pytest.approx(stress[-1])
     assert found.paradox
+
+
+def test_classical_mds_may_be_best_without_coordinates():
+    noise = np.random.default_rng(0).normal(size=(60, 60))
+    D = np.triu(noise, 1) + np.triu(noise, 1).T
+    curves = stress_curve(D, [1], squared=True)
+    assert min(curves.classical) > curves.sq_norm
+    assert curves.best_k == 0
+    assert curves.best_stress == curves.sq_norm
+    assert curves.paradox
+
+
+def test_a_method_named_twice_has_one_curve():
+    D = random_matrix(20)
+    curves = stress_curve(D, [1, 2, 3], ["neuc", "classical", "neuc"])
+    expected = stress_curve(D, [1, 2, 3], ["neuc", "classical"])
+    assert curves.stress == expected.stress
+
+
+def test_numbers_of_coordinates_may_be_an_array():
+    curves = stress_curve(random_matrix(20), np.array([1, 2]), ["neuc"])
+    assert json.loads(json.dumps(curves.as_dict()))["k"] == [1, 2]
 
 
 def test_euclidean_matrix_has_no_paradox():

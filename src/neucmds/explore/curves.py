@@ -16,13 +16,11 @@ from neucmds.explore.quality import FULL_UP_TO
 from neucmds.options import CLOSED_FORMS, Callback, check_parameters, notify
 from neucmds.prepared import prepare, refuse_weights
 from neucmds.problem.components import (
-    GOALS,
     MOST_CHOSEN,
     checked_size,
     spaced_ks,
-    total_of,
 )
-from neucmds.problem.validation import as_list
+from neucmds.problem.validation import as_list, is_count
 from neucmds.spectrum.geometry import stress_from_errors
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.solve import solve_for
@@ -41,9 +39,9 @@ class StressCurves:
     sq_norm : float
         ‖D‖²_F, which normalises STRESS.
     classical : tuple of floats
-        STRESS of classical MDS with 1, 2, … coordinates, up to all positive eigenvalues.
+        STRESS of classical MDS with 1, 2, … coordinates, up to all known positive eigenvalues.
     complete : bool
-        Whether all eigenvalues are known; if not, `classical` ends with those that are.
+        Whether all eigenvalues are known.
     eigenvalues : ndarray
         Eigenvalues of B without the zero of the constant vector, largest first: all n − 1 for up
         to 2000 objects, otherwise those from both ends that the largest k needs.
@@ -57,29 +55,33 @@ class StressCurves:
     eigenvalues: npt.NDArray[np.float64]
 
     @property
+    def _from_zero(self) -> tuple[float, ...]:
+        """STRESS of classical MDS with 0, 1, … coordinates; without any it is ‖D‖²_F."""
+        return (self.sq_norm, *self.classical)
+
+    @property
     def best_stress(self) -> float:
-        """The least STRESS of classical MDS."""
-        return min(self.classical, default=self.sq_norm)
+        """The least STRESS of classical MDS, k = 0 included."""
+        return min(self._from_zero)
 
     @property
     def best_k(self) -> int:
         """Number of coordinates with the least STRESS of classical MDS, which may be 0."""
-        stress = (self.sq_norm, *self.classical)
-        return stress.index(self.best_stress)
+        return self._from_zero.index(self.best_stress)
 
     @property
     def last_stress(self) -> float:
-        """STRESS of classical MDS with all its coordinates."""
-        return (self.sq_norm, *self.classical)[-1]
+        """STRESS of classical MDS with the coordinates of all known positive eigenvalues."""
+        return self._from_zero[-1]
 
     @property
     def last_k(self) -> int:
-        """Number of positive eigenvalues: the most coordinates that classical MDS can have."""
+        """Number of known positive eigenvalues; if `complete`, no more coordinates are possible."""
         return len(self.classical)
 
     @property
     def paradox(self) -> bool:
-        """Whether classical MDS with all its coordinates is worse than with fewer."""
+        """Whether classical MDS with `last_k` coordinates is worse than with fewer."""
         rounding = 1e-9 * self.best_stress
         return (
             self.best_k < self.last_k
@@ -92,7 +94,7 @@ class StressCurves:
         return tuple(value / unit for value in self.stress[method])
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything but the eigenvalues by name."""
+        """Return all by name but the eigenvalues and `classical`, of which six facts are given."""
         facts_of_classical = (
             "paradox",
             "best_k",
@@ -164,8 +166,8 @@ def stress_curve(
     grid = as_list("ks", ks)
     methods = as_list("methods", methods)
     sizes = [checked_size(k, problem.n) for k in grid]
-    # GOALS are shares of R² and "auto".
-    if not sizes or any(isinstance(k, GOALS) for k in grid):
+    # `checked_size` also takes pairs (p, q), shares of R² and "auto".
+    if not sizes or not all(map(is_count, grid)):
         raise InputError(
             f"{option('ks', grid)} must be whole numbers of coordinates, at least one."
         )
@@ -176,14 +178,15 @@ def stress_curve(
         spectrum = full_spectrum(problem.gram)
     else:
         spectrum = solve_for(problem.gram, sizes, methods, random_state=0)
+    # A method that is named twice has one curve.
     stress: dict[str, tuple[float, ...]] = dict.fromkeys(methods, ())
     for size in sizes:
-        notify(callback, f"k = {total_of(size)}")
-        for method in methods:
+        notify(callback, f"k = {size}")
+        for method in stress:
             embedding = embed_spectrum(problem, spectrum, size, method)
             stress[method] += (embedding.stress,)
     return StressCurves(
-        grid,
+        tuple(map(int, grid)),
         stress,
         problem.gram.sq_norm,
         _classical_stress(problem.gram, spectrum),
@@ -198,13 +201,13 @@ def _classical_stress(gram: Gram, spectrum: Spectrum) -> tuple[float, ...]:
     Each eigenpair (λ, u) takes λ u∘u from the diagonal of B − B̂. That diagonal and Σλ² of the
     eigenvalues dropped give the terms C1, C2, C3 of the STRESS (docs/maths.md).
     """
-    lam = spectrum.values
-    top = lam[: spectrum.n_top]
+    top = spectrum.values[: spectrum.n_top]
+    n_positive = int((top > spectrum.null_level).sum())
     vectors = to_numpy(spectrum.vectors)
     diagonal_error = to_floats(gram.diagonal())
     stress = []
-    for k in range(int((top > spectrum.null_level).sum())):
-        diagonal_error = diagonal_error - lam[k] * vectors[:, k] ** 2
-        dropped_sq = spectrum.dropped_sq(np.arange(k + 1))
+    for last in range(n_positive):
+        diagonal_error = diagonal_error - top[last] * vectors[:, last] ** 2
+        dropped_sq = spectrum.dropped_sq(np.arange(last + 1))
         stress.append(sum(stress_from_errors(dropped_sq, diagonal_error)))
     return tuple(stress)
