@@ -130,6 +130,13 @@ def test_gaps_and_weights_leave_entries_out():
     np.testing.assert_allclose(emb.dissimilarities(), D, rtol=1e-3)
 
 
+def test_one_negative_entry_is_refused_where_the_loss_needs_none():
+    sq = one_way(12) ** 2
+    sq[2, 5] = -0.5
+    with pytest.raises(InputError, match="1 pairs have D < 0"):
+        neuc_mds(sq, 2, loss="relative", directed=True, squared=True)
+
+
 def test_new_sources_and_targets_are_placed_on_their_side():
     D = two_sided(30, 20, (1, 1, -1))
     emb = neuc_mds(D[:25, :16], (2, 1), loss="relative", directed=True)

@@ -122,6 +122,7 @@ def refine_for_loss(
         Seed of the eigensolver and of the starts.
     """
     form = form or Form()
+    # g(d), of the shape of D.
     link = form.to_sq(sq_dissimilarity)
     tiles = Tiles.of(
         link,
@@ -152,6 +153,7 @@ def refine_for_loss(
     negatives = squared.form.signature[1]
     with pool_for(tiles.d):
         if n_init == 1 and not compares_signatures:
+            # From the squared solution alone.
             stage = shortened(descent)
             if n > FEW_OBJECTS:
                 stage = partial(stage, tol=TOL)
@@ -282,8 +284,9 @@ def _add_ends(
         # D is zero, and no start is lower.
         return
     rng = check_random_state(seed)
-    # From a smooth loss straight to near-duplicates, starts of 490 hosts end 15 % higher.
-    is_wide = spans_decades(tiles.loss, min_and_max(tiles.d)[1])
+    # Then all starts are at random, with first descents on falling floors: from a smooth loss
+    # straight to near-duplicates, starts of 490 hosts end 15 % higher.
+    floors_fall = spans_decades(tiles.loss, min_and_max(tiles.d)[1])
     highest_floor = smoothed(tiles, 1.0).loss.sq_floor
     n_tried = len(ends)
     for i in range(1, starts):
@@ -296,19 +299,15 @@ def _add_ends(
         # Heights, of sign 0, start as they are or at zero.
         noise = noise * np.abs(best.signs)
         smoothing = SMOOTHINGS[(i - 1) % len(SMOOTHINGS)]
-        if is_wide:
-            x = asarray_like(x.std() * noise, best.coordinates)
-            start = lowered(
-                tiles, Configuration(x, best.form), brief, highest_floor
-            )
-        elif smoothing is None:
-            x = asarray_like(x + x.std(axis=0) * noise, best.coordinates)
-            start = Configuration(x, best.form)
+        if smoothing is None and not floors_fall:
+            x = x + x.std(axis=0) * noise
         else:
-            x = asarray_like(x.std() * noise, best.coordinates)
-            start = descended(
-                smoothed(tiles, smoothing), Configuration(x, best.form), brief
-            )
+            x = x.std() * noise
+        start = Configuration(asarray_like(x, best.coordinates), best.form)
+        if floors_fall:
+            start = lowered(tiles, start, brief, highest_floor)
+        elif smoothing is not None:
+            start = descended(smoothed(tiles, smoothing), start, brief)
         ends.append(minimize(tiles, start, brief))
         ends.sort(key=attrgetter("value"))
 

@@ -273,11 +273,15 @@ def least_positive(sq: Array) -> float:
 
 
 def check_defined(
-    sq_dissimilarity: Array, weights: Array | None, loss: str
+    sq_dissimilarity: Array,
+    weights: Array | None,
+    loss: str,
+    *,
+    symmetric: bool = False,
 ) -> None:
     """Raise if a D of positive weight is negative and the loss needs D ≥ 0.
 
-    D is a matrix, or the vector of listed pairs.
+    D is a matrix, which has each pair twice if it is `symmetric`, or the vector of listed pairs.
     """
     xp = namespace(sq_dissimilarity)
     if loss == "squared" or min_and_max(sq_dissimilarity)[0] >= 0:
@@ -285,8 +289,9 @@ def check_defined(
     counted = sq_dissimilarity
     if weights is not None:
         counted = xp.where(weights > 0, counted, 0.0)
-    copies = counted.ndim  # a matrix has each pair twice, a list once
-    count = int(xp.sum(xp.astype(counted < 0, xp.int64))) // copies
+    count = int(xp.sum(xp.astype(counted < 0, xp.int64)))
+    if symmetric:
+        count //= 2
     if count:
         raise InputError(
             f"{option('loss', loss)} needs D ≥ 0, and {count} pairs have D < 0, the lowest "

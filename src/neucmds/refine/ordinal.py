@@ -95,7 +95,7 @@ class RankedPairs:
         cls, sq_dissimilarity: Array, weights: Array | None, ties: str
     ) -> RankedPairs:
         """Rank the pairs of a matrix of squared dissimilarities."""
-        check_defined(sq_dissimilarity, weights, "ordinal")
+        check_defined(sq_dissimilarity, weights, "ordinal", symmetric=True)
         n = sq_dissimilarity.shape[0]
         i, j = np.triu_indices(n, 1)
         sq = to_numpy(sq_dissimilarity)[i, j].astype(np.float64)

@@ -111,11 +111,11 @@ def scout(
     )
 
     def form_of(root: float) -> Form:
-        """Return the form of κ = ±root²."""
+        """Return the form of κ = root·|root|."""
         return replace(form, curvature=root * abs(root))
 
     def tiles_of(root: float) -> Tiles:
-        """Return the loss at κ = ±root²."""
+        """Return the loss at κ = root·|root|."""
         tiles = Tiles.of(
             form_of(root).to_sq(sq_dissimilarity),
             loss,
@@ -139,14 +139,14 @@ def scout(
 
     @cache
     def error(root: float) -> float:
-        """Return the share of the loss at κ = ±root², and keep the end in `ends`.
+        """Return the share of the loss at κ = root·|root|, and keep the end in `ends`.
 
         The signature is searched from that of the nearest κ so far.
         """
         tiles = tiles_of(root)
-        first = replace(tiles, loss=tiles.loss.beginning)
+        beginning = replace(tiles, loss=tiles.loss.beginning)
         squared, ends_of = search(
-            first,
+            beginning,
             form_of(root).to_sq(sq_dissimilarity),
             components,
             n_init=starts,
@@ -174,8 +174,8 @@ def scout(
             )
         end = short_end(negatives)
         if compares_forms and loss != "absolute":
-            end = lowest(first, ends_of(negatives, starts), brief)
-        if compares_forms and first.loss != tiles.loss:
+            end = lowest(beginning, ends_of(negatives, starts), brief)
+        if compares_forms and beginning.loss != tiles.loss:
             end = finish(tiles, end, brief)
         ends[root] = end
         return _share(tiles, end)

@@ -103,7 +103,7 @@ class Tiles(SummedLoss):
         directed : bool, default=False
             Whether rows and columns of D have points of their own.
         """
-        check_defined(sq_dissimilarity, weights, loss)
+        check_defined(sq_dissimilarity, weights, loss, symmetric=not directed)
         xp = namespace(sq_dissimilarity)
         dtype = xp.float64
         if sq_dissimilarity.shape[0] > FEW_OBJECTS:
