@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 
 pytest.importorskip("matplotlib")
 
-from neucmds import __version__, neuc_mds, stress_curve
+from neucmds import __version__, bootstrap, neuc_mds, stress_curve
 from neucmds.ecology import envfit
 from neucmds.errors import InputError, NeucmdsWarning
 from neucmds.tools import plots
@@ -350,6 +350,19 @@ class TestEllipsesAndArrows:
                 line[0], points[groups == "b"].mean(axis=0)
             )
 
+    def test_a_group_on_a_line_up_to_rounding_has_no_shape(self):
+        groups = ["line"] * 4 + ["others"] * 8
+        for seed in (8, 18, 34):
+            rng = np.random.default_rng(seed)
+            x = rng.normal(size=(12, 2))
+            steps = rng.normal(size=4)
+            x[:4] = x[0] + np.outer(steps, rng.normal(size=2))
+            embedding = neuc_mds(cdist(x, x), 2, "classical")
+            ax = plots.plot_coordinates(
+                embedding, groups, hulls=True, ellipses="sd"
+            )
+            assert len(ax.patches) == 2
+
     def test_variables_are_drawn_by_name_and_by_p_and_centroids_on_request(
         self, embedding
     ):
@@ -487,6 +500,28 @@ class TestDirected:
             *people,
             *foods,
         }
+
+    def test_other_names_are_those_of_the_departures(self):
+        rng = np.random.default_rng(1)
+        people = [f"person {i}" for i in range(6)]
+        for foods in (["toast", "bun", "roll", "cake"], list("abcdef")):
+            D = rng.uniform(1, 2, size=(6, len(foods)))
+            embedding = neuc_mds(
+                pd.DataFrame(D, people, foods), (2, 0), directed=True
+            )
+            ax = plots.plot_coordinates(embedding, names=list("ABCDEF"))
+            names = [t.get_text() for t in ax.texts if t.get_text()]
+            assert sorted(names) == sorted([*"ABCDEF", *foods])
+
+
+class TestBootstrap:
+    @pytest.mark.parametrize(("k", "n_ellipses"), [(1, 0), (2, 12)])
+    def test_each_object_of_a_plane_has_an_ellipse(
+        self, data, k, n_ellipses, tmp_path
+    ):
+        replicates = bootstrap(data[:12, :12], k, 5, random_state=0)
+        ax = drawn(plots.plot_bootstrap(replicates), tmp_path)
+        assert len(ax.patches) == n_ellipses
 
 
 class TestProse:
@@ -638,6 +673,13 @@ def test_what_cannot_be_drawn_is_refused(data, embedding):
         ),
         ({"hulls": True}, "need categories"),
         ({"color": ["a", "b"] * 20, "ellipses": "95"}, "'sd' or 'se'"),
+        *(
+            (
+                {"color": ["a", "b"] * 20, "ellipses": "sd", "conf": conf},
+                f"conf={conf} must be between 0 and 1",
+            )
+            for conf in (0, 1, 95, np.nan)
+        ),
         ({"size": "89"}, "no width"),
         ({"size": "1..5in"}, "no width"),
         ({"size": "3mm"}, "no width"),

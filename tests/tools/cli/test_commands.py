@@ -364,10 +364,13 @@ def test_a_table_holds_no_cell_that_a_spreadsheet_runs():
         "-2+3",
         "@x",
         "\t=1",
+        "=1",
+        "@2",
         "a=1",
         "-0.5",
         "+1",
         "-1e-05",
+        "-1E5",
         "",
         "-inf",
     ]
@@ -376,8 +379,8 @@ def test_a_table_holds_no_cell_that_a_spreadsheet_runs():
     )
     assert header == ["'=x", "y"]
     assert [row[0] for row in rows] == [
-        f"'{cell}" for cell in cells[:5]
-    ] + cells[5:]
+        f"'{cell}" for cell in cells[:7]
+    ] + cells[7:]
 
 
 def test_digits_are_enough_to_read_the_same_numbers_back():

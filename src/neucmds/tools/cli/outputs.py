@@ -16,8 +16,10 @@ from neucmds.errors import InputError
 from neucmds.tools.cli.console import print_json, print_table, say
 from neucmds.tools.files import check_new
 
-# The first character of a text that a spreadsheet runs, unless the text is a number with a sign.
-_FORMULA = re.compile(r"[=+@\t\r-](?!(inf|nan|[\d.]+(e[+-]?\d+)?)$)")
+# The start of a text that a spreadsheet runs; a number may have a sign.
+_FORMULA = re.compile(
+    r"[=@\t\r]|[+-](?!(inf|nan|[\d.]+(e[+-]?\d+)?)$)", re.IGNORECASE
+)
 
 
 def default_place(file: str, end: str = "neucmds") -> Path:
@@ -40,7 +42,7 @@ class Outputs:
     Attributes
     ----------
     files : dict
-        Name → the function that writes it, once it is open in binary mode.
+        Name of a file → the function that writes to this file, opened in binary mode.
     """
 
     def __init__(
@@ -55,7 +57,7 @@ class Outputs:
         while not nearest.exists():
             nearest = nearest.parent
         is_writable = nearest.is_dir() and os.access(nearest, os.W_OK)
-        # The root of the file system has no name.
+        # Results are built in a hidden folder named after this one; the root has no name.
         if not is_writable or not folder.resolve().name:
             raise InputError(
                 f"{folder} cannot hold results; pass another folder with -o."
@@ -79,7 +81,7 @@ class Outputs:
         self.add_text(name, as_csv(table))
 
     def commit(self) -> list[Path]:
-        """Write all files, or none if one exists by now and must not be replaced."""
+        """Write all files, or none if one was made meanwhile and must not be replaced."""
         return atomic_folder(
             self.folder,
             self.files,
@@ -113,6 +115,7 @@ def named_rows(columns: Any, names: Any, what: str = "object") -> pd.DataFrame:
 def as_csv(table: pd.DataFrame) -> str:
     """Return a table as text; an apostrophe precedes what a spreadsheet would run."""
     texts = table.select_dtypes(exclude="number").map(_as_plain_text)
+    # A table, too, is a mapping of names to columns.
     table = table.assign(**texts).rename(columns=_as_plain_text)
     return table.to_csv(index=False, lineterminator="\n")
 

@@ -75,15 +75,17 @@ def plot_coordinates(
     axes : (int, int), default=(1, 2)
         Which axes, counted from 1. `default_axes` names the pairs worth a picture.
     names : bool or sequence of str, optional
-        True writes the name of each object, False none, and a sequence other names, one per object;
-        by default objects are named if they have names and are at most 60. No two names overlap:
-        those without space are left out, and a warning counts them if names were asked for.
+        True writes the name of each object, False none, and a sequence other names, one per object
+        or departure; by default objects are named if they have names and are at most 60, as are
+        arrivals of another set beside a sequence. No two names overlap: those without space are
+        left out, and a warning counts them if names were asked for.
     ellipses : {"none", "sd", "se"}, default="none"
         An ellipse for each category of at least three objects, as vegan's ``ordiellipse``: "sd"
         holds the share `conf` of a normal distribution with the mean and covariance of the
         objects, "se" is the confidence region of their mean.
     conf : float, default=0.95
-        Share of the ellipses; 0.393 is one standard deviation, or one standard error.
+        Share of the ellipses, between 0 and 1; 0.393 is one standard deviation, or one standard
+        error.
     hulls : bool, default=False
         Draw the convex hull of each category, as ``ordihull``.
     spiders : bool, default=False
@@ -91,7 +93,8 @@ def plot_coordinates(
     filled : bool, default=False
         Whether ellipses and hulls are filled with a pale colour.
     arrows : EnvFit, optional
-        The result of `envfit` for these two axes. Continuous variables are arrows of length √r².
+        The result of `envfit` for these two axes. Continuous variables are arrows of length
+        proportional to √r².
     variables : sequence of str, optional
         Which variables of `arrows` to draw; all by default.
     p_max : float, default=1.0
@@ -153,6 +156,10 @@ def plot_coordinates(
             raise InputError(
                 f"{option('ellipses', ellipses)} must be 'none', 'sd' or 'se'."
             )
+        if not 0 < conf < 1:
+            raise InputError(
+                f"{option('conf', conf)} must be between 0 and 1, as 0.95 is."
+            )
         for group in range(len(colours.groups)):
             colour, _ = colour_and_marker(group)
             style = _shape_style(colour, filled)
@@ -165,7 +172,7 @@ def plot_coordinates(
                 _draw_hull(ax, members, style)
             if spiders:
                 _draw_spider(ax, members, colour)
-    # Names must cover neither points nor lines.
+    # Names must cover neither marks, which are points, nor lines.
     marks = points
     lines: list[Any] = []
     arrivals: Any = None
@@ -187,7 +194,8 @@ def plot_coordinates(
         lines += [((0.0, 0.0), tip) for tip in tips.values()]
         if centroids:
             crosses = _centroids(fits)
-    if not _set_aspect(ax):
+    on_same_scale = _set_aspect(ax)
+    if not on_same_scale:
         notes.append("axes on different scales")
     for cross in crosses.values():
         ax.scatter(*cross, marker="+", color="black", zorder=5, linewidths=0.8)
@@ -195,7 +203,7 @@ def plot_coordinates(
     write_corner(ax, marks, "\n".join(notes))
     obstacles: Any = {"marks": marks, "lines": lines}
     variable_points = tips | crosses
-    left_out = write_names(
+    n_unwritten = write_names(
         ax,
         np.array([*variable_points.values()]),
         [*variable_points],
@@ -206,14 +214,16 @@ def plot_coordinates(
     texts = _object_names(names, embedding)
     n_unnamed = write_names(ax, points, texts, **obstacles)
     if embedding.arrival_labels is not None:
-        texts = _object_names(names, embedding._targets)
+        # A sequence has the names of the departures.
+        arrival_names = names if isinstance(names, bool) else None
+        texts = _object_names(arrival_names, embedding._targets)
         n_unnamed += write_names(ax, arrivals, texts, **obstacles)
-    # Objects that are named by default are not warned of.
+    # Names that are written by default were not asked for.
     if names is not None:
-        left_out += n_unnamed
-    if left_out:
+        n_unwritten += n_unnamed
+    if n_unwritten:
         message = (
-            f"the figure has no space for {left_out} of the names; pass a larger "
+            f"the figure has no space for {n_unwritten} of the names; pass a larger "
             f"{option('size')}, or fewer names."
         )
         warnings.warn(NeucmdsWarning(message), stacklevel=2)
@@ -259,6 +269,7 @@ def plot_bootstrap(
     """Draw the objects on two of their axes, each with the ellipse of its replicates.
 
     An ellipse holds 95 % of a normal distribution with the mean and covariance of the replicates.
+    With one coordinate there are no ellipses; `bootstrap.spread` says how far each object moves.
 
     Parameters
     ----------
@@ -272,11 +283,12 @@ def plot_bootstrap(
     Axes
     """
     embedding = bootstrap.embedding
-    pair = np.array(two_axes(axes, embedding.k)) - 1
+    pair = two_axes(axes, embedding.k)
     ax = figures.axes_or_new(ax)
     style = _shape_style(POSITIVE, filled=True)
-    for cloud in np.moveaxis(bootstrap.clouds[:, :, pair], 1, 0):
-        draw_ellipse(ax, cloud, style)
+    # Clouds (replicates, n, k) → the replicates of one object after the other.
+    for cloud in np.moveaxis(bootstrap.clouds, 1, 0):
+        draw_ellipse(ax, _on_axes(cloud, pair), style)
     return plot_coordinates(embedding, axes=axes, names=names, ax=ax)
 
 
@@ -292,17 +304,21 @@ def default_axes(embedding: Embedding) -> list[tuple[int, int]]:
 
 
 def axis_label(embedding: Embedding, axis: int) -> str:
-    """Name an axis, counted from 1, with its sign if negative and its share of the trace."""
+    """Name an axis, counted from 1, with its sign if negative and its share of the trace.
+
+    The axis of heights is called by its name alone.
+    """
     kind = "axis "
     if embedding.method == "classical":
         kind = "PCoA"
     if embedding.loss == "ordinal":
         kind = "NMDS"
-    label = f"{kind}{axis}"
     sign = to_numpy(embedding.signs)[axis - 1]
-    if sign < 0:
-        label += ", negative"
-    if sign == 0:
+    if sign > 0:
+        label = f"{kind}{axis}"
+    elif sign < 0:
+        label = f"{kind}{axis}, negative"
+    else:
         label = embedding.axis_names[axis - 1]
     if "trace" in embedding.shares:
         share = f"{100 * embedding.shares['trace'][axis - 1]:.1f} %"
@@ -328,7 +344,7 @@ def drawn_fits(
 
 
 def two_axes(axes: Sequence[int], k: int) -> tuple[int, int]:
-    """Return axes, which must be two different ones of k, or 1 and 2 where k is less than 2."""
+    """Return axes, which must be two different ones of 1 … k, or 1 and 2 if k is 0 or 1."""
     pair = axis_numbers(axes, max(k, 2))
     if len(pair) != 2:
         raise InputError(
@@ -341,7 +357,8 @@ def _set_aspect(ax: Axes) -> bool:
     """Draw both axes on the same scale if they stay readable, and tell whether they do."""
     width = ax.dataLim.width
     height = ax.dataLim.height
-    # Beyond 5 : 1 the short axis, often a negative one, would be a line.
+    # Beyond 5 : 1 the short axis, often a negative one, would be a line. Points on a line have no
+    # short axis to read.
     is_readable = min(width, height) <= 0 or 0.2 < height / width < 5
     if is_readable:
         ax.set_aspect("equal", adjustable="datalim")
@@ -406,18 +423,15 @@ def draw_ellipse(
     *,
     of_mean: bool = False,
 ) -> None:
-    """Draw the ellipse of a normal distribution fitted to points, unless they are on a line.
+    """Draw the ellipse of a normal distribution fitted to points (m, 2), unless they are on a line.
 
     With `of_mean` it is the confidence region of their mean.
     """
     from matplotlib.patches import Ellipse
 
-    if len(points) < 3:
+    if _are_on_line(points):
         return
     variances, directions = np.linalg.eigh(np.cov(points.T))
-    # On a line the smaller variance is zero up to rounding.
-    if variances[0] <= 1e-12 * variances[1]:
-        return
     if of_mean:
         variances = variances / len(points)
     # The χ² distribution of two degrees of freedom has its quantiles in closed form.
@@ -433,9 +447,21 @@ def _draw_hull(ax: Axes, points: Floats, style: dict[str, Any]) -> None:
     from matplotlib.patches import Polygon
     from scipy.spatial import ConvexHull
 
-    if np.linalg.matrix_rank(points - points.mean(axis=0)) == 2:
-        corners = points[ConvexHull(points).vertices]
-        ax.add_patch(Polygon(corners, **style))
+    if _are_on_line(points):
+        return
+    # Qhull's tolerance grows with the distance from the origin.
+    hull = ConvexHull(points - points[0])
+    ax.add_patch(Polygon(points[hull.vertices], **style))
+
+
+def _are_on_line(points: Floats) -> bool:
+    """Tell whether points (m, 2) are on a line, as fewer than three always are."""
+    if len(points) < 3:
+        return True
+    # Differences of near points are exact, means are not.
+    variances = np.linalg.eigvalsh(np.cov((points - points[0]).T))
+    # On a line the smaller variance is zero up to rounding.
+    return bool(variances[0] <= 1e-12 * variances[1])
 
 
 def _draw_spider(ax: Axes, points: Floats, colour: str) -> None:
@@ -452,9 +478,10 @@ def _draw_spider(ax: Axes, points: Floats, colour: str) -> None:
 def _centroids(fits: Sequence[VariableFit]) -> dict[str, Floats]:
     """Return the centroid of each class of the categorical variables, by variable and class."""
     centroids: dict[str, Floats] = {}
-    for factor in fits:
-        names = [f"{factor.name} {level}" for level in factor.levels]
-        centroids |= dict(zip(names, factor.centroids, strict=True))
+    # Continuous variables have no levels.
+    for fit in fits:
+        names = [f"{fit.name} {level}" for level in fit.levels]
+        centroids |= dict(zip(names, fit.centroids, strict=True))
     return centroids
 
 
@@ -477,10 +504,10 @@ def _draw_arrows(
     tips = np.array(
         [vector.direction * math.sqrt(vector.r2) for vector in vectors]
     )
-    # As in vegan, the longest arrow reaches three quarters of the way to the border.
-    border = np.abs(points).max(axis=0)
-    longest = np.abs(tips).max(axis=0).clip(1e-12)
-    tips *= 0.75 * float(np.min(border / longest))
+    # As in vegan, no arrow goes beyond three quarters of the extent of the points, in x or in y.
+    extent = np.abs(points).max(axis=0)
+    arrow_extent = np.abs(tips).max(axis=0).clip(1e-12)
+    tips *= 0.75 * float(np.min(extent / arrow_extent))
     style = {
         "arrowstyle": "-|>",
         "color": "black",
@@ -491,6 +518,7 @@ def _draw_arrows(
     }
     for tip in tips:
         ax.annotate("", tip, (0.0, 0.0), arrowprops=style, zorder=5)
+    # Beyond each tip there is space for the name.
     ax.update_datalim(1.2 * tips)
     ax.autoscale_view()
     return {

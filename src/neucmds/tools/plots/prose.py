@@ -226,7 +226,8 @@ def caption(
         fits = drawn_fits(arrows, variables, p_max)
         if any(fit.kind == "vector" for fit in fits):
             sentences.append(
-                f"Black arrows: directions in which variables{limit} grow, of length √r²"
+                f"Black arrows: directions in which variables{limit} grow, of length "
+                "proportional to √r²"
             )
         if centroids and any(fit.kind == "factor" for fit in fits):
             sentences.append(f"Crosses: centroids of classes{limit}")
