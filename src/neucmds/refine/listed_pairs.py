@@ -193,7 +193,7 @@ class ListedPairs(SummedLoss):
         )
 
     def exact(self) -> ListedPairs:
-        """Return the same pairs in float64; D itself stays as it was rounded."""
+        """Return the same pairs in float64; `d` keeps the values it was rounded to."""
         xp = namespace(self.d)
         if self.precision == xp.float64:
             return self

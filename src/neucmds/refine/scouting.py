@@ -131,7 +131,7 @@ def scout(
         return tiles
 
     compares_forms = curvature_is_sought or hold_out
-    # Errors of a sample differ by more.
+    # Errors of a sample differ by more than a lower tolerance gains.
     tol = TOL if is_sample else DISTANCE_TOL
     brief = partial(descend, max_iter=SCOUT_ITERATIONS, tol=tol)
     # The end at each root so far, which `error` fills.
@@ -156,6 +156,7 @@ def scout(
 
         @cache
         def short_end(negatives: int) -> Configuration:
+            """Return the lowest end of short descents with so many negatives."""
             end = ends_of(negatives)[0]
             # The signatures that "linear" prefers may end 7 % higher by "absolute".
             if loss == "absolute":
@@ -181,7 +182,7 @@ def scout(
         return _share(tiles, end)
 
     def errors_of(root: float) -> list[float]:
-        """Return the errors that compare forms."""
+        """Return the errors that compare forms, as `hold_out` says; none without it."""
         if not hold_out:
             return []
         tiles = tiles_of(root)
@@ -200,7 +201,7 @@ def scout(
 
     if not curvature_is_sought:
         root = copysign(sqrt(abs(form.curvature)), form.curvature)
-        error(root)
+        error(root)  # for its end
         return ends[root].form.signature, form, errors_of(root)
     longest = sqrt(float(np.max(sq_dissimilarity)))
     root = _best_root(error, 1 / max(longest, largest_distance))
@@ -208,7 +209,7 @@ def scout(
 
 
 def _share(tiles: Tiles, end: Configuration) -> float:
-    """Return the loss as a share: it counts errors of d, whatever κ is."""
+    """Return the loss over that of all objects in one place, which compares curvatures."""
     return tiles.value_of(end) / max(
         tiles.loss_in_one_place * tiles.unit, TINY
     )
