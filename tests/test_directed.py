@@ -494,6 +494,40 @@ def test_edges_lead_as_their_column_says():
         neuc_mds(table, 2, **options)
 
 
+def test_the_column_of_one_way_edges_is_never_a_length():
+    ends = {"from": [0, 1, 2, 3], "to": [1, 2, 3, 0]}
+    table = pd.DataFrame(ends | {"metres": [10.0, 20.0, 10.0, 20.0]})
+    marked = table.assign(oneway=[True, False, True, False])
+    options = {"metric": "shortest_path", "method": "neuc"}
+    expected = neuc_mds(table, 2, **options).dissimilarities()
+    found = neuc_mds(marked, 2, **options).dissimilarities()
+    np.testing.assert_array_equal(found, expected)
+    with pytest.warns(NeucmdsWarning, match="4 edges count as 1"):
+        hops = neuc_mds(marked.drop(columns="metres"), 2, **options)
+    unit = neuc_mds(table.assign(metres=1), 2, **options)
+    np.testing.assert_array_equal(
+        hops.dissimilarities(), unit.dissimilarities()
+    )
+    params = {"weight": "oneway"}
+    with pytest.raises(InputError, match="no column 'oneway'"):
+        neuc_mds(marked, 2, metric_params=params, **options)
+
+
+@pytest.mark.parametrize("titles", [[0, 1], ["self", "to"]])
+def test_columns_of_nodes_may_have_any_title(titles):
+    table = pd.DataFrame(ring(8), columns=["from", "to", "length"])
+    table["oneway"] = [True, False] * 4
+    options = {
+        "metric": "shortest_path",
+        "method": "neuc",
+        "metric_params": {"direction": "mean"},
+    }
+    expected = neuc_mds(table, 2, **options).dissimilarities()
+    table.columns = [*titles, "length", "oneway"]
+    found = neuc_mds(table, 2, **options).dissimilarities()
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_the_largest_part_is_kept_and_named():
     edges = [*ring(10), (4, 10, 1.0), (11, 2, 1.0)]
     graph = as_sparse(edges, 12)

@@ -37,6 +37,10 @@ GRAPH = SimpleNamespace(nodes=range(N), adj={})  # as networkx has them
 NAMES = "abcdefghijkl"
 
 
+def gap_of(a, b):
+    return float(abs(a - b))
+
+
 @pytest.fixture(autouse=True)
 def _quiet():
     """No warnings, and D as it was."""
@@ -299,6 +303,10 @@ REFUSED = [
     ],
     (lambda _: stress_curve(D, []), "at least one"),
     (lambda _: stress_curve(D, [0.5]), "whole numbers"),
+    (
+        lambda _: neuc_mds([1, 2, 4, 8], 1, metric=gap_of, n_pairs=3),
+        "n_pairs=3 are too few .* at least 8",
+    ),
     (lambda _: stress_curve(D, [(2, 1), 3]), "whole numbers"),
     (
         lambda emb: evaluate(emb, PAIRS),

@@ -145,9 +145,10 @@ def neuc_mds(
         lengths ("weight" by default, else "length", else 1 each), and "direction", for paths along
         directed edges: "mean", "min" or "max" of the lengths there and back, "out", the length
         from the landmark (or the first node of a pair) to the other node, or "both", which is
-        ``directed=True``. Where a table of edges has a column "oneway", those without it lead both
-        ways. "part": "largest" keeps the largest connected part of a graph, along directed edges
-        the largest strongly connected one, with a warning that counts the nodes left out.
+        ``directed=True``. Then a column "oneway" of a table of edges tells which lead one way
+        (yes, no, -1 for backwards); it is never a length. "part": "largest" keeps the largest
+        connected part of a graph, along directed edges the largest strongly connected one, with a
+        warning that counts the nodes left out.
     landmarks : int, float, {"random", "maxmin"} or sequence of int, optional
         Embed some objects and place all others by their dissimilarities to these: for n too large
         to use all pairs. int: their number; float: their share of all objects; "random" or

@@ -8,6 +8,7 @@ from sklearn.metrics import pairwise_distances
 from sklearn.model_selection import GridSearchCV
 
 from neucmds import InputError, LandmarkNeucMDS, NeucMDS
+from neucmds.estimators import KNeighborsGraph
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +83,13 @@ def test_others_take_the_symmetric_graph(digits):
         InputError, match="symmetric=True needs fitted objects"
     ):
         est.kneighbors_graph(X, symmetric=True)
+
+
+@pytest.mark.parametrize("shape", [(9, 6), (6, 9)])
+def test_a_graph_of_departures_and_other_arrivals_is_refused(shape):
+    d = np.random.default_rng(0).uniform(1, 2, size=shape)
+    step = KNeighborsGraph(NeucMDS(2, directed=True), n_neighbors=3)
+    with pytest.raises(
+        InputError, match="rows and columns of D are different"
+    ):
+        step.fit_transform(d)

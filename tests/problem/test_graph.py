@@ -138,6 +138,14 @@ def test_nearest_nodes_are_those_of_the_full_rows(graph, all_paths, count):
     assert length[(i == 0) & (j == 3)] == pytest.approx(10002.0)
 
 
+def test_nodes_with_a_long_way_back_are_near_by_the_mean():
+    lengths = [0.1, 1.5, 0.95, 0.95, 1.2, 1.2]
+    ends = ([0, 1, 0, 2, 2, 3], [1, 0, 2, 0, 3, 2])
+    graph = as_graph(listed(lengths, *ends, 4), direction="mean")
+    _, nearest, length = nearest_nodes(graph, 1, np.array([0]))
+    assert (nearest.tolist(), length.tolist()) == ([1], [0.8])
+
+
 def test_sampled_pairs_have_the_lengths_of_shortest_paths(graph, all_paths):
     sample = graph_pairs(graph, 67, "relative", n_landmarks=20, random_state=0)
     pairs = sample.pairs

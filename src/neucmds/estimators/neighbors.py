@@ -9,6 +9,8 @@ from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from neucmds.errors import InputError
+
 
 class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn objects into the graph of their nearest neighbours by D̂, as a step of a pipeline.
@@ -77,6 +79,11 @@ class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         # None stands for the fitted objects, each without itself.
         graph = self.fit(X).transform(None)
+        if self.estimator_.result_.arrival_labels is not None:
+            raise InputError(
+                "rows and columns of D are different objects, so that no object is its own "
+                "nearest; use kneighbors_graph of the estimator."
+            )
         n = graph.shape[0]
         # Each object is inserted as the first entry of its row.
         before_each_row = graph.indptr[:-1]

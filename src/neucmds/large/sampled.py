@@ -67,13 +67,15 @@ def embed_features(features: Array, options: Options) -> Embedding:
         features = to_numpy(features)
     n = features.shape[0]
     components = checked_size(options.n_components, n)
-    n_pairs = _pair_count(n, components, options)
+    is_function = callable(metric.metric)
+    # Then every pair is a call of a user's function.
+    is_called = is_function and is_numpy(features)
+    n_pairs = _pair_count(n, components, options, is_called)
     if on_cpu(features):
         advice = f"lower {option('n_pairs', n_pairs)}"
         # Each pair counts for two objects.
         count = n * min(n, n_pairs // 2)
         require_pair_memory(count, n, total_of(components), advice)
-    is_function = callable(metric.metric)
     is_large = n >= max(MOST_PATHS, least_landmarks(total_of(components)))
     has_start = options.init is not None or options.n_init is not None
     if (
@@ -83,8 +85,6 @@ def embed_features(features: Array, options: Options) -> Embedding:
         and not is_function
     ):
         options = _with_start_by_two_levels(features, options)
-    # Then every pair is a call of a user's function.
-    is_called = is_function and is_numpy(features)
     draw: Callable[..., PairSample] = partial(feature_pairs, features, metric)
     if is_called:
         draw = partial(called_pairs, metric.fitted_to(features))
@@ -201,7 +201,9 @@ def _scouts(n: int, most: int = SCOUTS) -> Indices:
     return np.sort(rng.choice(n, min(n, SCOUTS, most), replace=False))
 
 
-def _pair_count(n: int, components: Size, options: Options) -> int:
+def _pair_count(
+    n: int, components: Size, options: Options, is_called: bool = False
+) -> int:
     """Return the number of pairs per object, and refuse too few."""
     k = total_of(components)
     usual = 16 * k
@@ -210,10 +212,13 @@ def _pair_count(n: int, components: Size, options: Options) -> int:
     n_pairs = options.n_pairs
     if n_pairs is None:
         return max(100, usual)
-    if n_pairs < min(4 * (k + 1), n - 1):
+    least = 4 * (k + 1)
+    # n − 1 are all pairs; but of calls a quarter must suffice for k + 1 landmarks.
+    is_all = n_pairs >= n - 1 and not is_called
+    if n_pairs < least and not is_all:
         raise InputError(
             f"{option('n_pairs', n_pairs)} are too few for {k} coordinates; pass {usual}, or at "
-            f"least {4 * (k + 1)}."
+            f"least {least}."
         )
     return n_pairs
 

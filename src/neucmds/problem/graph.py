@@ -90,11 +90,20 @@ class Graph(sparse.csr_array):  # type: ignore[misc]
         With a direction of `JOINS` the lengths of the ways there and back become one.
         """
         # Without directed=False, which would search edges that are stored in both orders twice.
-        search = partial(csgraph.dijkstra, indices=sources, limit=limit)
+        search = partial(
+            csgraph.dijkstra, indices=sources, limit=self._reach(limit)
+        )
         lengths: Floats = search(self)
         if self.direction in JOINS:
             lengths = JOINS[self.direction](lengths, search(self.T))
+            lengths[lengths > limit] = inf
         return lengths
+
+    def _reach(self, limit: float) -> float:
+        """Return how far to search for lengths up to a limit: one way may be twice the mean."""
+        if self.direction == "mean":
+            return 2 * limit
+        return limit
 
     def to_nearest(self, nodes: Numbers, **settings: Any) -> Any:
         """Search, for every node, the nearest of some nodes along edges in either direction.
@@ -120,7 +129,8 @@ class Graph(sparse.csr_array):  # type: ignore[misc]
         Lengths have a row for each of `nodes` and a column for each within the limit; numbers of
         these ascend. Paths up to the limit stay among them, so that their subgraph is searched.
         """
-        ball = np.flatnonzero(np.isfinite(self.to_nearest(nodes, limit=limit)))
+        to_nearest = self.to_nearest(nodes, limit=self._reach(limit))
+        ball = np.flatnonzero(np.isfinite(to_nearest))
         subgraph: Graph = self[ball][:, ball]
         subgraph.direction = self.direction
         return ball, subgraph.search(np.searchsorted(ball, nodes), limit)
@@ -165,8 +175,7 @@ def named_graph(
             names = tuple(text_of(node) for node in data.nodes)
         data = _networkx_lengths(data, settings["weight"])
     elif is_frame(data):
-        if direction is not None:
-            data = _one_way_edges(data)
+        data = _without_one_way(data, direction)
         data, names = edges_of(data, settings["weight"])
     elif "weight" in (params or {}):
         raise InputError(
@@ -182,10 +191,16 @@ def named_graph(
     return graph, labels
 
 
-def _one_way_edges(frame: Any) -> Any:
-    """If a column tells which edges lead one way, list the others in both orders."""
+def _without_one_way(frame: Any, direction: str | None) -> Any:
+    """Drop the column that tells which edges lead one way.
+
+    With a direction, list edges in the order in which they lead, others in both orders.
+    """
     if ONE_WAY not in frame.columns[2:]:
         return frame
+    edges = frame.drop(columns=ONE_WAY)
+    if direction is None:
+        return edges
     texts = frame[ONE_WAY].astype(str).str.lower()
     unknown = ~texts.isin((*FORWARD, *BACKWARD, *BOTH_WAYS))
     if unknown.any():
@@ -193,11 +208,10 @@ def _one_way_edges(frame: Any) -> Any:
             f"column {ONE_WAY!r} has {int(unknown.sum())} entries that are neither yes, no nor -1 "
             f"(backwards): {examples(texts[unknown].unique().tolist())}; repair them."
         )
-    edges = frame.drop(columns=ONE_WAY)
     there = edges[~texts.isin(BACKWARD)]
-    back = edges[~texts.isin(FORWARD)]
-    first, second = edges.columns[:2]
-    back = back.assign(**{first: back[second], second: back[first]})
+    swapped = [1, 0, *range(2, edges.shape[1])]
+    back = edges[~texts.isin(FORWARD)].iloc[:, swapped]
+    back = back.set_axis(edges.columns, axis=1)
     pandas = require_pandas("a table of edges")
     return pandas.concat([there, back], ignore_index=True)
 
