@@ -550,6 +550,18 @@ class TestProse:
         text = plots.methods_text(neuc_mds(data, 2, "classical"))
         assert f"{100 * share:.1f} %" in text
 
+    def test_of_one_coordinate_or_none_there_are_sentences(self, data):
+        one = plots.methods_text(neuc_mds(data, 1, "classical"))
+        assert " in 1 dimension, with" in one
+        share = neuc_mds(data, 1, "classical").shares["trace"][0]
+        assert f"The axis has {100 * share:.1f} % of the sum" in one
+        with pytest.warns(NeucmdsWarning, match="0 of 1 coordinates"):
+            none = neuc_mds(np.zeros((4, 4)), 1)
+        assert none.k == 0
+        assert "S-STRESS was 0 % of" in plots.methods_text(none)
+        assert "Stress-1" not in plots.methods_text(none)
+        assert plots.caption(none) == "Multidimensional scaling of 4 objects."
+
     def test_the_caption_takes_the_options_of_the_figure(self, embedding):
         fit = envfit(
             embedding,
@@ -689,6 +701,10 @@ def test_what_cannot_be_drawn_is_refused(data, embedding):
     ):
         with pytest.raises(InputError, match=said):
             plots.plot_coordinates(embedding, **options)
+    line = neuc_mds(data, 1)
+    fit = envfit(line, {"a": line.coordinates[:, 0]}, permutations=9)
+    with pytest.raises(InputError, match="arrows need two coordinates"):
+        plots.plot_coordinates(line, arrows=fit)
     with pytest.raises(InputError, match="positive trace"):
         plots.plot_scree([[0, -1.0], [-1.0, 0]], squared=True)
     with pytest.raises(

@@ -198,11 +198,11 @@ class Embedding:
         Of ``loss="ordinal"``: √(Σ(d̂ − δ)² / Σd̂²) with disparities δ that rise with d; Σd̂² is Σd².
         Other losses do not compute it; `neucmds.evaluate` does, from D, for any embedding.
         """
+        if self.loss not in ("distance", "ordinal"):
+            return math.nan
         # Where D is zero, every loss is zero.
         if not self.info.sq_norm:
             return 0.0
-        if self.loss not in ("distance", "ordinal"):
-            return math.nan
         return math.sqrt(self.loss_value / self.info.sum_of_squares)
 
     @property

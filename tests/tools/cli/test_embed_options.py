@@ -171,6 +171,39 @@ class TestPictures:
             expected["depth"].direction[0]
         )
 
+    def test_arrows_of_one_coordinate_are_refused(
+        self, run, here, named_csv, sites
+    ):
+        options = ["--metadata", sites, "--arrows"]
+        outcome = run("embed", named_csv, "-k", 1, *options)
+        _refused(outcome, "--arrows need two coordinates", "envfit")
+        t = np.arange(14.0)
+        np.save(here / "line.npy", abs(t[:, None] - t))
+        table = pd.DataFrame({"depth": t % 3, "habitat": ["bog", "fen"] * 7})
+        table.to_csv(here / "visits.csv", index=False)
+        options = ["-k", 2, "--method", "classical"]
+        options += ["--metadata", "visits.csv", "--arrows"]
+        outcome = run("embed", "line.npy", *options)
+        assert outcome.code == 2
+        assert "--arrows need two coordinates" in outcome.err
+
+    def test_every_axis_of_a_rectangle_can_be_drawn(self, run, here):
+        np.save(
+            here / "r.npy",
+            np.random.default_rng(0).uniform(1, 2, size=(4, 9)),
+        )
+        options = ["--directed", "-k", 4, "--axes", "3,4"]
+        outcome = run("embed", "r.npy", *options)
+        assert outcome.code == 0, outcome.err
+
+    def test_every_axis_of_a_start_can_be_drawn(self, run, here):
+        x = np.random.default_rng(0).normal(size=(14, 3))
+        np.save(here / "d.npy", cdist(x, x))
+        neuc_mds(cdist(x, x), 3).save(here / "start.npz")
+        options = ["--init", "start.npz", "--axes", "2,3"]
+        outcome = run("embed", "d.npy", *options)
+        assert outcome.code == 0, outcome.err
+
     @pytest.mark.slow
     def test_other_losses_have_a_spectrum_and_gaps_have_none(
         self, run, here, matrix

@@ -38,7 +38,11 @@ from neucmds.tools.cli.tables import facts, facts_table, suggestion
 from neucmds.tools.files import objects_table
 from neucmds.tools.plots import caption, methods_text, plot_coordinates
 from neucmds.tools.plots.colours import Colours, as_colours
-from neucmds.tools.plots.coordinates import default_axes, two_axes
+from neucmds.tools.plots.coordinates import (
+    check_plane,
+    default_axes,
+    two_axes,
+)
 from neucmds.tools.plots.figures import inches
 
 
@@ -165,9 +169,18 @@ def embed(
             names = problem.labels
         table = objects_table(table, names, n, metadata_missing, color_by)
         # Axes and groups that do not exist are refused before the fit.
+        most = n
+        if directed:
+            # As many coordinates as the shorter side has objects.
+            most = min(data.shape) + 1
+        if init:
+            k = fit_options["init"].k
+        else:
+            k = total_of(checked_size(n_components, most))
+        if arrows:
+            check_plane(k)
         axes_pairs = None
         if axes is not None:
-            k = total_of(checked_size(n_components, n))
             axes_pairs = [two_axes(parse_value(axes), k)]
         color = None
         colours = Colours()
@@ -227,6 +240,8 @@ def embed(
         envfits: list[Any] = [None] * len(axes_pairs)
         permutations = 0
         if arrows:
+            # There may be fewer coordinates than asked for.
+            check_plane(embedding.k)
             permutations = 999
             envfits = [
                 envfit(

@@ -189,6 +189,7 @@ def plot_coordinates(
     tips: dict[str, Any] = {}
     crosses: dict[str, Any] = {}
     if arrows is not None:
+        check_plane(embedding.k)
         fits = drawn_fits(arrows, variables, p_max)
         tips = _draw_arrows(ax, arrows.axes, fits, pair, points)
         lines += [((0.0, 0.0), tip) for tip in tips.values()]
@@ -351,6 +352,15 @@ def two_axes(axes: Sequence[int], k: int) -> tuple[int, int]:
             f"{option('axes', pair)} must be two different axes, as in (1, 2)."
         )
     return pair[0], pair[1]
+
+
+def check_plane(k: int) -> None:
+    """Refuse arrows of fewer than two coordinates."""
+    if k < 2:
+        raise InputError(
+            f"{option('arrows')} need two coordinates instead of {k}; leave them out, or call "
+            "neucmds.ecology.envfit for the numbers."
+        )
 
 
 def _set_aspect(ax: Axes) -> bool:

@@ -85,16 +85,14 @@ def methods_text(
     else:
         method = f"Neuc-MDS, method “{embedding.method}”"
         works = ("Deng et al. 2024",)
-    objects = f"between {embedding.n:,} objects"
+    between = f"between {embedding.n:,} objects"
     if embedding.arrivals is not None:
         arrivals = f"{len(embedding.arrivals):,}"
-        objects = (
+        between = (
             f"from {embedding.n:,} to {arrivals} objects, in this direction,"
         )
-    text = f"{dissimilarity} {objects} were ordinated by {method} ({'; '.join(works)}) in "
-    text += (
-        f"{_space(embedding)}, with neucmds {neucmds.__version__} (Python). "
-    )
+    text = f"{dissimilarity} {between} were ordinated by {method} ({'; '.join(works)}) in "
+    text += f"{_space_words(embedding)}, with neucmds {neucmds.__version__} (Python). "
     text += " ".join(_result_sentences(embedding))
     if permutations:
         text += (
@@ -105,10 +103,11 @@ def methods_text(
     return "\n".join([text.strip(), "", *references])
 
 
-def _space(embedding: Embedding) -> str:
+def _space_words(embedding: Embedding) -> str:
     """Say how many coordinates there are, and of which kinds."""
     positive, negative = embedding.signature
-    text = f"{positive} dimensions"
+    ending = "" if positive == 1 else "s"
+    text = f"{positive} dimension{ending}"
     if negative:
         text = (
             f"{positive} positive and {negative} negative dimensions, of which the negative ones "
@@ -128,6 +127,7 @@ def _result_sentences(embedding: Embedding) -> list[str]:
         sentences.append(
             f"{count} landmarks were embedded, and the others placed among them."
         )
+    # Of the losses "distance" and "ordinal".
     if math.isfinite(embedding.stress1):
         sentences.append(f"Stress-1 was {embedding.stress1:.4f}.")
     elif embedding.loss == "squared" and embedding.method == "refined":
@@ -141,8 +141,9 @@ def _result_sentences(embedding: Embedding) -> list[str]:
     if "trace" in embedding.shares:
         shares = embedding.shares["trace"][:2]
         percentages = [with_minus(f"{100 * share:.1f} %") for share in shares]
+        subject = "The axis has" if embedding.k == 1 else "The first axes have"
         sentences.append(
-            f"The first axes have {' and '.join(percentages)} of the sum of all eigenvalues."
+            f"{subject} {' and '.join(percentages)} of the sum of all eigenvalues."
         )
     if not info.converged:
         sentences.append("The fit was stopped before it had converged.")
@@ -172,7 +173,8 @@ def caption(
     axes, title, ellipses, conf, hulls, spiders, arrows, variables, p_max, centroids
         As for `plot_coordinates`.
     **_look
-        Other options of `plot_coordinates`, which need no words.
+        Options of `plot_coordinates` that need no words, so that all options of a figure can be
+        passed on. Unknown names are not refused.
 
     Returns
     -------
@@ -197,7 +199,11 @@ def caption(
         for axis in two_axes(axes, embedding.k)
         if axis <= embedding.k
     ]
-    sentences = [f"{kind} of {embedding.n:,} objects: {' and '.join(names)}"]
+    subject = f"{kind} of {embedding.n:,} objects"
+    # An embedding may have no coordinates.
+    if names:
+        subject += f": {' and '.join(names)}"
+    sentences = [subject]
     if embedding.loss == "ordinal":
         sentences.append(f"Stress-1 is {embedding.stress1:.3f}")
     if title:
