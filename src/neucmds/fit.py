@@ -120,10 +120,10 @@ def neuc_mds(
         about three fits of 500.
         `Embedding.distance` inverts g.
     heights : bool or "auto", default=False
-        For losses but "squared": one more number per object, h, is added to all its D̂, for leaves
-        of trees, hosts behind a slow line, and nodes of low degree beside hubs. It is the last of
-        the k coordinates, of sign 0 (`Embedding.heights`); beside a signature (p, q) it is one
-        more. "auto": kept if it lowers the loss of held-out pairs of up to 500 objects, and
+        For losses but "squared" and "ordinal": a number per object, h, is added to all its D̂, for
+        leaves of trees, hosts behind a slow line, and nodes of low degree beside hubs. It is the
+        last of the k coordinates, of sign 0 (`Embedding.heights`); beside a signature (p, q) it is
+        one more. "auto": kept if it lowers the loss of held-out pairs of up to 500 objects, and
         their mean relative error where the loss is of that kind, by more than 2 % each, with
         the same k. Two objects at distance 0 of each other get heights near 0, at the cost of their
         other distances: keep one of them, or give the pair weight 0.

@@ -1,9 +1,11 @@
 """Products of a large matrix with a few vectors, cut so that OpenBLAS does not pack the matrix.
 
-To pack is to copy the matrix into the order of the kernel. OpenBLAS does so for every product,
-which takes half of the time with 16 to 40 vectors; its AVX-512 builds do not below 10⁶
-multiplications. So the matrix is cut into strips of columns, these into panels of rows, and the
-vectors into groups: the product of a panel and a group is so small.
+To pack is to copy the matrix into the order of the kernel, which takes half of the time with 16 to
+40 vectors. OpenBLAS packs for every product, except, in AVX-512 builds, below 10⁶ multiplications.
+So the matrix is cut into strips of columns, these into panels of rows, and the vectors into groups:
+the product of a panel and a group is so small.
+
+Products with a basis, whose vectors are m long rows (m, n), are cut into slices for threads alone.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ _MAX_VECTORS = 52
 _STRIP_COLUMNS = 1334
 # Rows that a thread multiplies at a time: a multiple of 6, which is fastest in the kernel.
 _TASK_ROWS = 504
-# Slices that the columns of a basis are cut into, for threads.
+# Slices that the n columns of a basis (m, n) are cut into, for threads.
 _SHARES = 4
 
 
@@ -50,7 +52,7 @@ def float32_products(
 ) -> Iterator[Callable[[Array], Array]]:
     """Yield the function that returns ``scale * (matrix @ columns)`` for float64 columns.
 
-    The matrix is symmetric and float32, and so is the product with it; the result is float64.
+    The matrix is symmetric and float32. It is multiplied in float32; the result is float64.
     """
     is_large = is_numpy(matrix) and matrix.shape[0] >= _STRIP_COLUMNS
     if is_large and _skips_packing():
@@ -70,7 +72,7 @@ def float32_products(
 
 
 def inner_products(block: Array, basis: Array) -> Array:
-    """Return ``block @ basis.T`` of two arrays with long rows."""
+    """Return ``block @ basis.T`` (b, m) of a block (b, n) and a basis (m, n)."""
     parts = _by_shares(
         lambda share: block[:, share] @ basis[:, share].T, basis
     )
@@ -78,7 +80,10 @@ def inner_products(block: Array, basis: Array) -> Array:
 
 
 def combine_rows(block: Array, coefficients: Array) -> Array:
-    """Return ``coefficients @ block``, written over the first rows of `block`."""
+    """Write ``coefficients @ block`` over the first rows of `block`, and return these rows (m, n).
+
+    `coefficients` (m, b) combine the rows of `block` (b, n), and m ≤ b.
+    """
     combined = block[: coefficients.shape[0], :]
 
     def multiply(share: slice) -> None:
@@ -91,7 +96,8 @@ def combine_rows(block: Array, coefficients: Array) -> Array:
 def subtract_combined_rows(
     block: Array, coefficients: Array, basis: Array
 ) -> None:
-    """Subtract ``coefficients @ basis`` from `block`, in place."""
+    """Subtract ``coefficients @ basis``, of shapes (b, m) and (m, n), from `block`, in place."""
+    # This function of torch needs no array for the product.
     if is_torch(block):
         block.addmm_(coefficients, basis, alpha=-1)
         return
@@ -129,7 +135,7 @@ def _skips_packing() -> bool:
 
 
 def _by_shares(work: Callable[[slice], Any], basis: Array) -> list[Any]:
-    """Return ``work(columns)`` of slices of the columns of a basis, in the open pool.
+    """Return ``work(share)`` of slices of the n columns of a basis (m, n), in the open pool.
 
     Without a pool, as for other libraries than NumPy, one slice has all columns. Slices do not
     depend on the number of threads.
@@ -142,7 +148,7 @@ def _by_shares(work: Callable[[slice], Any], basis: Array) -> list[Any]:
 
 def _by_panels(matrix: Array, columns: Array, scale: float) -> Array:
     """Return ``scale * (matrix @ columns)`` as float64, multiplied in the matrix's precision."""
-    # Column-major: its columns become the rows of a basis.
+    # Column-major, as the caller transposes the product: its columns are rows of a basis.
     product = np.empty(columns.shape, order="F")
     n_groups = max(1, math.ceil(columns.shape[1] / _MAX_VECTORS))
     groups = [
@@ -178,11 +184,12 @@ def _sums_over_strips(matrix: Array, groups: list[Array]) -> list[Array]:
             height = max(1, _SMALL_PRODUCT // (_STRIP_COLUMNS * width))
             if height > 6:
                 height -= height % 6
-            # NumPy multiplies a stack of panels one by one. Its sums are a view of `total`.
+            # NumPy multiplies a stack of panels one by one. `panel_sums` is a view: what is added
+            # to it is added to `total`.
             n_stacked = len(strip) // height * height
             panels = strip[:n_stacked].reshape(-1, height, strip.shape[1])
             panel_sums = total[:n_stacked].reshape(-1, height, width)
             panel_sums += panels @ group[columns]
-            # Rows that make no whole panel.
+            # Rows that make no whole panel: all rows, if the panel is higher than the strip.
             total[n_stacked:] += strip[n_stacked:] @ group[columns]
     return sums

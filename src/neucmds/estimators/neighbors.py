@@ -1,4 +1,4 @@
-"""`KNeighborsGraph`: neighbours by D̂ as a step of a pipeline."""
+"""`KNeighborsGraph`: the nearest neighbours of a fit as a step of a pipeline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from neucmds.errors import InputError
 
 
 class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Turn objects into the graph of their nearest neighbours by D̂, as a step of a pipeline.
+    """Turn objects into the graph of their nearest neighbours by D̂, with fitted distances.
 
     Put this before `KNeighborsClassifier`, `DBSCAN` or `TSNE` with ``metric="precomputed"``: from
     the coordinates alone they would ignore the signs.
@@ -22,8 +22,8 @@ class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     estimator : NeucMDS or LandmarkNeucMDS
     n_neighbors : int, default=5
-        As many as the next step needs; `fit_transform` adds each object as its own nearest, as
-        scikit-learn's `KNeighborsTransformer` does.
+        As many as the next step needs. Rows of `transform` have so many entries; those of
+        `fit_transform` one more, the object itself, as scikit-learn's `KNeighborsTransformer` has.
 
     Attributes
     ----------

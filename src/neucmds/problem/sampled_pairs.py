@@ -8,7 +8,7 @@ weight of a pair is the inverse of the share of its kind (far, near, a ring) tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -82,8 +82,8 @@ class Sampling:
     n_near: int
     # All objects in random order: the first are the sources of far partners.
     shuffled: Numbers
-    # For each object, the row of `window_sources` that holds its far partners.
-    window: Numbers
+    # A random rank of each object, by which objects get their windows.
+    rank: Numbers
 
     @classmethod
     def of(
@@ -97,13 +97,11 @@ class Sampling:
         n_near = 0
         if loss != "squared":
             n_far = max(2, round(0.3 * n_pairs))
+            # What .3 and .12 leave of the .5 is for rings.
             n_near = max(2, round(0.12 * n_pairs))
         shuffled = rng.permutation(n)
-        number = rng.permutation(n)
-        sampling = cls(min(n, n_far), n_near, shuffled, window=number)
-        # Equally many objects get each window, at random.
-        n_windows = len(sampling.window_sources)
-        return replace(sampling, window=number % n_windows)
+        rank = rng.permutation(n)
+        return cls(min(n, n_far), n_near, shuffled, rank)
 
     @property
     def n(self) -> int:
@@ -112,8 +110,9 @@ class Sampling:
 
     @property
     def sources(self) -> Numbers:
-        """Objects that the far partners of all are drawn from."""
+        """Objects that the far partners of all are drawn from: four times as many as each has."""
         least = SOURCES
+        # For other losses than the squared one.
         if self.n_near:
             least = 0
         return self.shuffled[: max(4 * self.n_far, least)]
@@ -129,6 +128,11 @@ class Sampling:
         starts = np.arange(count) * n_sources // count
         return (starts[:, None] + np.arange(self.n_far)) % n_sources
 
+    @cached_property
+    def window(self) -> Numbers:
+        """For each object, the row of `window_sources` with its far partners; all equally often."""
+        return self.rank % len(self.window_sources)
+
     def rings(self) -> list[tuple[int, int]]:
         """For each ring: how many nearest objects it reaches, and how many objects search it."""
         rings = []
@@ -138,7 +142,8 @@ class Sampling:
             in_ring = (1 - 1 / WIDER) * reach
             pairs_wanted = self.n * self.n_near / 2
             searches = round(pairs_wanted / in_ring)
-            # No more searches than there are sources add nothing to the far pairs.
+            # The searchers must include all sources, which are the first of `shuffled`, too: then
+            # far pairs within reach are pairs of the ring, and do not count twice.
             if searches <= self.sources.size:
                 break
             rings.append((reach, min(searches, self.n)))
@@ -178,7 +183,11 @@ class Sampling:
 def near_pairs(
     sampling: Sampling, nearest: NearestSearch
 ) -> Iterator[tuple[ListedLengths, float]]:
-    """Yield each object with its nearest, and some with those in each ring: pairs, their weight."""
+    """Yield kinds of pairs with their weight: of all objects, and of some for each ring.
+
+    Those of a ring are with all objects within its reach. `drawn_pairs` keeps the first of equal
+    pairs, which leaves of these the ring.
+    """
     n = sampling.n
     if sampling.n_near:
         yield nearest(min(sampling.n_near, n - 1), None), 1.0
@@ -295,6 +304,7 @@ def called_pairs(
     others = np.setdiff1d(np.arange(n), landmarks)
     n_landmarks = landmarks.size
     to_landmarks = np.empty((n, n_landmarks))
+    # Landmarks by themselves: among the same objects `dissimilarities` calls each pair once.
     for rows in (landmarks, others):
         to_landmarks[rows] = space.dissimilarities(
             points[rows], points[landmarks]
@@ -309,22 +319,24 @@ def called_pairs(
         near_keys, near_weights = _alike_pairs(
             to_landmarks, others, calls_left, loss, rng
         )
-    n_all = others.size * (others.size - 1) // 2
-    n_random = min(n_all, max(0, calls_left - near_keys.size))
+    n_other_pairs = others.size * (others.size - 1) // 2
+    n_random = min(n_other_pairs, max(0, calls_left - near_keys.size))
     low, high = _pair_of(
         others.size,
-        sample_without_replacement(n_all, n_random, random_state=rng),
+        sample_without_replacement(n_other_pairs, n_random, random_state=rng),
     )
     random_keys = np.setdiff1d(others[low] * n + others[high], near_keys)
     i, j = np.divmod(np.concatenate([near_keys, random_keys]), n)
     lengths = space.paired(points, points, i, j)
     refuse_undefined(lengths, space.name, i, j)
-    random_weights = np.full(random_keys.size, n_all / max(1, n_random))
+    random_weights = np.full(
+        random_keys.size, n_other_pairs / max(1, n_random)
+    )
     objects = np.arange(n).repeat(n_landmarks)
     of_landmarks = (objects, np.tile(landmarks, n), to_landmarks.ravel())
     weights = np.concatenate([near_weights, random_weights])
     pairs = drawn_pairs(n, [(of_landmarks, 1.0), ((i, j, lengths), weights)])
-    # 8 % of the calls, a twelfth.
+    # A twelfth of the calls, 8 %, by objects with PARTNERS calls each.
     n_checked = min(CHECKED, max(1, calls // (12 * PARTNERS)))
     objects = rng.permutation(n)[:n_checked]
     partners = _partners(n, objects, rng)
@@ -354,6 +366,8 @@ def _alike_pairs(
     Return pairs, each as the number i·n + j, and their weights.
     """
     n = len(to_landmarks)
+    # Far pairs are not used: those near and in rings are fewer than `most`, unless these are but a
+    # few per object.
     sampling = Sampling.of(n, most / n, loss, rng)
     search = nearest_rows(to_landmarks, "euclidean", random_state=rng)
     near = drawn_pairs(n, near_pairs(sampling, search))

@@ -31,41 +31,42 @@ Products = Callable[[], AbstractContextManager[Multiply]]
 
 
 def float32_copy_products(gram: Gram) -> Products:
-    """Store B/σ in float32, σ a power of two, and return products with it.
+    """Store B/scale in float32, the scale a power of two, and return products with B.
 
     D is centered block by block of rows: no n × n float64 temporary exists.
     """
     xp = gram.xp
-    # B_ij/σ = (D_ij − means_i − column_shift_j) · factor
-    means = gram.row_means
-    column_shift = means - gram.mean
-    # σ is about the root mean square entry of B: tiny entries would underflow in float32.
+    # B_ij/scale = (D_ij − row_means_i − column_shift_j) · factor
+    row_means = gram.row_means
+    column_shift = row_means - gram.mean
+    # The scale is about the root mean square entry of B: tiny entries would underflow in float32.
     rms = math.sqrt(gram.frobenius_sq) / gram.n
     scale = 2.0 ** round(math.log2(rms))
     factor = -0.5 / scale
     matrix = xp.empty((gram.n, gram.n), dtype=xp.float32, device=gram.device)
     in_numpy = is_numpy(matrix)
+    elements = CACHED_ELEMENTS
     # On a GPU a block must fill the chip, not a cache.
-    elements = gram.n**2
-    if on_cpu(means):
-        elements = CACHED_ELEMENTS
+    if not on_cpu(row_means):
+        elements = gram.n**2
 
     def fill(strip: slice, part: Array) -> None:
         """Center and round a strip of rows, of which D is `part`."""
         out = matrix[strip, :]
-        row_means = means[strip]
-        if not in_numpy and centered_single(
-            part, row_means, column_shift, factor, out
-        ):
-            # A CUDA kernel did it.
+        strip_means = row_means[strip]
+        # A CUDA kernel, where there is one, fills `out` and says so.
+        is_done = not in_numpy and centered_single(
+            part, strip_means, column_shift, factor, out
+        )
+        if is_done:
             return
         blocks = list(row_blocks(part.shape[0], gram.n, elements))
-        # One buffer for all blocks stays in the cache.
-        buffer = empty_like(means, (blocks[0].stop, gram.n))
+        # One buffer for all blocks, of which the first is the highest, stays in the cache.
+        buffer = empty_like(row_means, (blocks[0].stop, gram.n))
         for rows in blocks:
             block = buffer[: rows.stop - rows.start, :]
             block[...] = in_double(part[rows, :])
-            block -= row_means[rows, None]
+            block -= strip_means[rows, None]
             block -= column_shift
             block *= factor
             # NumPy rounds as it writes; others may refuse to.

@@ -16,6 +16,7 @@ DEFAULTS: dict[str, Any] = {
     name: parameter.default
     for name, parameter in signature(neuc_mds).parameters.items()
 }
+# Text, as --components is parsed from text.
 N_COMPONENTS = str(DEFAULTS["n_components"])
 PICTURES = ("png", "svg", "pdf")
 Correction = Literal["none", "lingoes", "cailliez"]
@@ -95,7 +96,7 @@ Curvature = Annotated[
         metavar="NUMBER",
         help="For losses but squared and ordinal, in units of 1/(mean d)²: below 0 hyperbolic "
         "(trees, networks), above 0 spherical; auto: the best fit, at two to four times the "
-        "time up to 500 objects; of more, three fits of 500 come on top.",
+        "time up to 500 objects; for more, the time of three fits of 500 objects is added.",
     ),
 ]
 HeldOut = Annotated[
@@ -110,8 +111,8 @@ HeldOut = Annotated[
 Heights = Annotated[
     Literal["no", "yes", "auto"],
     Option(
-        help="For losses but squared: whether one of the coordinates is a number that is added to "
-        "all dissimilarities of an object; auto: if it lowers the loss by 2 %.",
+        help="For losses but squared and ordinal: whether one of the coordinates is a number that "
+        "is added to all dissimilarities of an object; auto: if it lowers the loss by 2 %.",
     ),
 ]
 HEIGHTS: dict[str, Any] = {"no": False, "yes": True, "auto": "auto"}
@@ -129,14 +130,18 @@ Weights = Annotated[
 Tol = Annotated[
     float | None,
     Option(
-        help="Share of the loss that iterations of --method refined must gain to go on.",
+        help="Share of the loss that iterations of --method refined must gain to go on; of closed "
+        "forms, the largest error of the eigenpairs.",
     ),
 ]
-MaxIter = Annotated[int | None, Option(help="Most iterations of a fit.")]
+MaxIter = Annotated[
+    int | None, Option(help="Most iterations of the last descent of a fit.")
+]
 NInit = Annotated[
     int | None,
     Option(
-        help="Most starts of a fit, as metaMDS's trymax; by default 32 of --loss ordinal.",
+        help="Most starts of a fit, as metaMDS's trymax; by default, of --loss ordinal, 32 for up "
+        "to 600 objects and 4 for more.",
     ),
 ]
 Init = Annotated[
