@@ -93,6 +93,7 @@ def test_stress1_is_that_of_the_distances_that_were_fitted(D, kind, curvature):
     sq_errors = weights * (embedding.dissimilarities() - D) ** 2
     expected = np.sqrt(sq_errors.sum() / np.sum(weights * D**2))
     assert embedding.stress1 == pytest.approx(expected)
+    assert f", stress-1 {embedding.stress1:.4g}>" in repr(embedding)
     assert np.isnan(neuc_mds(D, 2).stress1)
 
 

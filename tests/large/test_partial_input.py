@@ -88,6 +88,14 @@ def test_a_sampled_fit_reports_what_all_pairs_say(loss):
     )
 
 
+@pytest.mark.filterwarnings("ignore::neucmds.errors.OverfitWarning")
+@pytest.mark.parametrize("loss", ["distance", "ordinal"])
+def test_the_stress1_of_a_sample_has_no_standard_error_of_stress(loss):
+    x = np.random.default_rng(0).normal(size=(300, 8))
+    emb = neuc_mds(x, 2, metric="cityblock", loss=loss, n_pairs=40)
+    assert f", stress-1 {emb.stress1:.4g}; R² {emb.r2:.3f} ± " in repr(emb)
+
+
 def test_a_sample_of_every_pair_is_reported_exactly(D):
     emb = neuc_mds(D, 3, metric="euclidean", n_pairs=400, random_state=0)
     true = evaluate(emb, squareform(pdist(D)))

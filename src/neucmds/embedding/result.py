@@ -162,7 +162,7 @@ class Embedding:
         quality = (
             f"STRESS {self.stress:.4g} ({self.normalized_stress:.2%} of ‖D‖²)"
         )
-        if self.loss == "ordinal":
+        if math.isfinite(self.stress1):
             quality = f"stress-1 {self.stress1:.4g}"
         return (
             f"<Embedding of {objects} by {self.method}: {positive} positive and "
@@ -224,7 +224,7 @@ class Embedding:
 
     @property
     def _stress_note(self) -> str:
-        """Words for the pairs that STRESS and R² are computed from; none if from all."""
+        """Words for the pairs that STRESS, or stress-1, and R² are from; none if from all."""
         if self._landmarks_alone:
             return f", of {self._landmarks_alone}"
         info = self.info
@@ -235,9 +235,13 @@ class Embedding:
                 f"; R² {self.r2:.3f}, from {info.held_out_pairs} pairs that were not fitted, of "
                 "which so few decide that no standard error is known"
             )
+        # Of stress-1 no standard error is known.
+        stress_error = ""
+        if math.isnan(self.stress1):
+            stress_error = f", ± {info.stress_standard_error:.2g}"
         return (
-            f", ± {info.stress_standard_error:.2g}; R² {self.r2:.3f} ± "
-            f"{info.r2_standard_error:.2g}, from {info.held_out_pairs} pairs that were not fitted"
+            f"{stress_error}; R² {self.r2:.3f} ± {info.r2_standard_error:.2g}, from "
+            f"{info.held_out_pairs} pairs that were not fitted"
         )
 
     @property
