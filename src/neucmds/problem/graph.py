@@ -50,11 +50,11 @@ from neucmds.problem.validation import entry_name, tolerance
 # Nodes i, nodes j, and the lengths of the edges or paths between them.
 Edges = tuple[Numbers, Numbers, Floats]
 
-# Of a search for the k nearest, nodes that share a subgraph, times √k.
+# Nodes that share a subgraph in a search for the k nearest: NEAR_BLOCK / √k of them.
 NEAR_BLOCK = 1000
 # Landmarks that share a subgraph in a search for the nodes near them.
 LANDMARK_BLOCK = 64
-# Visits of an edge by a search from which processes pay: 5 s on one core, 1 s to start these.
+# Visits of edges above which processes pay: 5 s on one core, 1 s to start processes.
 WORTH_PROCESSES = 250_000_000
 # How the lengths of a path there and of one back become one length.
 JOINS: dict[Any, Callable[[Floats, Floats], Floats]] = {
@@ -87,9 +87,9 @@ class Graph(sparse.csr_array):  # type: ignore[misc]
     def search(self, sources: Numbers, limit: float = inf) -> Floats:
         """Lengths of the shortest paths from some nodes (rows) to all, infinite beyond a limit.
 
-        With a direction of `JOINS` the lengths of the ways there and back become one.
+        With a direction of `JOINS` the lengths of the ways there and back become one length, which
+        the limit is for.
         """
-        # Without directed=False, which would search edges that are stored in both orders twice.
         search = partial(
             csgraph.dijkstra, indices=sources, limit=self._reach(limit)
         )
@@ -110,6 +110,7 @@ class Graph(sparse.csr_array):  # type: ignore[misc]
 
         Return lengths, and with `settings` what else `csgraph.dijkstra` returns.
         """
+        # Without a direction both orders are stored: an undirected search would visit each twice.
         directed = self.direction is None
         return csgraph.dijkstra(
             self, directed=directed, indices=nodes, min_only=True, **settings
@@ -152,7 +153,7 @@ def named_graph(
     direction = settings["direction"]
     part = settings["part"]
     if (
-        len(settings) > len(defaults)
+        not settings.keys() <= defaults.keys()
         or direction not in (None, *DIRECTIONS)
         or part not in (None, "largest")
     ):
@@ -233,10 +234,10 @@ def as_graph(
     """Check a sparse array of lengths, and make it a graph.
 
     Explicit zeros are edges of length 0. Of parallel edges the shortest counts. Without a
-    `direction` edges lead both ways, whether they are stored in one order or in both; a warning
-    says where both occur, or that the user's graph was `directed`. `labels` name the nodes in
-    messages. If ``part="largest"``, the largest connected part is kept, with a warning; along
-    directed edges, the largest in which all nodes reach each other.
+    `direction` edges lead both ways, whether they are stored in one order or in both. A warning
+    counts edges in one order alone, if others are in both or the user's graph was `directed`.
+    `labels` name the nodes in messages. If ``part="largest"``, the largest connected part is kept,
+    with a warning; along directed edges, the largest in which all nodes reach each other.
     """
     if isinstance(data, Graph):
         return data
@@ -253,7 +254,7 @@ def as_graph(
     if n == 0:
         raise InputError(NO_NODES)
     i, j, length = _shortest_edges(
-        _without_loops(data), labels, both_orders=direction is None
+        _without_loops(data), labels, count_once=direction is None
     )
     if direction is None:
         i, j, length = _both_orders(n, i, j, length, labels, directed)
@@ -304,11 +305,11 @@ def _without_loops(data: Any) -> Any:
 
 
 def _shortest_edges(
-    edges: Any, labels: Any = None, both_orders: bool = False
+    edges: Any, labels: Any = None, count_once: bool = False
 ) -> Edges:
     """Return the edges in a sparse array, the shortest of parallel ones.
 
-    With `both_orders`, an edge that is stored in both is counted once in messages.
+    With `count_once`, the message counts a bad edge once that is stored in both orders.
     """
     stored = edges.tocoo()
     i, j = (np.asarray(index, dtype=np.int64) for index in stored.coords)
@@ -317,7 +318,7 @@ def _shortest_edges(
     if bad.any():
         first = int(np.argmax(bad))
         n_bad = int(bad.sum())
-        if both_orders:
+        if count_once:
             n_bad = len(set(pair_keys(stored.shape[0], i[bad], j[bad])))
         raise InputError(
             f"{n_bad} edges have lengths that are negative or not finite, the first "
@@ -345,39 +346,40 @@ def _both_orders(
     n: int, i: Numbers, j: Numbers, length: Floats, labels: Any, directed: bool
 ) -> Edges:
     """Return every edge in both orders, and refuse those with another length back."""
-    keys = pair_keys(n, i, j)
-    key, shortest, longest = _extremes_by_key(keys, length)
+    entry_keys = pair_keys(n, i, j)
+    edge_keys, shortest, longest = _extremes_by_key(entry_keys, length)
+    n_edges = edge_keys.size
     gap = longest - shortest
     uneven = int(np.sum(gap > tolerance(longest.max(initial=0.0), EPS)))
     if uneven:
         worst = int(np.argmax(gap))
-        where = entry_name(*divmod(int(key[worst]), n), labels)
+        where = entry_name(*divmod(int(edge_keys[worst]), n), labels)
         raise InputError(
-            f"the graph is directed: {uneven} of {key.size} edges have another length back, by up "
+            f"the graph is directed: {uneven} of {n_edges} edges have another length back, by up "
             f"to {gap[worst]:.4g} at {where}; pass {option('direction', 'mean')} for the mean of "
             f"both ways, or 'min', 'max' or 'out', or {option('directed', True)} to keep both."
         )
     # Each edge would have two entries if all were stored in both orders.
-    one_way = 2 * key.size - keys.size
-    if 0 < one_way < key.size or (directed and one_way):
+    one_way = 2 * n_edges - entry_keys.size
+    if 0 < one_way < n_edges or (directed and one_way):
         warnings.warn(
-            f"{one_way} of {key.size} edges are stored in one order alone and count both ways; "
+            f"{one_way} of {n_edges} edges are stored in one order alone and count both ways; "
             f"pass {option('direction', 'mean')}, 'min', 'max' or 'out', or "
             f"{option('directed', True)}, if they are one-way.",
             NeucmdsWarning,
             stacklevel=4,
         )
-    low = key // n
-    high = key % n
+    low = edge_keys // n
+    high = edge_keys % n
     return np.r_[low, high], np.r_[high, low], np.r_[shortest, shortest]
 
 
 def _networkx_lengths(graph: Any, weight: str | None) -> Any:
     """Lengths of the edges of a networkx graph, nodes in its order, as a sparse array.
 
-    The attribute `weight` has the length of an edge, or "length" if no edge has "weight"; edges
-    without it have length 1, as all have for None. A warning counts these, unless no edge has an
-    attribute by which lengths usually go.
+    The attribute `weight` has the length of an edge, or "length" if no edge has "weight". An edge
+    without the attribute has length 1; so has every edge if `weight` is None. A warning counts
+    edges that lack the attribute, if some edge has `weight`, "length", "cost" or "distance".
     """
     from networkx import (  # type: ignore[import-untyped]
         to_scipy_sparse_array,
@@ -451,6 +453,7 @@ def refuse_edge_rows(lengths: Floats, graph: Any) -> None:
     for i, row in enumerate(lengths):
         at_zero = np.flatnonzero(row == 0)
         if at_zero.size > 1:
+            # If any two of these nodes are apart, the first is apart from one.
             apart = shortest_path_rows(graph, at_zero[:1])[0, at_zero].max()
             if apart > 0:
                 raise InputError(
@@ -517,21 +520,24 @@ def nearest_nodes(
     )
     if nodes is not None:
         order = order[np.isin(order, nodes)]
-    height = max(1, int(NEAR_BLOCK / sqrt(count)))
-    # Blocks that follow each other in one process hand on how far they had to search.
-    runs = [
-        order[run]
-        for run in row_blocks(order.size, 1, LANDMARK_BLOCK * height)
-    ]
-    # A search visits about twice as many nodes as it returns, and every block all of them once.
-    visits = 2 * order.size * count * graph.nnz / n + order.size / height * n
-    search = partial(_nearest, count=count, height=height)
+    block_size = max(1, int(NEAR_BLOCK / sqrt(count)))
+    # Blocks that follow each other in one process hand on how far they had to search: runs of 64.
+    run_size = 64 * block_size
+    runs = [order[run] for run in row_blocks(order.size, 1, run_size)]
+    # A search visits about twice as many nodes as it returns, and `to_nearest` writes n lengths for
+    # every block.
+    visits = (
+        2 * order.size * count * graph.nnz / n + order.size / block_size * n
+    )
+    search = partial(_nearest, count=count, block_size=block_size)
     parts = _in_processes(search, graph, runs, visits, n_jobs)
     return _concatenated(parts)
 
 
-def _nearest(graph: Graph, nodes: Numbers, count: int, height: int) -> Edges:
-    """Search the nearest of some nodes in one process, in blocks of `height` nodes.
+def _nearest(
+    graph: Graph, nodes: Numbers, count: int, block_size: int
+) -> Edges:
+    """Search the nearest of some nodes in one process, in blocks of `block_size` nodes.
 
     A block is searched up to the limit that 95 % of the block before needed, and farther for nodes
     that need more.
@@ -539,7 +545,7 @@ def _nearest(graph: Graph, nodes: Numbers, count: int, height: int) -> Edges:
     parts = []
     mean_edge = float(graph.data.mean())
     limit = mean_edge * sqrt(count)
-    for block in row_blocks(nodes.size, 1, height):
+    for block in row_blocks(nodes.size, 1, block_size):
         unfinished = nodes[block]
         limits_needed = np.empty(0)
         while unfinished.size:
@@ -556,8 +562,9 @@ def _nearest(graph: Graph, nodes: Numbers, count: int, height: int) -> Edges:
                 parts.append((sources, ball[ids].ravel(), length.ravel()))
                 limits_needed = np.append(limits_needed, length.max(axis=1))
             unfinished = unfinished[~has_all]
-            # The limit is 0 where many edges have length 0.
+            # For those that need more. The limit is 0 where many edges have length 0.
             limit = 1.5 * limit or mean_edge
+        # For the next block.
         limit = 1.05 * float(np.quantile(limits_needed, 0.95))
     return _concatenated(parts)
 
@@ -578,27 +585,27 @@ def nearest_landmarks(
     _, _, sample_lengths = nearest_nodes(graph, reach, sample, n_jobs=n_jobs)
     radii = sample_lengths.reshape(-1, reach).max(axis=1)
     limit = float(np.median(radii))
-    # Nodes that lack landmarks, and positions of the landmarks to search from.
+    # Nodes that lack landmarks, and positions in `landmarks` of those to search from.
     unfinished = np.arange(n)
-    searching = np.arange(landmarks.size)
+    positions = np.arange(landmarks.size)
     ids = np.zeros((n, count), np.int32)
     lengths = np.full((n, count), inf, np.float32)
     while unfinished.size:
         lengths[unfinished] = inf
         # Landmarks in one Voronoi cell of a few seeds are near each other: they share a subgraph.
-        seeds = landmarks[searching[::LANDMARK_BLOCK]]
+        seeds = landmarks[positions[::LANDMARK_BLOCK]]
         _, _, cell = graph.to_nearest(seeds, return_predecessors=True)
-        by_cell = np.argsort(cell[landmarks[searching]], kind="stable")
-        searching = searching[by_cell]
+        by_cell = np.argsort(cell[landmarks[positions]], kind="stable")
+        positions = positions[by_cell]
         parts = [
-            searching[block]
-            for block in row_blocks(searching.size, 1, LANDMARK_BLOCK)
+            positions[block]
+            for block in row_blocks(positions.size, 1, LANDMARK_BLOCK)
         ]
         sources = [landmarks[part] for part in parts]
         search = partial(Graph.search_around, limit=limit)
-        results = _in_processes(
-            search, graph, sources, 8 * len(parts) * n, n_jobs
-        )
+        # What every part does with arrays of all n nodes counts as eight visits of each.
+        visits = 8 * len(parts) * n
+        results = _in_processes(search, graph, sources, visits, n_jobs)
         for part, (ball, rows) in zip(parts, results, strict=True):
             is_unfinished = np.isin(ball, unfinished, assume_unique=True)
             nodes = ball[is_unfinished]
@@ -614,7 +621,7 @@ def nearest_landmarks(
         limit = 2 * limit or float(graph.data.mean())
         if unfinished.size:
             to_unfinished = graph.to_nearest(unfinished, limit=limit)
-            searching = np.flatnonzero(np.isfinite(to_unfinished[landmarks]))
+            positions = np.flatnonzero(np.isfinite(to_unfinished[landmarks]))
     return ids, lengths
 
 
@@ -646,17 +653,17 @@ def graph_pairs(
 def _far_paths(
     graph: Graph, sampling: Sampling, n_landmarks: int
 ) -> tuple[Edges, Floats]:
-    """Return the paths from sources to their far partners, and lengths (n, L) to landmarks."""
+    """Return the paths from sources to their far partners, and lengths (n, L) from landmarks."""
     far = []
-    to_landmarks = []
+    from_landmarks = []
     for block, rows in path_blocks(graph, sampling.sources):
         if block.start < n_landmarks:
-            to_landmarks.append(rows[: n_landmarks - block.start].T)
+            from_landmarks.append(rows[: n_landmarks - block.start].T)
         for position, row in enumerate(rows, block.start):
             nodes = sampling.objects_of(position)
             source = np.full(nodes.size, sampling.sources[position])
             far.append((source, nodes, row[nodes]))
-    return _concatenated(far), np.concatenate(to_landmarks, axis=1)
+    return _concatenated(far), np.concatenate(from_landmarks, axis=1)
 
 
 def _checked_paths(
@@ -664,7 +671,7 @@ def _checked_paths(
 ) -> Iterator[Check]:
     """Yield nodes drawn at random with all others and the squared lengths to these.
 
-    The others are numbered from `first` on: arrivals follow the n departures.
+    The others are numbered from `first` on: for directed pairs from n, where arrivals begin.
     """
     n = graph.shape[0]
     drawn = rng.permutation(n)[: CHECKED // PARTNERS]
@@ -694,13 +701,14 @@ def directed_pairs(
     sampling = Sampling.of(n, n_pairs, loss, rng)
     landmarks = sampling.sources[:n_landmarks]
     kinds = []
-    to_and_from = []
+    # Searches along edges start from landmarks; those of the turned graph end there.
+    lengths_by_search = []
     for searched, is_reverse in ((graph, False), (graph.turned(), True)):
         far, lengths = _far_paths(searched, sampling, n_landmarks)
-        to_and_from.append(lengths)
-        rings = list(near_pairs(sampling, partial(nearest_nodes, searched)))
-        rings.append((far, 1 / sampling.far_share))
-        for (sources, nodes, length), weight in rings:
+        lengths_by_search.append(lengths)
+        near = near_pairs(sampling, partial(nearest_nodes, searched))
+        kinds_one_way = [*near, (far, 1 / sampling.far_share)]
+        for (sources, nodes, length), weight in kinds_one_way:
             departures, arrivals = sources, nodes
             if is_reverse:
                 departures, arrivals = nodes, sources
@@ -715,7 +723,7 @@ def directed_pairs(
     kinds.sort(key=lambda kind: kind[1])
     pairs = replace(drawn_pairs(2 * n, kinds), n_departures=n)
     checks = _checked_paths(graph, rng, first=n)
-    from_landmarks, to_landmarks = to_and_from
+    from_landmarks, to_landmarks = lengths_by_search
     sample = PairSample(pairs, landmarks, to_landmarks, checks)
     return sample, from_landmarks
 
