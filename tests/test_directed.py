@@ -133,7 +133,7 @@ def test_gaps_and_weights_leave_entries_out():
 def test_one_negative_entry_is_refused_where_the_loss_needs_none():
     sq = one_way(12) ** 2
     sq[2, 5] = -0.5
-    with pytest.raises(InputError, match="1 pairs have D < 0"):
+    with pytest.raises(InputError, match="pairs with D < 0: 1, the lowest"):
         neuc_mds(sq, 2, loss="relative", directed=True, squared=True)
 
 

@@ -518,7 +518,7 @@ def test_what_a_loss_is_not_defined_for_is_refused(kind):
     d[8, 9] = d[9, 8] = 0.0
     for loss in ("distance", "relative", "absolute"):
         with pytest.raises(
-            InputError, match=r"2 pairs have D < 0, the lowest -0\.7"
+            InputError, match=r"pairs with D < 0: 2, the lowest -0\.7"
         ):
             minimized(kind, d, x, loss)
         w = np.where(d > 0, 1.0, 0.0)

@@ -294,7 +294,7 @@ def check_defined(
         count //= 2
     if count:
         raise InputError(
-            f"{option('loss', loss)} needs D ≥ 0, and {count} pairs have D < 0, the lowest "
+            f"{option('loss', loss)} needs D ≥ 0; number of pairs with D < 0: {count}, the lowest "
             f"{float(xp.min(counted)):.4g}; use {option('loss', 'squared')}, or leave these pairs "
             "out, in a matrix by weight 0."
         )
