@@ -138,6 +138,12 @@ def test_eigenvalues_of_a_descent_are_those_of_its_signs(D):
     assert info.residuals.shape == (3,)
 
 
+def test_fits_are_told_apart_by_what_they_are(D):
+    info = neuc_mds(D, 2).info
+    assert info in {info}
+    assert info != neuc_mds(D, 2).info
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_coordinates_are_centered_ordered_by_weight_and_of_one_sign(D, method):
     embedding = neuc_mds(D, 4, method)

@@ -68,6 +68,10 @@ def test_weights_go_by_name_also_of_a_d_in_single_precision():
         (spoiled(1, 2, -1.0), "negative, NaN or infinite; use 0"),
         (spoiled(1, 2, 1.0, 1.5), "not symmetric: largest gap 0.5"),
         (
+            spoiled(1, 2, 1.0, 1.5) + 1e9 * np.eye(N),
+            "not symmetric: largest gap 0.5",
+        ),
+        (
             spoiled(3, slice(None), 0.0),
             "form 2 parts .*, of 5, 1 objects; outside the largest: 'd'; keep",
         ),
@@ -78,6 +82,16 @@ def test_weights_go_by_name_also_of_a_d_in_single_precision():
 def test_what_cannot_weigh_pairs_is_refused(weights, said):
     with pytest.raises(InputError, match=said):
         neuc_mds(NAMED, 2, weights=weights)
+
+
+@pytest.mark.parametrize("unused", [1e300 * np.eye(N), np.tri(N, k=-N + 1)])
+def test_weights_that_do_not_count_are_not_judged(unused):
+    gaps = D.copy()
+    gaps[0, -1] = gaps[-1, 0] = np.nan
+    np.testing.assert_array_equal(
+        neuc_mds(gaps, 2, weights=W + unused, missing="ignore").coordinates,
+        neuc_mds(gaps, 2, weights=W, missing="ignore").coordinates,
+    )
 
 
 @pytest.mark.parametrize(

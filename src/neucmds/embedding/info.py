@@ -11,7 +11,7 @@ import numpy as np
 from neucmds.backend.arrays import Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Info:
     """How the coordinates of an embedding were found, and how exactly.
 
@@ -19,21 +19,25 @@ class Info:
     ----------
     eigenvalues : array of shape (k',)
         Kept eigenvalues λ of B: for the paper's methods one per coordinate (k' = k), in their
-        order; for "exact" and "refined" with the squared loss largest magnitude first; otherwise
-        none (k' = 0).
+        order; for "exact" and "refined" with the squared loss largest magnitude first. Other fits
+        have none (k' = 0).
     residuals : array of shape (k',)
-        ``‖B u − λ u‖`` of the kept eigenpairs, from float64 products. On a GPU they may be a bound:
-        the length by Lanczos's recurrence and twice the rounding of float32 products, measured on
-        a sample of rows. LAPACK's are a bound, nε times the largest |λ|. Of pairs that "exact"
-        keeps and "neuc" and "neuc+" do not, they are a bound as well: the length by Lanczos's
-        recurrence and 1e-6 times the largest |λ|, which covers the rounding of float32 products.
+        ``‖B u − λ u‖`` of the pairs of `eigenvalues`, or a bound on it:
+
+        - "full": the bound nε·max|λ|;
+        - "krylov", of pairs that the method asked for: from float64 products. On a GPU it may be a
+          bound, by Lanczos's recurrence and twice the rounding of float32 products, which is
+          measured on a sample of rows;
+        - "krylov", of further pairs, as "exact" has beside those of "neuc" and "neuc+": a bound, by
+          Lanczos's recurrence and 1e-6·max|λ| for the rounding of float32 products.
     sq_norm : float
         ‖D‖²_F on the squared scale, which normalises STRESS.
     converged : bool
         Whether the eigensolver, or the descent of "refined", reached its tolerance.
     solver : str
-        Eigensolver, "full" (LAPACK) or "krylov"; or what a descent without eigenpairs was given:
-        "weighted", "loss", "pairs", "sampled pairs" or "init".
+        Eigensolver, "full" (LAPACK) or "krylov"; or the descent that gave the coordinates without
+        eigenpairs: "weighted" (the squared loss with weights or gaps), "loss" (another loss, or
+        directed), "pairs", "sampled pairs", "init", and "smacof" of `compare`.
     history : tuple of floats
         Loss at the start of a refinement and after every iteration, over pairs as
         `Embedding.loss_value`; empty for closed forms.
@@ -47,14 +51,15 @@ class Info:
         Sum of the positive eigenvalues of B; NaN where they are not all known.
     relative_gradient : float
         √(gᵀM⁻¹g / 2f) where "refined" ended, with f the loss, g its gradient and M the Gauss–Newton
-        block of every object: 0 at a stationary point, NaN where it was not measured. Its square is
-        the share of f that one more step promises: if `converged`, it is at most `tol` (at least
-        1e-8) and at most 6e-4. Where gaps were filled by a smaller model (`OverfitWarning`), f and
-        g are those of the filled D, not of the observed pairs.
+        block of every object: 0 at a stationary point, NaN where it was not measured. The square
+        of `relative_gradient` is the share of f that one more step promises; of a converged fit it
+        is at most ``min(6e-4, max(tol, 1.5e-8))``, but for rounding. Where gaps were filled by a
+        smaller model (`OverfitWarning`), f and g are those of the filled D, not of the observed
+        pairs.
     stress_error : float
         Bound on the rounding error of `Embedding.stress`.
     stress_rises : array of shape (k,)
-        Rise of the STRESS without each coordinate.
+        Rise of the STRESS without each coordinate; empty if not known.
     stress_standard_error, r2_standard_error : float
         Standard errors of `Embedding.stress` and `Embedding.r2` where only a sample of all pairs
         was fitted: STRESS, R² and `Embedding.loss_value` are then estimated from held-out pairs. 0
@@ -65,6 +70,7 @@ class Info:
         both orders of all pairs, and fitted pairs may be among the held-out ones.
     overfit_ratio : float
         Mean loss of held-out pairs, in units of that of fitted ones; 1 where none were held out.
+        Of two levels of landmarks, the fitted ones are pairs of random or of global landmarks.
     n_starts : int
         Number of starts of "ordinal"; 1 for other losses.
     times_found : int

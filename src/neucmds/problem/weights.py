@@ -25,8 +25,8 @@ from neucmds.problem.names import Labels, ordered_by_name
 from neucmds.problem.pairs import refuse_parts
 from neucmds.problem.validation import refuse_range
 
-# Number of n × n matrices in float64 that a fit with weights holds at its peak. At n = 1500, 10.6
-# were measured with weights, and 14.6 with missing entries.
+# Number of n × n matrices in float64 that a fit with weights adds to D at its peak. At n = 1500,
+# 10.6 were measured with weights, and 14.6 with missing entries, each time with D itself.
 _MATRICES = 14
 
 
@@ -35,7 +35,8 @@ def as_weighted(
 ) -> tuple[Array, Array] | None:
     """Return D with zeros for NaN, and weights; or None where every pair counts alike.
 
-    D and weights are n × n and symmetric. Missing entries and the diagonal get weight 0.
+    D and weights are n × n and symmetric. Missing entries and the diagonal get weight 0, whatever
+    weight the user gives them.
     """
     weights = ordered_by_name(weights, labels, "weights", rows=True)
     xp = namespace(sq_dissimilarity)
@@ -50,22 +51,26 @@ def as_weighted(
             "pass the observed pairs as a scipy.sparse array, or use fewer objects",
         )
     filled = xp.where(is_missing, 0.0, sq_dissimilarity)
+    ids = index_like(np.arange(n), filled)
+    is_unused = is_missing | (ids[:, None] == ids[None, :])
     if weights is None:
-        weights = xp.ones_like(filled)
+        weights = xp.where(is_unused, 0.0, xp.ones_like(filled))
     else:
         weights = checked_weights(weights, filled)
+        weights = xp.where(is_unused, 0.0, weights)
         _, heaviest, gap = extremes(weights, weights.dtype)
         if gap > 1e-8 * heaviest:
             raise InputError(
                 f"weights are not symmetric: largest gap {gap:.2g}; average W and Wᵀ."
             )
         largest = max(map(abs, min_and_max(filled)))
-        refuse_range(heaviest * largest, True, "weights times d² are")
-        # Those of the user are float64, whatever D is.
+        refuse_range(
+            heaviest * largest, squared=True, what="weights times d² are"
+        )
+        # From float64 to the precision of D.
         weights = xp.astype(weights, filled.dtype, copy=False)
-    ids = index_like(np.arange(n), filled)
-    is_unused = is_missing | (ids[:, None] == ids[None, :])
-    weights = xp.where(is_unused, 0.0, weights)
+    # An object without any pair is refused even with an init, which would place other parts: those
+    # are refused where a descent starts without one.
     if not bool(xp.all(xp.any(weights > 0, axis=1))):
         refuse_parts_of(weights, labels)
     return filled, weights
