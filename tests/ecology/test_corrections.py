@@ -76,6 +76,26 @@ def test_many_euclidean_objects_are_compared_with_cailliez():
     assert row.embedding.stress == pytest.approx(classical.stress, rel=1e-6)
 
 
+def lowest_eigenvalue(d):
+    centered = d**2 - (d**2).mean(axis=0)
+    gram = -0.5 * (centered - centered.mean(axis=1, keepdims=True))
+    return np.linalg.eigvalsh(gram)[0]
+
+
+@pytest.mark.parametrize("n", [30, 50, 100])
+@pytest.mark.parametrize("rounded", ["six decimals", "float32"])
+def test_rounded_distances_get_the_least_constant(n, rounded):
+    x = np.random.default_rng(0).normal(size=(n, 2))
+    D = cdist(x, x)
+    D = np.round(D, 6) if rounded == "six decimals" else D.astype(np.float32)
+    corrected = ecology.cailliez(D)
+    assert 0 < corrected.constant < 1e-3
+    enough = np.sqrt(corrected.sq_dissimilarity)
+    assert lowest_eigenvalue(enough) > -1e-12
+    less = enough - 0.1 * corrected.constant * (1 - np.eye(n))
+    assert lowest_eigenvalue(less) < -1e-9
+
+
 def test_negative_squares_have_no_root_to_add_to():
     D = np.array([[0.0, 1.0, -1.0], [1.0, 0.0, 4.0], [-1.0, 4.0, 0.0]])
     with pytest.raises(InputError, match="use lingoes"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigvalsh
-from scipy.sparse.linalg import LinearOperator, eigs
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
 
 from neucmds.backend.arrays import Floats, to_floats
 from neucmds.errors import InputError
@@ -32,7 +32,7 @@ class Corrected:
 
 
 def lingoes(D: Any, *, squared: bool = False) -> Corrected:
-    """Add 2c to every squared dissimilarity, where −c is the lowest eigenvalue of B, if negative.
+    """Add 2c to every squared dissimilarity: −c is the lowest eigenvalue of B, or c = 0 if B ⪰ 0.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ def lingoes(D: Any, *, squared: bool = False) -> Corrected:
 def cailliez(D: Any, *, squared: bool = False) -> Corrected:
     """Add c to every dissimilarity: the least c that makes their squares Euclidean.
 
-    c is the largest real eigenvalue of [[0, 2B₂], [−I, −4B₁]]. B₂ is the centered −½d², B₁ the
-    centered −½d.
+    c is the largest real eigenvalue of [[0, 2B₂], [−I, −4B₁]], or 0 if D is Euclidean. B₂ is the
+    centered −½d², B₁ the centered −½d.
 
     Parameters
     ----------
@@ -84,12 +84,12 @@ def cailliez(D: Any, *, squared: bool = False) -> Corrected:
     2.0
     """
     d, _ = root_values(D, squared)
-    # The block matrix mixes d², d and 1: it keeps its digits if the largest d is 1.
+    # The block matrix holds d², d and 1: it loses no digits if the largest d is 1.
     unit = float(d.max()) or 1.0
     d_gram = centered_gram(d / unit)
     sq_gram = centered_gram((d / unit) ** 2)
     constant = 0.0
-    # If D is Euclidean, several eigenvalues are the largest real one, 0: Arnoldi does not converge.
+    # The block matrix of a Euclidean D has no eigenvalue above 0, but rounding would give one.
     if _lowest_eigenvalue(sq_gram) < -1e-12:
         constant = max(0.0, unit * _largest_real_eigenvalue(sq_gram, d_gram))
     return _corrected((d + constant) ** 2, constant)
@@ -121,7 +121,7 @@ def centered_gram(values: Floats) -> Floats:
 
 
 def _corrected(sq_dissimilarity: Floats, constant: float) -> Corrected:
-    """Return the result, with its diagonal set back to zero in place."""
+    """Return a corrected D; the diagonal of `sq_dissimilarity`, a new array, is set to zero."""
     np.fill_diagonal(sq_dissimilarity, 0.0)
     return Corrected(sq_dissimilarity, constant)
 
@@ -131,8 +131,11 @@ def _lowest_eigenvalue(gram: Floats) -> float:
 
 
 def _largest_real_eigenvalue(sq_gram: Floats, d_gram: Floats) -> float:
-    """Return the largest real part of the eigenvalues of [[0, 2B₂], [−I, −4B₁]]."""
-    size = 2 * len(sq_gram)
+    """Return the largest real part of the eigenvalues of [[0, 2B₂], [−I, −4B₁]].
+
+    An eigenvalue of this real part is real, as vegan and ape assume, too.
+    """
+    n = len(sq_gram)
 
     def product(vector: Floats) -> Floats:
         upper, lower = np.split(vector.ravel(), 2)
@@ -140,9 +143,17 @@ def _largest_real_eigenvalue(sq_gram: Floats, d_gram: Floats) -> float:
             [2 * (sq_gram @ lower), -upper - 4 * (d_gram @ lower)]
         )
 
-    operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
-    start = np.random.default_rng(0).normal(size=size)
-    values = eigs(
-        operator, k=1, which="LR", v0=start, return_eigenvectors=False
-    )
+    operator = LinearOperator((2 * n, 2 * n), matvec=product, dtype=np.float64)
+    start = np.random.default_rng(0).normal(size=2 * n)
+    try:
+        values = eigs(
+            operator, k=1, which="LR", v0=start, return_eigenvectors=False
+        )
+    except ArpackNoConvergence:
+        # If D is nearly Euclidean, many eigenvalues lie close to the largest: compute all.
+        values = np.linalg.eigvals(
+            np.block(
+                [[np.zeros((n, n)), 2 * sq_gram], [-np.eye(n), -4 * d_gram]]
+            )
+        )
     return float(np.max(values.real))
