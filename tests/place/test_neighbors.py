@@ -74,6 +74,20 @@ def test_neither_ties_nor_rounding_nor_blocks_lose_a_neighbour(change, n):
     )
 
 
+def test_ties_of_small_points_with_heights_are_in_the_order_of_their_index():
+    rng = np.random.default_rng(5)
+    grid = np.rint(2 * rng.normal(size=(400, 3))) * 1e-5
+    heights = (1 + np.rint(2 * rng.random((400, 1)))) * 1e-4
+    points = np.hstack([grid, heights])
+    embedding = embedding_of(points, np.array([1.0, 1.0, -1.0, 0.0]))
+    ids, _ = embedding.neighbors(5)
+    every = np.arange(400)
+    for i, neighbors in enumerate(ids):
+        sq = embedding.form.paired_sq(points[i], points)
+        sq[i] = np.inf
+        np.testing.assert_array_equal(neighbors, np.lexsort((every, sq))[:5])
+
+
 @pytest.mark.parametrize("library", ["array_api_strict", "torch"])
 def test_other_libraries_give_the_same(library):
     xp = pytest.importorskip(library)

@@ -52,16 +52,16 @@ def nearest(
     The order is that of D̂ computed from differences, pair by pair: a matrix product finds all
     candidates up to its rounding error, and only these are computed again.
 
-    Query a is point ``itself[a]``, which is left out of its neighbours; −1: no point. Returns
-    indices and D̂, which may be negative, both of shape (m, k).
+    Query a is point ``itself[a]``, which is left out of its neighbours; −1 if it is no point.
+    Returns indices and D̂, which may be negative, both of shape (m, k).
     """
     xp = namespace(points)
     n = points.shape[0]
     signed = points * asarray_like(form.signs, points)
     # A query's own norm shifts all its D̂ alike and takes no part in the ranking.
     norms = form.norms(points)
-    sq_farthest = float(xp.max(xp.sum(points * points, axis=1)))
-    # Worst relative error of inner products, of norms and of their difference.
+    largest_size = float(xp.max(_sizes_of_norms(form, points)))
+    # Worst error of a D̂, in a ranking or from differences, relative to the sizes of both norms.
     rounding = 4 * (points.shape[1] + 4) * eps(points.dtype, xp)
     n_candidates = k
     if itself is not None:
@@ -71,7 +71,8 @@ def nearest(
         """Return indices and D̂ of the nearest points to some queries."""
         x = queries[rows, :]
         ranking = norms[None, :] - 2 * (x @ signed.T)
-        slack = rounding * (xp.sum(x * x, axis=1) + sq_farthest)
+        slack = rounding * (_sizes_of_norms(form, x) + largest_size)
+        # The bound is too low by one slack at most, and the ranks of its points too high by one.
         bound = _bound(ranking, n_candidates) + 2 * slack
         # Candidate c: the query in row at[c], and point columns[c].
         at, columns = xp.nonzero(ranking <= bound[:, None])
@@ -104,8 +105,9 @@ def roughly_nearest(
 ) -> Indices:
     """Find points (m, count) of least D̂ from every query, without the points `known` to each.
 
-    It is done in single precision: half the time, and rounding can only swap points that are
-    equally near. Coordinates are divided by a power of two, so that squares stay in its range.
+    The form has no heights. The search is in single precision: half the time, and rounding can only
+    swap points that are equally near. Coordinates are divided by a power of two, which is exact, so
+    that squares stay in the range of that precision.
     """
     xp = namespace(queries)
     unit = power_of_four(points)
@@ -122,22 +124,30 @@ def roughly_nearest(
 
 
 def sq_ranks(queries: Array, points: Array, signs: Any = 1.0) -> Array:
-    """Return D̂ without the norm of each query, which shifts all of its D̂ alike."""
+    """Return D̂ of a form without heights, less the norm of each query, which shifts its D̂ alike."""
     norms = namespace(points).sum(points * points * signs, axis=1)
     return norms - 2 * (queries * signs) @ points.T
+
+
+def _sizes_of_norms(form: Form, x: Array) -> Array:
+    """Return the sum of the absolute terms of every norm: of squares, and of the height."""
+    lengths = abs(asarray_like(form.signs, x))
+    return (x * x) @ lengths + abs(x) @ (1 - lengths)
 
 
 def _bound(ranking: Array, k: int) -> Array:
     """Return an upper bound of the k-th smallest entry of every row.
 
-    It is the k-th smallest of the minima of some 4k groups of columns, the last few of which may be
-    left out. One vectorised pass finds these minima; a partition of whole rows takes several times
-    as long.
+    Columns are split into 4k to 8k groups, or one group per column of few; the last columns may be
+    left out. The bound is the k-th smallest minimum of a group: k entries, the minima up to this
+    one, are no larger. One vectorised pass finds the minima; a partition of whole rows takes
+    several times as long.
     """
     xp = namespace(ranking)
     m, n = ranking.shape
     size = max(1, n // (4 * k))
     n_groups = n // size
+    # Group g has every n_groups-th column from g on.
     groups = xp.reshape(ranking[:, : n_groups * size], (m, size, n_groups))
     minima = xp.min(groups, axis=1)
     return xp.sort(minima, axis=1)[:, k - 1]
