@@ -509,19 +509,27 @@ def warn_of_surprises(embedding: Embedding) -> None:
     # A stress-1 whose square is below TOL counts as zero: there is no lower one.
     may_be_lower = info.times_found <= 1 and embedding.stress1**2 > TOL
     if info.n_starts > 1 and may_be_lower:
+        advice = f"raise {option('n_init')}"
+        # The number of starts of listed pairs is fixed.
+        if info.solver in ("pairs", "sampled pairs"):
+            advice = f"try other values of {option('random_state')}"
         text = (
             f"the least stress-1, {embedding.stress1:.4f}, was found once in {info.n_starts} "
-            f"starts, and there may be a lower one; raise {option('n_init')}."
+            f"starts, and there may be a lower one; {advice}."
         )
         warnings.warn(text, NeucmdsWarning, stacklevel=3)
     if info.overfit_ratio > OVERFIT:
         more = "n_near"
         if info.solver == "sampled pairs":
             more = "n_pairs"
+        estimate = f"R² of all pairs is {embedding.r2:.2f}"
+        # The distances of an ordinal fit have no unit in which R² could be defined.
+        if embedding.loss == "ordinal":
+            estimate = f"stress-1 of all pairs is {embedding.stress1:.2f}"
         text = (
             f"the loss of held-out pairs is {info.overfit_ratio:.2g} times that of fitted ones, "
-            f"and the estimated R² of all pairs is {embedding.r2:.2f}; raise {option(more)}, or "
-            f"lower {option('n_components')}."
+            f"and the estimated {estimate}; raise {option(more)}, or lower "
+            f"{option('n_components')}."
         )
         warnings.warn(text, OverfitWarning, stacklevel=3)
     if embedding.k == embedding.requested:

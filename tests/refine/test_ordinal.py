@@ -162,6 +162,20 @@ def test_a_stress_found_once_is_a_warning(dune):
         neuc_mds(dune, 2, loss="ordinal", n_init=1)
 
 
+def test_warnings_of_sampled_pairs_advise_what_is_allowed():
+    noise = np.random.default_rng(0).gamma(1.0, size=(60, 20))
+    with pytest.warns(NeucmdsWarning) as caught:
+        emb = neuc_mds(
+            noise, 4, loss="ordinal", metric="braycurtis", n_pairs=20
+        )
+    once, overfit = (str(warning.message) for warning in caught)
+    assert emb.info.times_found == 1
+    assert once.endswith("try other values of random_state.")
+    assert (
+        f"the estimated stress-1 of all pairs is {emb.stress1:.2f}" in overfit
+    )
+
+
 def test_a_start_is_descended_from(dune, fitted):
     again = neuc_mds(dune, loss="ordinal", init=fitted)
     assert again.stress1 <= fitted.stress1 + 1e-12

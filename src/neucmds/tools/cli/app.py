@@ -35,6 +35,7 @@ INTERRUPTED = 130
 _FLAGS = {
     "n_components": "-k",
     "n_landmarks": "--landmarks",
+    "random_state": "--seed",
     "color": "--color-by",
     "overwrite": "--force",
 }
