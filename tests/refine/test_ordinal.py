@@ -313,7 +313,7 @@ def test_listed_pairs_have_the_fit_of_weights_that_leave_out_the_others(dune):
 def test_negative_squares_are_refused(dune):
     squares = dune**2
     squares[0, 1] = squares[1, 0] = -0.1
-    with pytest.raises(InputError, match="needs D ≥ 0, and 1 pairs"):
+    with pytest.raises(InputError, match="pairs with D < 0: 1"):
         neuc_mds(squares, 2, loss="ordinal", squared=True)
 
 
