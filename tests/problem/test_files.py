@@ -193,13 +193,30 @@ DAMAGED = "not a table that can be read, or damaged"
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("d.csv", "0,1,2\n1,0,x\n2,3,0\n", "string to float: 'x'"),
-        ("d.csv", "0,x,2\n1,0,3\n2,3,0\n", "string to float: 'x'"),
-        ("d.csv", "\n,a,b\n\na,0,1\nb,1,?!\n", "string to float: '?!'"),
-        ("d.phy", "2\nant 0 x\nbee 1 0\n", "string to float: 'x'"),
-        ("d.tsv", "0\t1,5\n1,5\t0\n", "string to float: '1,5'"),
+        (
+            "d.csv",
+            "0,1,2\n1,0,x\n2,3,0\n",
+            "'x' is not a number, in cell 3 of the line '1,0,x'.",
+        ),
+        ("d.csv", "0,x,2\n1,0,3\n2,3,0\n", "in cell 2 of the line '0,x,2'"),
+        ("d.csv", "0,1,2\n1,0,3\nx,3,0\n", "in cell 1 of the line 'x,3,0'"),
+        ("d.csv", "\n,a,b\n\na,0,1\nb,1,?!\n", "cell 3 of the line 'b,1,?!'"),
+        ("d.phy", "2\nant 0 x\nbee 1 0\n", "cell 3 of the line 'ant 0 x'"),
+        ("d.tsv", "0\t1,5\n1,5\t0\n", "; write decimal points, as write.csv"),
+        (
+            "d.csv",
+            '"";"a";"b"\n"a";0,0;1,5\n"b";1,5;0,0\n',
+            """'0,0' is not a number, in cell 2 of the line '"a";0,0;1,5'; write""",
+        ),
+        # Without the last row, and without the last column.
+        ("d.csv", ",a,b\na,0,1\n", "not a square matrix: 2 lines of 3 cells"),
+        (
+            "d.csv",
+            ",a\na,0\nb,1\n",
+            "not a square matrix: 3 lines of 2 cells, names included",
+        ),
         ("d.csv", "0,1_0\n1_0,0\n", "cannot safely convert"),
-        ("d.csv", ",ant,bee,cat\n", "string to float: 'ant'"),
+        ("d.csv", ",ant,bee,cat\n", "'ant' is not a number, in cell 1"),
         (
             "d.csv",
             "0,1,2\n1,0\n2,3,0\n",

@@ -148,7 +148,8 @@ def _refuse_shape(array: Array) -> None:
         raise InputError(
             f"D is not square: {size}; pass n × n, or n(n-1)/2 condensed, or "
             f"{option('metric', 'braycurtis')} or another metric if columns are features, such as "
-            f"abundances, or {option('directed', True)} if they are a second set of objects."
+            f"abundances, {option('metric', 'shortest_path')} if rows are edges, or "
+            f"{option('directed', True)} if columns are a second set of objects."
         )
 
 

@@ -180,11 +180,11 @@ def read_text(path: AnyPath) -> tuple[str, str]:
 
 
 def _is_text(cell: str) -> bool:
-    """Tell whether a cell is neither a number nor one of `MISSING`."""
+    """Tell whether a cell is neither a number, also with a decimal comma, nor one of `MISSING`."""
     if cell in MISSING:
         return False
     try:
-        float(cell)
+        float(cell.replace(",", "."))
     except ValueError:
         return True
     return False
@@ -244,19 +244,23 @@ def _frame(
     if parse_version(pandas.__version__) < parse_version("3.1"):
         # So that every digit is read. Later versions do, and deprecate the parameter.
         precision["float_precision"] = "round_trip"
-    frame = pandas.read_csv(
-        io.StringIO("\n".join(lines)),
-        sep=delimiter or r"\s+",
-        header=None,
-        names=range(width),
-        index_col=False,
-        dtype=dict.fromkeys(range(n_names), str)
-        | dict.fromkeys(numbers, np.float64),
-        na_values=dict.fromkeys(numbers, MISSING),
-        keep_default_na=False,
-        skipinitialspace=True,
-        **precision,
-    )
+    try:
+        frame = pandas.read_csv(
+            io.StringIO("\n".join(lines)),
+            sep=delimiter or r"\s+",
+            header=None,
+            names=range(width),
+            index_col=False,
+            dtype=dict.fromkeys(range(n_names), str)
+            | dict.fromkeys(numbers, np.float64),
+            na_values=dict.fromkeys(numbers, MISSING),
+            keep_default_na=False,
+            skipinitialspace=True,
+            **precision,
+        )
+    except ValueError:
+        _refuse_text(lines, delimiter, n_names, name)
+        raise
     if len(frame) != len(lines):
         raise InputError(f"{name} is not a table: a quotation mark is open.")
     names = [
@@ -264,6 +268,23 @@ def _frame(
         for column in range(n_names)
     ]
     return names, frame[list(numbers)].to_numpy(np.float64)
+
+
+def _refuse_text(
+    lines: Sequence[str], delimiter: str | None, n_names: int, name: str
+) -> None:
+    """Refuse the first cell after `n_names` that is text, or a number with a decimal comma."""
+    for line in lines:
+        for i, cell in enumerate(_cells(line, delimiter)):
+            if i < n_names or not ("," in cell or _is_text(cell)):
+                continue
+            advice = ""
+            if not _is_text(cell):
+                advice = "; write decimal points, as write.csv of R does, not commas"
+            raise InputError(
+                f"{name}: {cell!r} is not a number, in cell {i + 1} of the line {line[:40]!r}"
+                f"{advice}."
+            )
 
 
 def _advice(delimiter: str | None) -> str:
@@ -311,7 +332,8 @@ def _square(text: str, name: str) -> Table:
         # A condensed list in one line is read as one in a column.
         lines = _cells(lines[0], delimiter)
         delimiter = "\t"
-    width = len(_cells(lines[-1], delimiter))
+    last = _cells(lines[-1], delimiter)
+    width = len(last)
     if width == 1:
         has_title = _is_text(lines[0].strip())
         _, values = _frame(lines[int(has_title) :], delimiter, 0, name)
@@ -327,16 +349,23 @@ def _square(text: str, name: str) -> Table:
     has_both = height == width and has_corner and len(first) > 1
     has_header = has_both or height == width + 1
     has_row_names = has_both or width == height + 1
+    # Without its last row or column a square with both has the counts of one with either.
+    others = first[1:]
+    if has_header:
+        others = last[:1]
+    has_more_names = height != width and all(map(_is_text, others))
     if len(first) == 1:
         # A triangle, which begins with d_11, or with the name of the first object.
         has_header = False
         has_row_names = _is_text(first[0])
-    elif height - int(has_header) != width - int(has_row_names):
+    elif has_more_names or (
+        height - int(has_header) != width - int(has_row_names)
+    ):
         raise InputError(
-            f"{name} is not a square matrix: {height} lines of {width} cells; of a table of "
-            f"features, such as abundances, pass {option('metric', 'braycurtis')} or another metric"
-            f", of dissimilarities of two sets of objects {option('directed', True)}"
-            f"{_advice(delimiter)}."
+            f"{name} is not a square matrix: {height} lines of {width} cells, names included; of a "
+            f"table of features, such as abundances, pass {option('metric', 'braycurtis')} or "
+            f"another metric, of edges {option('metric', 'shortest_path')}, of dissimilarities of "
+            f"two sets of objects {option('directed', True)}{_advice(delimiter)}."
         )
     values, row_names, column_names = _numbers_and_names(
         lines, delimiter, has_header, has_row_names, name
@@ -349,10 +378,10 @@ def _square(text: str, name: str) -> Table:
     labels = column_names or row_names
     # In a wrapped printout of R the columns of the first line go on below, under all rows.
     if delimiter is None and row_names and column_names:
-        last = row_names[-1]
-        if last not in column_names:
+        last_name = row_names[-1]
+        if last_name not in column_names:
             raise InputError(
-                f"{name} has a row {last!r} and no such column{_advice(delimiter)}."
+                f"{name} has a row {last_name!r} and no such column{_advice(delimiter)}."
             )
     if labels is not None:
         labels = names_of_both(
