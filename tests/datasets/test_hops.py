@@ -70,3 +70,40 @@ def test_disconnected_graph_is_named_with_its_parts():
 def test_impossible_number_of_neighbours_is_refused(k):
     with pytest.raises(InputError, match="pass 1 to 9"):
         hop_distances(np.zeros((10, 2)), k)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([[0.0], [np.nan], [2.0]], "hold NaN or infinity, first in row 1"),
+        ([[0.0], [1.0], [np.inf]], "hold NaN or infinity, first in row 2"),
+        (["a", "b", "c"], "not a real number"),
+        ([[1, 2], [3]], "are not numbers"),
+        (5, "at least 2 rows"),
+        ([], "at least 2 rows"),
+    ],
+)
+@pytest.mark.parametrize("precomputed", [False, True])
+def test_what_are_no_finite_numbers_is_refused(data, message, precomputed):
+    what = "dissimilarities" if precomputed else "features"
+    with pytest.raises(InputError, match=f"{what} .*{message}"):
+        hop_distances(data, 1, precomputed=precomputed, connect=True)
+
+
+def test_missing_and_infinite_dissimilarities_are_refused():
+    for unknown in (np.nan, np.inf):
+        d = squareform(pdist(np.arange(4.0)[:, None]))
+        d[0, 1] = unknown
+        with pytest.raises(InputError, match="first in row 0"):
+            hop_distances(d, 2, precomputed=True)
+
+
+def test_parts_are_joined_by_the_shorter_direction_of_a_pair():
+    d = np.full((5, 5), 9.0)
+    d[:3, :3] = 1.0
+    d[3:, 3:] = 1.0
+    d[0, 3] = d[3, 0] = 5.0
+    d[1, 4] = 2.0
+    hops = hop_distances(d, 1, precomputed=True, connect=True)
+    assert hops[1, 4] == 1
+    assert hops[0, 3] > 1

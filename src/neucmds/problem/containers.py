@@ -104,6 +104,26 @@ def as_real(data: Any, what: str, advice: str = "convert them") -> Array:
     return data
 
 
+def finite_rows(data: Any, what: str) -> Array:
+    """Return a matrix of floats, or refuse what is no matrix of finite numbers of at least 2 rows.
+
+    `what` names the numbers in messages, in the plural.
+    """
+    rows = as_real(data, what)
+    xp = arrays.namespace(rows)
+    if len(rows.shape) != 2 or rows.shape[0] < 2:
+        raise InputError(
+            f"{what} have shape {tuple(rows.shape)}; two dimensions and at least 2 rows are needed."
+        )
+    rows = xp.astype(rows, working_dtype(rows), copy=False)
+    if not bool(xp.all(xp.isfinite(rows))):
+        is_bad = arrays.to_numpy(xp.any(~xp.isfinite(rows), axis=1))
+        raise InputError(
+            f"{what} hold NaN or infinity, first in row {int(is_bad.argmax())}."
+        )
+    return rows
+
+
 def refuse_tensor(data: Array, what: str) -> None:
     """Refuse a tensor of PyTorch that is sparse, or requires gradients."""
     if getattr(data, "requires_grad", False):

@@ -11,10 +11,8 @@ from typing import Any
 from neucmds.backend import arrays
 from neucmds.backend.arrays import Array, namespace, row_blocks
 from neucmds.backend.progress import Callback
-from neucmds.errors import InputError
-from neucmds.problem.containers import as_real
+from neucmds.problem.containers import finite_rows
 from neucmds.problem.metrics import Metric, refuse_undefined
-from neucmds.problem.validation import working_dtype
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.operators.single_precision import Multiply
 
@@ -65,7 +63,7 @@ class FeatureGram(Gram):
         tile: int | None = None,
         callback: Callback | None = None,
     ) -> None:
-        features = _checked(features)
+        features = finite_rows(features, "features")
         self.xp = namespace(features)
         self.n = features.shape[0]
         self.dtype = features.dtype
@@ -178,21 +176,3 @@ def _hollow(square: Array, xp: Any) -> Array:
     """Return a tile with its upper triangle mirrored below, and zeros on the diagonal."""
     upper = xp.triu(square, k=1)
     return upper + upper.T
-
-
-def _checked(features: Array) -> Array:
-    """Return features as floats, or refuse what is no matrix of finite numbers."""
-    features = as_real(features, "features")
-    xp = namespace(features)
-    if len(features.shape) != 2 or features.shape[0] < 2:
-        raise InputError(
-            f"features have shape {tuple(features.shape)}; two dimensions and at least 2 rows are "
-            "needed."
-        )
-    features = xp.astype(features, working_dtype(features), copy=False)
-    if not bool(xp.all(xp.isfinite(features))):
-        is_bad = arrays.to_numpy(xp.any(~xp.isfinite(features), axis=1))
-        raise InputError(
-            f"features hold NaN or infinity, first in row {int(is_bad.argmax())}."
-        )
-    return features
