@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -152,14 +153,18 @@ def named_graph(
     settings = defaults | (params or {})
     direction = settings["direction"]
     part = settings["part"]
-    if (
-        not settings.keys() <= defaults.keys()
-        or direction not in (None, *DIRECTIONS)
-        or part not in (None, "largest")
-    ):
+    unknown = {
+        name: value
+        for name, value in settings.items()
+        if name not in defaults
+        or (name == "direction" and value not in (None, *DIRECTIONS))
+        or (name == "part" and value not in (None, "largest"))
+    }
+    if unknown:
+        shown = " ".join(reprlib.repr(unknown).split())
         raise InputError(
-            f"{option('metric_params', params)} of {option('metric', 'shortest_path')} may hold "
-            f"'weight', as 'direction' one of {', '.join(DIRECTIONS)}, and 'part': 'largest'."
+            f"{option('metric_params')} of {option('metric', 'shortest_path')} may hold 'weight', "
+            f"as 'direction' one of {', '.join(DIRECTIONS)}, and 'part': 'largest'; not {shown}."
         )
     if both_directions:
         if direction not in (None, "both"):

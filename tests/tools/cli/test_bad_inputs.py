@@ -235,6 +235,11 @@ BAD_TABLES = [
         "t.csv --metric shortest_path,direction=up",
         "NAME,PARAMETER=VALUE of --metric",
     ),
+    (
+        "a,b,1\nb,a,2\n",
+        "t.csv --metric shortest_path,direction=both",
+        "pass --directed, or --metric shortest_path,direction=mean",
+    ),
 ]
 
 

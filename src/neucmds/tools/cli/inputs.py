@@ -11,7 +11,7 @@ import pandas as pd
 
 from neucmds.ecology.metadata import read_metadata
 from neucmds.embedding import Embedding
-from neucmds.errors import InputError
+from neucmds.errors import InputError, option
 from neucmds.options import PRECOMPUTED, SHORTEST_PATH, Options
 from neucmds.prepared import prepare, read_directed
 from neucmds.problem.components import NComponents
@@ -61,6 +61,11 @@ def read_data(
     """
     name, params = parse_metric(metric)
     if name == SHORTEST_PATH:
+        if params.get("direction") == "both" and not directed:
+            raise InputError(
+                f"{option('direction', 'both')} keeps two lengths of a pair; pass "
+                f"{option('directed', True)}, or {option('direction', 'mean')} for their mean."
+            )
         graph, names = named_graph(
             read_edge_table(file), None, params, directed
         )
