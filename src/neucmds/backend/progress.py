@@ -1,4 +1,4 @@
-"""Show progress and the time left on one line of standard error."""
+"""Show progress and the time left: a bar for steps of a known number, a line for others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ Callback = Callable[[int, int | None, str | float], Any]
 class ProgressBar:
     """A callback that shows steps of one kind as a bar of tqdm, and calls another callback.
 
-    A bar appears after `delay` seconds; steps without a total are printed as a line.
+    A bar appears after `delay` seconds; steps without a total are printed as a line. Both go to
+    `stream`, by default standard error.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class ProgressBar:
     ) -> None:
         from tqdm import tqdm
 
+        # A number is the loss that a step of a descent reached.
         text = what if isinstance(what, str) else "refined"
         if self.bar is not None and (
             self.bar.desc != text or self.bar.total != total
@@ -49,6 +51,7 @@ class ProgressBar:
                     unit_scale=True,
                     delay=self.delay,
                 )
+            # Below zero if other work with the same words and total begins: the bar starts again.
             self.bar.update(step - self.bar.n)
             if step >= total:
                 self.close()

@@ -71,6 +71,14 @@ def test_it_prints_tables_and_counts_objects_without_a_value(run, files):
     )
 
 
+def test_progress_says_what_is_being_done(run, files, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    given = ("--formula", FORMULA, "--permutations", 9)
+    said = run("test", "d.csv", "--metadata", "env.csv", *given).err
+    reading = said.index("reading d.csv")
+    assert reading < said.index("testing by permutations")
+
+
 def test_species_are_tested_by_their_metric(run, files):
     shutil.copy(FIXTURES / "mite_species.csv", "mite.csv")
     shutil.copy(FIXTURES / "mite_env.csv", "sites.csv")

@@ -65,30 +65,32 @@ def run_tests(
             file, metric, squared=squared, symmetrize=symmetrize
         )
         sq_d = to_numpy(dense_gram(problem, "test").sq_dissimilarity)
-        variables = variables_of(formula)
-        needed = [*variables]
-        if strata is not None:
-            needed.append(strata)
-        for name in needed:
-            check_column(table, name)
-        table = match_rows(table, problem.labels, problem.n)
-        # All tests are of the same objects.
-        known = table[needed].notna().all(axis=1).to_numpy()
-        rows = known_rows(known, f"a value of {' or '.join(needed)}")
-        table = table.iloc[rows].reset_index(drop=True)
-        sq_d = sq_d[np.ix_(rows, rows)]
-        settings: dict[str, Any] = {
-            "squared": True,
-            "permutations": permutations,
-            "random_state": seed,
-        }
-        if strata is not None:
-            settings["strata"] = table[strata].to_list()
-        terms = None
-        if by != "none":
-            terms = by
-        of_formula = permanova(sq_d, formula, table, by=terms, **settings)
-        of_variables, pairs = _tests_of_variables(
+    variables = variables_of(formula)
+    needed = [*variables]
+    if strata is not None:
+        needed.append(strata)
+    for name in needed:
+        check_column(table, name)
+    table = match_rows(table, problem.labels, problem.n)
+    # All tests are of the same objects, those with a value in each of these columns.
+    is_complete = table[needed].notna().all(axis=1).to_numpy()
+    rows = known_rows(is_complete, f"a value of {' or '.join(needed)}")
+    table = table.iloc[rows].reset_index(drop=True)
+    sq_d = sq_d[np.ix_(rows, rows)]
+    settings: dict[str, Any] = {
+        "squared": True,
+        "permutations": permutations,
+        "random_state": seed,
+    }
+    if strata is not None:
+        settings["strata"] = table[strata].to_list()
+    # As `permanova` takes it: None tests all terms together.
+    tested_by = None
+    if by != "none":
+        tested_by = by
+    with progress("testing by permutations"):
+        of_formula = permanova(sq_d, formula, table, by=tested_by, **settings)
+        of_variables, of_pairs = _tests_of_variables(
             sq_d, table[variables], settings
         )
     if as_json:
@@ -103,7 +105,7 @@ def run_tests(
         tables = {
             "permanova": of_formula.table,
             "tests": of_variables,
-            "pairs": pairs,
+            "pairs": of_pairs,
         }
         for name, part in tables.items():
             document[name] = part.reset_index(names="name").to_dict("records")
@@ -111,8 +113,8 @@ def run_tests(
         return
     say(f"{file}: {of_formula}")
     say(table_text("\nEach variable alone", of_variables))
-    if len(pairs):
-        say(table_text("\nPERMDISP of pairs of groups", pairs))
+    if len(of_pairs):
+        say(table_text("\nPERMDISP of pairs of groups", of_pairs))
 
 
 def _tests_of_variables(
@@ -120,28 +122,33 @@ def _tests_of_variables(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return a table of tests of each variable alone, and one of pairs of classes.
 
-    Variables of numbers have a Mantel test, those of classes ANOSIM and PERMDISP.
+    Variables of numbers have a Mantel test, those of classes ANOSIM and PERMDISP. `sq_d` holds the
+    squared d between the objects of `table`.
     """
-    rows = []
-    pairs = []
+    # Tests with the names of the variable and of the statistic.
+    results = []
+    # An empty table, for variables without classes.
+    pairs = [pd.DataFrame()]
     for name in table.columns:
         column = column_values(table, name)
+        # Numbers come as an array, categories as a tuple.
         if isinstance(column, np.ndarray):
             squares = (column[:, None] - column) ** 2
             correlation = mantel(sq_d, squares, **settings)
-            rows.append((name, "Mantel r", correlation))
+            results.append((name, "Mantel r", correlation))
             continue
         try:
-            rows.append((name, "ANOSIM R", anosim(sq_d, column, **settings)))
+            separation = anosim(sq_d, column, **settings)
+            results.append((name, "ANOSIM R", separation))
             spread = dispersion(sq_d, column, **settings)
         except InputError as error:
             warnings.warn(NeucmdsWarning(f"{name}: {error}"), stacklevel=2)
             continue
-        rows.append((name, "PERMDISP F", spread))
+        results.append((name, "PERMDISP F", spread))
         pairs.append(spread.pairwise.add_prefix(f"{name}: ", axis=0))
     tests = pd.DataFrame(
-        [(kind, test.statistic, test.p) for _, kind, test in rows],
-        index=[name for name, _, _ in rows],
+        [(kind, test.statistic, test.p) for _, kind, test in results],
+        index=[name for name, _, _ in results],
         columns=["test", "statistic", "p"],
     )
-    return tests, pd.concat([pd.DataFrame(), *pairs])
+    return tests, pd.concat(pairs)
