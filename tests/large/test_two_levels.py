@@ -359,6 +359,14 @@ def test_r2_and_stress_are_those_of_pairs_that_were_not_fitted(loss):
     assert landmarks.info.held_out_pairs > 100
 
 
+def test_fitted_pairs_are_not_held_out():
+    x = np.random.default_rng(0).normal(size=(60, 6))
+    est = LandmarkNeucMDS(1, 60, n_near=48, metric="cityblock", random_state=0)
+    info = est.fit(x).landmark_result_.info
+    assert info.held_out_pairs == 0
+    assert info.overfit_ratio == 1
+
+
 @pytest.mark.parametrize("loss", ["squared", "relative"])
 def test_r2_of_a_graph_is_that_of_paths_that_were_not_fitted(loss):
     rng = np.random.default_rng(0)

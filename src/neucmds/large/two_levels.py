@@ -54,7 +54,8 @@ from neucmds.problem.sampled_pairs import (
 from neucmds.problem.validation import check_count
 from neucmds.refine.descent import Configuration
 
-# Global landmarks that an object is compared with, per coordinate. There are twice as many or more.
+# Global landmarks that an object is compared with, per coordinate. `draw_global` draws at least
+# twice as many.
 GLOBAL_PER_COORDINATE = 6
 # Near landmarks that an object is compared with, per coordinate.
 NEAR_PER_COORDINATE = 3
@@ -63,7 +64,7 @@ FEWEST_LANDMARKS = 3000
 # or this share of all objects,
 LANDMARK_SHARE = 0.02
 # but at most this many, except in a graph, where searches find the near landmarks. With a user's
-# function all of up to this many objects are landmarks, because a descent moves landmarks together.
+# function there are this many, or all objects, because a descent moves landmarks together.
 MOST_LANDMARKS = 20_000
 # Iterations of a fit that only has to tell which landmarks are near. A fit of many landmarks of a
 # graph takes twice as many: more hardly improve where nodes are placed.
@@ -78,12 +79,12 @@ def least_landmarks(k: int) -> int:
 def default_count(n: int, k: int, options: Options) -> int:
     """Return the number of landmarks of n objects, where the user gives none."""
     share = round(LANDMARK_SHARE * n)
-    if options.metric != SHORTEST_PATH:
+    is_user_function = callable(getattr(options.metric, "metric", None))
+    if is_user_function:
+        share = MOST_LANDMARKS
+    elif options.metric != SHORTEST_PATH:
         share = min(share, MOST_LANDMARKS)
-    fewest = FEWEST_LANDMARKS
-    if callable(getattr(options.metric, "metric", None)):
-        fewest = MOST_LANDMARKS
-    return min(n, max(fewest, share, least_landmarks(k)))
+    return min(n, max(FEWEST_LANDMARKS, share, least_landmarks(k)))
 
 
 def draw_global(
@@ -146,74 +147,74 @@ def check_two_levels(
 
 
 def fit_rows(
-    fit: LandmarkFit, rows: Array, row_of: Indices, options: Options
+    global_fit: LandmarkFit, rows: Array, row_of: Indices, options: Options
 ) -> LandmarkFit:
     """Return the fit with all landmarks embedded, from features or dissimilarities.
 
     Parameters
     ----------
-    fit : LandmarkFit
+    global_fit : LandmarkFit
         Its global landmarks are embedded.
     rows : array
         What the landmarks are compared by; landmark a is row ``row_of[a]``.
     """
-    all_landmarks = np.arange(fit.width)
+    width = global_fit.width
+    all_landmarks = np.arange(width)
 
-    def squares_of(
-        fit: LandmarkFit, ids: Indices, partners: Sequence[Indices]
-    ) -> Floats:
+    def squares_of(ids: Indices, partners: Sequence[Indices]) -> Floats:
         """Return D of each of the landmarks `ids` with its own `partners`, all in one vector."""
-        squares = fit.listed_squares(
-            rows, partners, fit.landmarks[ids], row_of[ids]
+        squares = global_fit.listed_squares(
+            rows, partners, global_fit.landmarks[ids], row_of[ids]
         )
         return to_numpy(squares)
 
-    def with_pairs(
-        fit: LandmarkFit, pairs: Pairs, i: Indices, j: Indices
-    ) -> Pairs:
-        """Return pairs with those of the landmarks i and j, which are compared if they are new."""
-        i, j = _new_pairs(pairs, i, j)
+    def with_pairs(old: Pairs, i: Indices, j: Indices) -> Pairs:
+        """Return old pairs and those of the landmarks i and j, which are compared if new."""
+        i, j = _new_pairs(old, i, j)
         if i.size == 0:
-            return pairs
+            return old
         # i ascends, and the partners of one landmark stand together.
         ids, starts = np.unique(i, return_index=True)
-        squares = squares_of(fit, ids, np.split(j, starts[1:]))
-        return _join_pairs(fit.width, i, j, squares, pairs)
+        squares = squares_of(ids, np.split(j, starts[1:]))
+        return _join_pairs(width, i, j, squares, old)
 
     # Landmarks that are not global start from some global ones each.
-    others = np.setdiff1d(all_landmarks, fit.sources)
-    far = fit.global_landmarks(others)[:, : round(FIRST_SHARE * fit.n_global)]
-    squares = squares_of(fit, others, list(far))
-    fit = _start_others(fit, others, far, np.reshape(squares, far.shape))
-    pairs = _join_pairs(
-        fit.width, others.repeat(far.shape[1]), far.ravel(), squares
+    others = np.setdiff1d(all_landmarks, global_fit.sources)
+    n_first = round(FIRST_SHARE * global_fit.n_global)
+    far = global_fit.global_landmarks(others)[:, :n_first]
+    squares = squares_of(others, list(far))
+    fit = _start_others(
+        global_fit, others, far, np.reshape(squares, far.shape)
     )
+    pairs = _join_pairs(width, others.repeat(n_first), far.ravel(), squares)
     rng = check_random_state(options.random_state)
     # Without pairs of random landmarks, D̂ between two landmarks that are neither global nor near
     # would be free. One is drawn per coordinate.
     n_drawn = fit.n_global // GLOBAL_PER_COORDINATE
     random_i = all_landmarks.repeat(n_drawn)
-    random_j = rng.randint(fit.width, size=random_i.size)
-    pairs = with_pairs(fit, pairs, random_i, random_j)
-    # A twelfth as many pairs are held out, of random landmarks with other ones.
+    random_j = rng.randint(width, size=random_i.size)
+    pairs = with_pairs(pairs, random_i, random_j)
+    # To measure the fit, random landmarks are compared with random other ones: a twelfth as many
+    # pairs, of which those that are fitted as well do not count.
     n_checked = min(CHECKED, max(1, pairs.size // (12 * PARTNERS)))
-    ids = rng.permutation(fit.width)[:n_checked]
-    steps = rng.randint(1, fit.width, size=(ids.size, PARTNERS))
-    partners = (ids[:, None] + steps) % fit.width
-    squares = squares_of(fit, ids, list(partners))
+    ids = rng.permutation(width)[:n_checked]
+    steps = rng.randint(1, width, size=(ids.size, PARTNERS))
+    partners = (ids[:, None] + steps) % width
+    squares = squares_of(ids, list(partners))
     squares_of_rows = np.reshape(squares, partners.shape)
     checks = list(zip(ids.tolist(), partners, squares_of_rows, strict=True))
-    # The first fit only finds out which landmarks are near.
+    # A brief fit only finds out which landmarks are near; the second goes on to the end.
     brief = min(BRIEF_ITERATIONS, options.max_iter or BRIEF_ITERATIONS)
     for max_iter in (brief, options.max_iter):
         x = to_numpy(fit.embedding.coordinates)
         near = fit.near_landmarks(x, all_landmarks[:, None], fit.n_near)
-        i = all_landmarks.repeat(fit.n_near)
-        pairs = with_pairs(fit, pairs, i, near.ravel())
+        pairs = with_pairs(
+            pairs, all_landmarks.repeat(fit.n_near), near.ravel()
+        )
         stage_options = replace(options, max_iter=max_iter)
         fit = _fit_from(fit, pairs, stage_options, rows, checks)
     # Held-out pairs are random; of the fitted ones those drawn at random are like them.
-    is_random = np.isin(pairs.keys, pair_keys(fit.width, random_i, random_j))
+    is_random = np.isin(pairs.keys, pair_keys(width, random_i, random_j))
     return _with_overfit_ratio(fit, pairs, is_random, checks)
 
 
@@ -223,14 +224,21 @@ def _with_overfit_ratio(
     is_random: Marks,
     checks: list[Check],
 ) -> LandmarkFit:
-    """Return the fit with the ratio of the mean loss of held-out pairs to that of random ones."""
+    """Return the fit with the ratio of the mean loss of held-out pairs to that of random ones.
+
+    Pairs of `checks` that are fitted are not held out.
+    """
+    i, j, squares = flat_checks(checks)
+    is_new = ~np.isin(pair_keys(fit.width, i, j), pairs.keys)
+    if not is_new.any():
+        return fit
+    held_out_loss = _mean_loss(fit, i[is_new], j[is_new], squares[is_new])
     fitted_loss = _mean_loss(
         fit,
         pairs.i[is_random],
         pairs.j[is_random],
         pairs.sq_dissimilarity[is_random],
     )
-    held_out_loss = _mean_loss(fit, *flat_checks(checks))
     info = replace(
         fit.embedding.info,
         overfit_ratio=held_out_loss / (fitted_loss or 1.0),
@@ -254,7 +262,8 @@ def fit_nodes(
 ) -> LandmarkFit:
     """Return the fit with all landmarks of a graph embedded, from the lengths of paths searched.
 
-    It is measured on paths from some more landmarks, to all that were not compared with these.
+    The fit is measured on held-out paths: from some of the landmarks that are not global, to all
+    landmarks that these were not compared with.
     """
     nodes = fit.nodes
     assert nodes is not None
@@ -300,7 +309,10 @@ def _checked_paths(
     options: Options,
     n_jobs: int | None,
 ) -> list[Check]:
-    """Return held-out pairs: paths from some of the other landmarks, for 8 % more searches."""
+    """Return held-out pairs: paths from some of the `others`, which are not global.
+
+    Searches start from a twelfth as many landmarks as are global: 8 % more searches.
+    """
     rng = check_random_state(options.random_state)
     n_checked = max(PARTNERS, fit.sources.size // 12)
     ids = rng.permutation(others)[:n_checked]
