@@ -66,7 +66,7 @@ def test_disconnected_graph_is_named_with_its_parts():
         hop_distances(x, 2)
 
 
-@pytest.mark.parametrize("k", [0, 10])
+@pytest.mark.parametrize("k", [0, 10, 2.0, "2"])
 def test_impossible_number_of_neighbours_is_refused(k):
     with pytest.raises(InputError, match="pass 1 to 9"):
         hop_distances(np.zeros((10, 2)), k)

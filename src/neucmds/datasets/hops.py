@@ -15,6 +15,7 @@ from sklearn.neighbors import NearestNeighbors
 from neucmds.backend.arrays import Floats, to_numpy
 from neucmds.errors import InputError
 from neucmds.problem.containers import as_real, finite_rows
+from neucmds.problem.validation import is_count
 
 
 def hop_distances(
@@ -63,7 +64,7 @@ def hop_distances(
     n = len(objects)
     width = math.prod(objects.shape[1:])
     checked = finite_rows(objects.reshape(n, width), what)
-    if not 1 <= n_neighbors < n:
+    if not is_count(n_neighbors) or n_neighbors >= n:
         raise InputError(
             f"n_neighbors is {n_neighbors}; with {n} objects pass 1 to {n - 1}."
         )
