@@ -258,7 +258,9 @@ def fit_directed(problem: Directed, options: Options) -> Embedding:
     n_points = sum(sq_dissimilarity.shape)
     check_start(options.init, n_points, "departures and arrivals")
     shorter_side = int(min(sq_dissimilarity.shape))
-    components = checked_size(options.n_components, shorter_side + 1)
+    components = checked_size(
+        options.n_components, shorter_side + 1, "min(rows, columns)"
+    )
     is_usual = options.tol is None
     if is_usual and usual_tol(options.loss, n_points) > DIRECTED_TOL:
         options = replace(options, tol=DIRECTED_TOL)

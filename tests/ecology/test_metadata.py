@@ -243,8 +243,9 @@ class TestMatching:
                 SITES,
                 list("abxy"),
                 4,
-                "rows of sites.csv .*name no object.*name_column",
+                "rows of sites.csv .*name no object.*add rows for these",
             ),
+            (SITES, list("wxyz"), 4, "correct the names, or .* name_column"),
             (
                 "s,soil\nPlot 1,peat\n",
                 ["plot.1"],

@@ -53,3 +53,10 @@ def test_what_is_no_number_pair_or_goal_is_refused(value):
         match=r"must be a whole number k from 1 to n − 1 = 4, a pair",
     ):
         neuc_mds(D[:5, :5], value)
+
+
+def test_the_bound_of_a_directed_fit_is_called_by_its_name():
+    with pytest.raises(
+        InputError, match=r"to min\(rows, columns\) = 3, a pair"
+    ):
+        neuc_mds(D[:3, :5], 4, directed=True)

@@ -296,6 +296,8 @@ def match_rows(
             # If no object has a row, all are asked for, and so refused.
             with_row = [name for name in labels if name in known] or with_row
         advice = f"pass the column of names as {option('name_column')}"
+        if not set(names).isdisjoint(labels):
+            advice = "add rows for these objects, whose cells may be blank, or take them out of D"
         if missing is not None:
             grey = option("metadata_missing", "grey")
             advice = f"pass {grey} to draw objects without a row in grey"

@@ -29,8 +29,13 @@ def total_of(size: Size) -> int:
     return size
 
 
-def checked_size(n_components: NComponents, n: int) -> Size:
-    """Check a user's `n_components` against n objects; of a goal, return the most coordinates."""
+def checked_size(
+    n_components: NComponents, n: int, bound: str = "n − 1"
+) -> Size:
+    """Check a user's `n_components` against n objects; of a goal, return the most coordinates.
+
+    Messages call the most coordinates, n − 1, the `bound`.
+    """
     is_auto = isinstance(n_components, str) and n_components == AUTO
     is_r2 = isinstance(n_components, R2_TYPES) and 0 < n_components < 1
     if is_auto or is_r2:
@@ -39,7 +44,7 @@ def checked_size(n_components: NComponents, n: int) -> Size:
     is_size = counts.dtype.kind in "iu" and counts.shape in ((), (2,))
     if not is_size or counts.min() < 0 or not 1 <= counts.sum() < n:
         raise InputError(
-            f"{option('n_components', n_components)} must be a whole number k from 1 to n − 1 = "
+            f"{option('n_components', n_components)} must be a whole number k from 1 to {bound} = "
             f"{n - 1}, a pair (p, q) of numbers ≥ 0 with such a sum, at most so many positive and "
             "negative coordinates, a share of R² between 0 and 1, or 'auto'."
         )

@@ -79,6 +79,20 @@ def test_progress_says_what_is_being_done(run, files, monkeypatch):
     assert reading < said.index("testing by permutations")
 
 
+def test_objects_without_a_row_are_left_out_by_a_blank_one(run, files):
+    _, env = files
+    given = ("--formula", FORMULA, "--permutations", 9)
+    env.drop(index="s1").to_csv("short.csv")
+    refused = run("test", "d.csv", "--metadata", "short.csv", *given)
+    assert "('s1'); correct the names, or add rows for these" in refused.err
+    blank = env.astype(object)
+    blank.loc["s1"] = None
+    blank.to_csv("blank.csv")
+    outcome = run("test", "d.csv", "--metadata", "blank.csv", *given)
+    assert outcome.code == 0
+    assert "PERMANOVA of 19 objects" in outcome.out
+
+
 def test_species_are_tested_by_their_metric(run, files):
     shutil.copy(FIXTURES / "mite_species.csv", "mite.csv")
     shutil.copy(FIXTURES / "mite_env.csv", "sites.csv")
