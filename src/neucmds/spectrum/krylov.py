@@ -75,8 +75,10 @@ def solve(
     n_wanted : int
         Largest number of pairs that the rule keeps.
     solver : {"auto", "full", "krylov"}
-        "auto" takes LAPACK for at most 600 objects, or if an eighth of all pairs is wanted; LAPACK
-        ignores the other parameters.
+        "full" is LAPACK, which ignores the other parameters. "auto" takes it for at most 600
+        objects, or if an eighth of all pairs is wanted; both "auto" and "krylov" take it if D is
+        zero, if there are too few objects for a search, or after searches that fail, of up to
+        `MOST_GATHERED` objects. `Spectrum.solver` says which it was.
     tol : float
         Largest ‖Bu − λu‖ of a kept pair, relative to the largest kept |λ|; of much smaller pairs,
         see `search.allowed_residuals`.
@@ -90,14 +92,17 @@ def solve(
     -------
     Spectrum
         The kept pairs with their residuals, and between them further pairs from both ends, with
-        bounds. ``rule(spectrum)`` keeps the same pairs.
+        bounds. ``rule(spectrum)`` keeps the same pairs, if the spectrum has converged.
     """
     lapack_is_faster = gram.n <= 600 or 8 * n_wanted >= gram.n
     block, capacity = basis_sizes(gram, n_wanted)
+    # `search` needs room for twice the pairs wanted and 3.5 blocks at most: one, and two that
+    # injected vectors widen. The rest is room to grow.
+    has_room = capacity >= 2 * n_wanted + 5 * block
     if (
         solver == "full"
         or (solver == "auto" and lapack_is_faster)
-        or capacity < 2 * n_wanted + 5 * block
+        or not has_room
         # D is zero: there is nothing to search for.
         or gram.frobenius_sq == 0.0
     ):
@@ -105,19 +110,19 @@ def solve(
     seed = check_random_state(random_state).randint(2**31)
     # A Generator draws faster than a RandomState.
     rng = np.random.default_rng(seed)
-    attempts: list[tuple[Any, float]] = [
-        (nullcontext(gram.matmat), DOUBLE_ERROR)
-    ]
+    # A context manager of the product with B, and the relative error of that product.
+    attempts: list[tuple[Any, float]] = []
     # `polish` brings pairs of a float32 search to 1e-8, but not to 1e-9.
     single = gram.single() if tol >= 1e-8 else None
     if single is not None:
-        attempts.insert(0, (single, SINGLE_ERROR))
-    for products, precision in attempts:
+        attempts.append((single, SINGLE_ERROR))
+    attempts.append((nullcontext(gram.matmat), DOUBLE_ERROR))
+    for products, product_error in attempts:
         with products as multiply:
             rows = gram.xp.empty(
                 (capacity, gram.n), dtype=gram.xp.float64, device=gram.device
             )
-            basis = KrylovBasis(rows, multiply, rng, precision)
+            basis = KrylovBasis(rows, multiply, rng, product_error)
             basis.inject(block)
             converged = search(gram, basis, rule, n_wanted, tol)
         spectrum = _as_spectrum(gram, basis, rule, n_wanted, tol, is_start)
@@ -148,16 +153,16 @@ def _as_spectrum(
     if not is_start:
         residuals += rounding_of(gram, basis, kept, rows)
     is_known = are_known(gram, values, residuals, limits)
-    precision = basis.precision
+    product_error = basis.precision
     if not np.all(is_known):
         values, rows, residuals = polish(gram, rows, top, limits)
         is_known = are_known(gram, values, residuals, limits)
-        precision = DOUBLE_ERROR
+        product_error = DOUBLE_ERROR
     size = np.abs(values)
     is_nonzero = size > np.maximum(residuals, null_level(gram, values))
-    # Pairs below the rounding of the search were found by chance: others of their size were not.
+    # Of pairs smaller than the rounding of the search it finds some by chance, and misses others.
     converged = np.all(is_known) and np.all(size[is_nonzero] > basis.noise)
-    # If a kept value is zero, so are all values of its sign between the kept ones.
+    # If a kept value at one end is zero, so are those farther in: no further pairs at that end.
     if not np.all(is_nonzero[:top]):
         above = above[:0]
     if not np.all(is_nonzero[top:]):
@@ -173,14 +178,15 @@ def _as_spectrum(
         residuals=residuals[is_nonzero],
         value_errors=np.full(
             int(np.sum(is_nonzero)),
-            VALUE_ERROR * precision * float(np.max(size, initial=0.0)),
+            VALUE_ERROR * product_error * float(np.max(size, initial=0.0)),
         ),
         solver="krylov",
     )
-    further = spectrum.n_top + np.arange(above.size + below.size)
+    # Further pairs stand between the kept ones at the top and at the bottom.
+    positions = spectrum.n_top + np.arange(above.size + below.size)
     spectrum = _with_further(spectrum, basis, above, below)
     # The rule must not keep a further pair now that values have improved.
-    changed = np.isin(further, rule(spectrum).kept).any()
+    changed = np.isin(positions, rule(spectrum).kept).any()
     return replace(spectrum, converged=bool(converged and not changed))
 
 
@@ -219,8 +225,8 @@ def rounding_of(
 ) -> Floats:
     """Bound the rounding in B u − θ u of kept Ritz pairs (θ, u), with the vectors u as `rows`.
 
-    That of a search in float32 is measured, on a GPU, on some rows of D. Elsewhere it counts as
-    infinite, so that `polish` follows.
+    After a search in float64 the bound is zero. After one in float32 it is measured on some rows of
+    D on a GPU; elsewhere it is infinite, so that `polish` follows.
     """
     if basis.precision == DOUBLE_ERROR or not kept.size:
         return np.zeros(kept.size)
@@ -229,7 +235,8 @@ def rounding_of(
     xp = gram.xp
     values = basis.values[kept]
     theta = asarray_like(values, rows)
-    # Rounding is largest where u is large: half of the rows are drawn by u², the others evenly.
+    # Rounding is largest where u is large: half of the rows are drawn by u², the others evenly. As
+    # many are drawn, with replacement, as the basis holds rows: some 200.
     squares = to_numpy(xp.sum(rows * rows, axis=0))
     chances = 0.5 / gram.n + 0.5 * squares / squares.sum()
     sample = basis.rng.choice(gram.n, basis.rows.shape[0], p=chances)
@@ -244,10 +251,10 @@ def rounding_of(
     scaled_u = taken(rows.T, sample) * theta
     errors -= scaled_u
     errors -= taken(block.T, sample) @ asarray_like(outside.T, rows)
-    # A sum over all rows is estimated by the mean, over those drawn, of each term by its chance.
+    # A sum over all rows is estimated by the mean of term / chance over the rows drawn.
     inverse = asarray_like(1 / chances[sample], rows)[:, None]
-    # ‖B‖² less the kept squares, the dropped part, must have digits. An error e of B u moves the
-    # square of its value by 2λ uᵀe.
+    # The dropped part, ‖B‖² − Σ θ², is a difference. Errors e of B u move Σ θ² by Σ 2θ uᵀe: beyond
+    # 1 % of the dropped part they are not taken for a bound, and `polish` follows.
     shift = 2 * float(xp.sum(xp.mean(errors * scaled_u * inverse, axis=0)))
     dropped_sq = gram.frobenius_sq - float(values @ values)
     if abs(shift) > 0.01 * dropped_sq:
@@ -260,9 +267,9 @@ def rounding_of(
 def further_pairs(
     gram: Gram, basis: KrylovBasis, n_wanted: int, kept: Indices
 ) -> tuple[Indices, Indices]:
-    """Return the known Ritz pairs next to the kept ones, from the top and from the bottom.
+    """Return the numbers of known Ritz pairs next to the kept ones, at the top and at the bottom.
 
-    They are at most the 2·`n_wanted`-th from either end.
+    Only the first 2·`n_wanted` values from either end are considered.
     """
     values = basis.values
     m = values.size
@@ -272,10 +279,10 @@ def further_pairs(
     residuals = basis.residuals + basis.noise
     is_known = residuals <= np.minimum(0.1 * size, ROUGH_TOL * largest)
     is_zero = size <= null_level(gram, values)
-    # Zero stands for values that are not known.
+    # Zero stands for values that are not known: the first one ends the pairs of its end.
     known_values = np.where(is_known & ~is_zero, values, 0.0)
     limit = min(2 * n_wanted, m // 2)
-    # The number of known pairs before the first unknown one, or before the appended zero.
+    # A zero is appended, so that `argmin` finds one: its position is the number of known pairs.
     from_top = np.append(known_values[top:limit], 0.0)
     from_bottom = np.append(known_values[::-1][bottom:limit], 0.0)
     above = int(np.argmin(from_top > 0))
@@ -299,9 +306,10 @@ def polish(
     """Improve Ritz vectors in float64 until their residuals are within limits.
 
     The first `n_top` rows belong to the largest values, the others to the smallest. Return the
-    values, the vectors as rows, and their residuals.
+    values, the vectors as rows, and the norms of their residuals.
     """
     xp = gram.xp
+    # Products in float64: those of a float32 search would give null vectors values of 1e-8.
     images = gram.matmat(rows.T).T
     for step in range(STEPS + 1):
         values, rows, images = rayleigh_ritz(rows, images, n_top, limits.size)
@@ -310,8 +318,7 @@ def polish(
         unknown = np.flatnonzero(~are_known(gram, values, residuals, limits))
         if not unknown.size or step == STEPS:
             break
-        # The error of a pair points along its residual, which is added to the space. The images of
-        # float32 would turn null vectors into values of 1e-8.
+        # The error of a pair points along its residual, which is added to the space.
         directions = taken(errors, unknown)
         directions, _, _ = orthonormal_rows(directions, 0.0)
         directions = new_directions(rows, directions)
