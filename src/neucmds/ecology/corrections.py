@@ -147,7 +147,13 @@ def _largest_real_eigenvalue(sq_gram: Floats, d_gram: Floats) -> float:
     start = np.random.default_rng(0).normal(size=2 * n)
     try:
         values = eigs(
-            operator, k=1, which="LR", v0=start, return_eigenvectors=False
+            operator,
+            k=1,
+            which="LR",
+            v0=start,
+            # Above about 100 restarts the dense solve below is quicker.
+            maxiter=100,
+            return_eigenvectors=False,
         )
     except ArpackNoConvergence:
         # If D is nearly Euclidean, many eigenvalues lie close to the largest: compute all.
