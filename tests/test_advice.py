@@ -74,7 +74,7 @@ def unequal_lengths():
         (
             edges(day=pd.date_range("2020-01-01", periods=4)),
             {"metric": "shortest_path"},
-            "not a real number",
+            "first of the edge a to b, are not numbers",
         ),
         (
             pd.DataFrame({"a": [1, "1", 2], "b": [2, 2, 3], "c": [1.0] * 3}),

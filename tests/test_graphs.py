@@ -177,7 +177,8 @@ def test_commands_take_graphs(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     table = streets(4)
     table.to_csv("g.csv", index=False)
-    assert "is not a square matrix" in said()[1]
+    assert "of edges --metric shortest_path" in said()[1]
+    assert "--metric path is unknown" in said("--metric", "path")[1]
     graph, force = (
         ["--metric", "shortest_path"],
         ["--force"] * (command[0] != "diagnose"),

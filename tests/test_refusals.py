@@ -275,6 +275,18 @@ REFUSED = [
             ({"n_jobs": 0}, "n_jobs=0"),
         )
     ],
+    (
+        lambda _: neuc_mds(pd.DataFrame({"a": [*NAMES]}), 1, metric="path"),
+        "metric='path' is unknown; known are angular, .* bray, .* shortest_path",
+    ),
+    (
+        lambda _: neuc_mds([*NAMES], 2, metric="levenshtein"),
+        "metric='levenshtein' is unknown",
+    ),
+    (
+        lambda _: neuc_mds([*NAMES], 2),
+        "dtype <U1, not a real number; .* a function of two objects as metric",
+    ),
     *[
         (lambda _, call=call: call(GRAPH), "D is a graph; pass metric")
         for call in (neuc_mds, diagnose)

@@ -125,7 +125,8 @@ REFUSED = {
     "ragged file": ("a,b,1\na,c\n", "3 cells where others have 2, in 'a,b,1'"),
     "text in a file": (
         "a,b,1\na,c,far\n",
-        "could not convert string to float: 'far'",
+        "first of the edge a to c, are not numbers (could not convert string "
+        "to float: 'far')",
     ),
 }
 
@@ -182,7 +183,7 @@ def test_edges_of_a_table_have_the_lengths_of_a_column_or_one():
         (
             edges.assign(time=[*"fast"]),
             "time",
-            "lengths in column 'time' are not numbers",
+            "lengths in column 'time', first of the edge a to b, are not",
         ),
     ):
         with pytest.raises(InputError, match=said):

@@ -35,7 +35,7 @@ COMPARE_OBJECTS = (
 def unwrap(data: Any) -> tuple[Array, Sequence[object] | None]:
     """Return the array in a user's D, and the names of the objects; None: it has none."""
     if arrays.is_numpy(data):
-        return as_real(_plain(data), "entries of D"), None
+        return as_real(_plain(data), "entries of D", COMPARE_OBJECTS), None
     if isinstance(data, (str, os.PathLike)):
         # Not a memory map: an array can be squared in place, so D takes memory once.
         return read_table(data)
@@ -99,7 +99,7 @@ def as_real(data: Any, what: str, advice: str = "convert them") -> Array:
         data.dtype, ("bool", "integral", "real floating")
     ):
         raise InputError(
-            f"{what} have dtype {data.dtype}, not a real number; convert it."
+            f"{what} have dtype {data.dtype}, not a real number; {advice}."
         )
     return data
 

@@ -8,7 +8,7 @@ squares directly: arccos(g)² near g = 1 keeps all digits, arccos(g) loses half 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
@@ -75,6 +75,8 @@ class Metric:
             bound = metric
         else:
             if isinstance(metric, str):
+                # Before data are read as features: a graph is none, and the name a slip.
+                _refuse_unknown(metric, KNOWN)
                 metric = ALIASES.get(metric, metric)
             bound = cls(metric, dict(params or {}))
         is_averaged = getattr(bound.metric, "func", None) is _averaged
@@ -161,22 +163,18 @@ class Metric:
         points = xp.astype(points, working_dtype(points), copy=False)
         metric = replace(self.estimated(features), squared=squared)
         if not callable(self.metric):
-            metric._refuse_unknown(points)
+            metric._refuse_misuse(points)
         if metric.inner:
             origin = xp.mean(xp.astype(points, xp.float64), axis=0)
             metric = replace(metric, origin=xp.astype(origin, points.dtype))
         return replace(metric, points=metric.prepare(points))
 
-    def _refuse_unknown(self, features: Array) -> None:
+    def _refuse_misuse(self, features: Array) -> None:
         """Refuse a name unknown to the library of the features, and arguments it does not take."""
         known = {*INNER_METRICS, *SUM_METRICS}
         if is_numpy(features):
-            known |= {*VALID_METRICS["brute"], *VEGAN_METRICS}
-            known -= {"precomputed"}
-        if self.metric not in known:
-            raise InputError(
-                f"{self.name} is unknown; known are {', '.join(sorted(known))}; or pass a function."
-            )
+            known = KNOWN - {"precomputed", "shortest_path"}
+        _refuse_unknown(self.metric, known)
         if self.inner and self.squared:
             raise InputError(
                 f"{self.name} is squared inside; leave {option('squared', True)} out."
@@ -588,6 +586,24 @@ VEGAN_METRICS: dict[str, Callable[[Array, Array], Array]] = {
     "vegan_jaccard": _vegan_jaccard,
 }
 ALIASES = {"bray": "braycurtis", "l1": "cityblock", "manhattan": "cityblock"}
+# All names, of features in NumPy arrays, of D ("precomputed") and of graphs.
+KNOWN = {
+    *INNER_METRICS,
+    *SUM_METRICS,
+    *VALID_METRICS["brute"],
+    *VEGAN_METRICS,
+    *ALIASES,
+    "shortest_path",
+}
+
+
+def _refuse_unknown(metric: Any, known: Collection[str]) -> None:
+    """Refuse a metric that is not one of the known names."""
+    if metric not in known:
+        raise InputError(
+            f"{option('metric', metric)} is unknown; known are {', '.join(sorted(known))}; or pass "
+            "a function."
+        )
 
 
 def _pairwise(

@@ -290,7 +290,7 @@ def edges_of(frame: Any, weight: str | None) -> tuple[Any, Labels]:
     if len(titles) == 3:
         names.append(titles[2])
     if weight is not None and names:
-        lengths = as_real(frame[names[0]], f"lengths in column {names[0]!r}")
+        lengths = _lengths(frame, names[0])
     elif weight is not None:
         warnings.warn(
             f"{len(frame)} edges count as 1: the table has no column {weight!r} or 'length'.",
@@ -307,6 +307,19 @@ def edges_of(frame: Any, weight: str | None) -> tuple[Any, Labels]:
     return _edges(
         nodes.iloc[:, 0].to_numpy(), nodes.iloc[:, 1].to_numpy(), lengths
     )
+
+
+def _lengths(frame: Any, title: str | None) -> Any:
+    """Return the lengths in a column of a table of edges, or refuse one that is no number."""
+    what = f"lengths in column {title!r}"
+    try:
+        return as_real(frame[title], what)
+    except InputError:
+        ends = frame.iloc[:, :2].to_numpy()
+        for (left, right), length in zip(ends, frame[title], strict=True):
+            cell = np.array([length], dtype=object)
+            as_real(cell, f"{what}, first of the edge {left} to {right},")
+        raise
 
 
 def _edges(left: Any, right: Any, length: Any) -> tuple[Any, Labels]:

@@ -71,8 +71,9 @@ def read_data(
         )
         return graph, names, name
     if name != PRECOMPUTED:
+        bound = Metric.of(name, params)
         features, names = _read_features(file)
-        return features, names, Metric.of(name, params)
+        return features, names, bound
     if directed:
         values, rows, columns = read_rectangle(file)
         rows = as_labels(rows, values.shape[0])
