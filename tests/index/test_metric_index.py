@@ -11,6 +11,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.cluster import DBSCAN
 from sklearn.pipeline import make_pipeline
@@ -475,6 +476,32 @@ def test_distances_out_of_range_are_refused_with_the_factor(factor):
         index.fit(six_letters())
     divisor = float(str(refusal.value).split()[-1].rstrip("."))
     assert index.fit(six_letters()).query(["abcdab"])[1][0, 0] <= 1
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1e25])
+def test_the_unit_of_distances_does_not_matter(factor):
+    objects = np.random.default_rng(0).normal(size=(200, 2))
+
+    def scaled(a, b):
+        return factor * float(np.hypot(*(a - b)))
+
+    index = MetricIndex(scaled, 2).fit(list(objects))
+    ids, _, calls = index.query(list(objects[:20] + 0.01), k=5)
+    nearest = np.argsort(cdist(objects[:20] + 0.01, objects), axis=1)[:, :5]
+    assert (
+        np.mean([len({*a} & {*b}) for a, b in zip(ids, nearest, strict=True)])
+        > 4.9
+    )
+    assert calls.mean() < 100
+
+
+@pytest.mark.parametrize("n_components", [2, 4])
+def test_an_outlier_hides_no_object(n_components):
+    numbers = [*np.random.default_rng(0).normal(size=200), 1e6]
+    index = MetricIndex(lambda a, b: abs(a - b), n_components).fit(numbers)
+    _, distances, _ = index.query(numbers[:30], k=5)
+    limits = np.sort(cdist(np.c_[numbers[:30]], np.c_[numbers]))[:, 4]
+    assert np.mean(distances <= limits[:, None] + 1e-9) > 0.95
 
 
 def test_an_asymmetric_metric_is_refused_with_both_values():

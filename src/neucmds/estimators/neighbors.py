@@ -79,7 +79,9 @@ class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         # None stands for the fitted objects, each without itself.
         graph = self.fit(X).transform(None)
-        if self.estimator_.result_.arrival_labels is not None:
+        # A MetricIndex has no embedding, and no departures.
+        embedding = getattr(self.estimator_, "result_", None)
+        if embedding is not None and embedding.arrival_labels is not None:
             raise InputError(
                 "rows and columns of D are different objects, so that no object is its own "
                 "nearest; use kneighbors_graph of the estimator."
