@@ -503,7 +503,7 @@ def test_options_of_resampling_are_checked_before_d(call):
     ("options", "said"),
     [
         ({"method": "classical", "max_iter": 3}, "max_iter=3 needs method"),
-        ({"curvature": -1.0}, "needs loss='relative', 'absolute' or"),
+        ({"curvature": -1.0}, "needs loss 'relative', 'absolute' or"),
     ],
 )
 def test_options_that_a_fit_would_ignore_are_refused(options, said):

@@ -177,7 +177,7 @@ _ALL_PATHS = (
 _NOT_SAMPLED = f"does not work with {option('n_pairs')}, a sample of pairs; leave one out."
 _NO_START = f"needs {_REFINED}: a closed form has no start."
 _NO_LOSS = (
-    f"needs {option('loss', 'relative')}, 'absolute' or 'distance', which count errors of d; the "
+    f"needs {option('loss')} 'relative', 'absolute' or 'distance', which count errors of d; the "
     "STRESS of closed forms and of 'squared' is defined on d²."
 )
 _NO_UNIT = f"is for losses with a unit, and {option('loss', 'ordinal')} fits the order of d alone; "

@@ -161,6 +161,9 @@ class TestColumns:
             column_values(read_metadata(write("sites.csv", SITES)), "ph")
         with pytest.raises(InputError, match="no column 'id'"):
             read_metadata(write("sites.csv", SITES), name_column="id")
+        untitled = write("r.csv", '"","depth"\n"a",1.5\n')
+        with pytest.raises(InputError, match="'deep'; it has 'depth'"):
+            read_metadata(untitled, categories=["deep"])
         for path in (tmp_path, tmp_path / "none.csv"):
             with pytest.raises(
                 InputError, match="not exist, or is a directory"

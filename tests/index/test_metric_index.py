@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.cluster import DBSCAN
 from sklearn.pipeline import make_pipeline
 
-from neucmds import InputError, MetricIndex, neuc_mds
+from neucmds import Embedding, InputError, MetricIndex, neuc_mds
 from neucmds.errors import NeucmdsWarning
 from neucmds.estimators import KNeighborsGraph
 
@@ -393,6 +393,20 @@ def test_the_graph_of_neighbours_serves_estimators_that_take_it_precomputed(
     new = index.kneighbors_graph(points(2, seed=8), 3)
     assert new.shape == (2, 500)
     assert new.nnz == 6
+
+
+def test_files_of_an_index_and_of_an_embedding_are_told_apart(
+    fitted, tmp_path
+):
+    index, _ = fitted
+    index.save(tmp_path / "index.npz")
+    with pytest.raises(InputError, match="an index, not an embedding"):
+        Embedding.load(tmp_path / "index.npz")
+    objects = points(20)
+    emb = neuc_mds(objects, 2, metric="euclidean")
+    emb.save(tmp_path / "emb.npz")
+    with pytest.raises(InputError, match="an embedding, not an index"):
+        MetricIndex.load(tmp_path / "emb.npz", index.metric)
 
 
 def test_an_embedding_becomes_an_index():

@@ -195,7 +195,10 @@ def _check_different(titles: Any, source: str) -> None:
 def check_column(frame: Any, column: str) -> None:
     """Refuse a column that a table does not have."""
     if column not in frame.columns:
-        known = examples(list(frame.columns))
+        # So pandas calls columns without a title.
+        known = examples(
+            [title for title in frame.columns if "Unnamed: " not in str(title)]
+        )
         raise InputError(
             f"{_source(frame)} has no column {column!r}; it has {known}."
         )

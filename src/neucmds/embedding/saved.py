@@ -11,6 +11,7 @@ import numpy as np
 from neucmds.backend.arrays import is_array, to_numpy
 from neucmds.backend.files import AnyPath, read_npz, refuse_damage
 from neucmds.embedding.info import Info
+from neucmds.errors import InputError
 from neucmds.form import Form
 from neucmds.place.rules import (
     LinearPlacement,
@@ -75,6 +76,10 @@ def write(embedding: Embedding, file: BinaryIO) -> None:
 def read(kind: type[Embedding], path: AnyPath | BinaryIO) -> Embedding:
     """Read an embedding; errors on a foreign or damaged file become one line of an InputError."""
     arrays = read_npz(path, EXPECTED)
+    if "linked" in arrays:
+        raise InputError(
+            f"{path} holds an index, not an embedding; read it by MetricIndex.load."
+        )
     with refuse_damage(str(path), EXPECTED):
         header = json.loads(arrays.pop("header").tobytes())
         if header["format"] != FORMAT:

@@ -678,6 +678,10 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         MetricIndex
         """
         arrays = read_npz(path, WHAT)
+        if "header" in arrays:
+            raise InputError(
+                f"{path} holds an embedding, not an index; read it by Embedding.load."
+            )
         with refuse_damage(str(path), WHAT):
             signs = arrays["signs"]
             numbers = {name: float(arrays[name]) for name in Form().numbers}

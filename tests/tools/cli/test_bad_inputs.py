@@ -101,6 +101,10 @@ def test_bad_matrix_ends_in_one_line(run, here, words, content, expected):
             "--color-by habitat needs --metadata",
         ),
         (["embed", "gaps.npy", "--arrows"], "--arrows needs a table"),
+        (
+            ["embed", "gaps.npy", "--heights", "yes"],
+            "--heights needs --loss 'relative', 'absolute' or 'distance'",
+        ),
         (["embed", "gaps.npy", "--ellipses", "sd"], "--ellipses need categ"),
         (
             ["diagnose", "gaps.npy", "--metric", "precomputed,p=3"],
