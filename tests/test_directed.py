@@ -263,6 +263,8 @@ def test_a_row_without_entries_is_named():
 
 def test_a_graph_without_a_way_back_is_refused():
     graph = nx.DiGraph([("a", "b"), ("b", "c"), ("a", "c")])
+    with pytest.raises(InputError, match=r"3 parts .*; keep edges that lead"):
+        neuc_mds(graph, 1, directed=True, **GRAPH)
     options = GRAPH | {"metric_params": {"part": "largest"}}
     with pytest.raises(InputError, match="no two of 3 nodes reach each other"):
         neuc_mds(graph, 1, directed=True, **options)

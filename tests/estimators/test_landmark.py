@@ -164,7 +164,10 @@ def test_maxmin_spreads_features_matrices_and_dask_arrays_alike(features):
 def test_a_metric_that_gives_nan_is_named_with_the_pair(features):
     features = np.abs(features)
     features[200:202] = 0  # Bray-Curtis of two empty samples is 0/0
-    message = "metric='braycurtis' gives NaN or infinity, first for objects 200 and 201"
+    message = (
+        "metric='braycurtis' gives NaN or infinity, first for objects 200 and 201; drop "
+        "those objects .rows of zeros alone have no Bray"
+    )
     with (
         pytest.raises(InputError, match=message),
         np.errstate(invalid="ignore"),

@@ -31,6 +31,7 @@ from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.problem.files import require_pandas
 from neucmds.problem.names import are_row_numbers, examples, is_frame, text_of
 from neucmds.problem.pairs import (
+    NO_WAY_BACK,
     Connection,
     edges_of,
     key_groups,
@@ -283,8 +284,8 @@ def _largest_part(graph: Graph, labels: Any, connection: Connection) -> Graph:
     is_kept = part_of == np.argmax(np.bincount(part_of))
     if is_kept.sum() == 1:
         raise InputError(
-            f"the largest part is 1 node: no two of {part_of.size} nodes reach each other; keep "
-            "edges that lead back, or embed them without their direction."
+            f"the largest part is 1 node: no two of {part_of.size} nodes reach each other; "
+            f"{NO_WAY_BACK}."
         )
     others = np.flatnonzero(~is_kept)
     names = examples(_kept_names(others, labels))

@@ -660,7 +660,8 @@ def refuse_undefined(values: Array, name: str, rows: Any, cols: Any) -> None:
         fault = "infinity, or numbers whose squares are infinite"
     raise InputError(
         f"{name} gives {fault}, first for objects {rows[first[0]]} and {cols[first[-1]]}; drop "
-        "those objects, divide by a constant, or change the metric."
+        "those objects (rows of zeros alone have no Bray–Curtis dissimilarity), divide by a "
+        "constant if numbers overflow, or change the metric."
     )
 
 

@@ -243,6 +243,12 @@ def check_pairs(pairs: Pairs, k: int) -> None:
         )
 
 
+# Advice on a directed graph without cycles.
+NO_WAY_BACK = (
+    "keep edges that lead back, or embed them without their direction"
+)
+
+
 def refuse_parts(
     graph: Any,
     labels: Labels,
@@ -259,6 +265,8 @@ def refuse_parts(
     advice = f"keep one part, or add {what}s"
     if what == "edge":
         advice = f"keep one part by {option('part', 'largest')}, or add edges"
+    if connection == "strong" and sizes.max() == 1:
+        advice = NO_WAY_BACK
     raise InputError(
         f"the {what}s form {count} parts that no {what} connects{both_ways}, of "
         f"{examples(np.sort(sizes)[::-1].tolist())} objects; outside the largest: "
