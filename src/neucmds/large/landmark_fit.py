@@ -41,31 +41,32 @@ def embed_landmarks(
     placement : {"auto", "least_squares", "linear"}
         "auto" chooses a recipe on landmarks that are held out: the ridge, whether the landmarks'
         misfit is subtracted, and for "neuc" and "refined" the signature. With losses other than the
-        squared one, which have no such choice, it shrinks negative coordinates by the noise of each
-        object. "least_squares" has no ridge, subtracts nothing and shrinks nothing; "linear" is
-        plain triangulation.
+        squared one there is no such choice: by relative losses it shrinks negative coordinates by
+        the noise of each object. "least_squares" has no ridge and subtracts nothing. By the squared
+        loss it shrinks all coordinates by the noise of each object, as "auto" does; by other losses
+        it shrinks nothing. "linear" is plain triangulation.
     """
     fold_options = replace(options, init=None, callback=None)
     if options.method == "refined":
-        # Rules differ by more than what a lower tolerance gains.
+        # Folds only rank recipes: the usual tolerance will do, whatever the user asks for.
         fold_options = replace(fold_options, tol=TOL)
 
     def embed(
         sq_among: Array,
         n_components: NComponents,
-        options: Options = fold_options,
+        settings: Options = fold_options,
     ) -> Embedding:
-        """Embed some landmarks in so many coordinates."""
+        """Embed landmarks in so many coordinates; some of them, without an init, by default."""
         gram = DenseGram(np.ascontiguousarray(sq_among))
         return fit(
-            Dense(gram, squared=options.squared),
-            replace(options, n_components=n_components),
+            Dense(gram, squared=settings.squared),
+            replace(settings, n_components=n_components),
         )
 
     size = options.n_components
     checked_size(size, sq_dissimilarity.shape[0])
     if isinstance(size, GOALS):
-        # A quality, or "auto": as many coordinates as the landmarks need.
+        # A quality, or "auto": `requested` is the number of coordinates that it needs.
         size = embed(sq_dissimilarity, size).requested
     if placement == "linear":
         check_support(options, "linear placement")
@@ -76,12 +77,14 @@ def embed_landmarks(
     if options.loss != "squared":
         embedding = embed(sq_dissimilarity, size, options)
         rule = embedding.placement
+        # `OrdinalPlacement` has no shrinkage.
         if placement == "auto" and isinstance(rule, LossPlacement):
             embedding = replace(
                 embedding, placement=replace(rule, shrinkage=SHRINKAGE)
             )
         return embedding, None
-    recipe = Recipe(0.0, False, size)  # "least_squares"
+    # That of "least_squares".
+    recipe = Recipe(ridge=0.0, subtract_misfit=False, n_components=size)
     if placement == "auto":
         rng = check_random_state(options.random_state)
         recipe = cross_validated(
