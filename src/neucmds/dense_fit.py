@@ -118,7 +118,8 @@ def fit(problem: Dense, options: Options) -> Embedding:
         gram, components, method, tol=tol, random_state=options.random_state
     )
     notify(options.callback, f"embedding by {method}")
-    return embed_spectrum(problem, spectrum, components, method, descent)
+    embedding = embed_spectrum(problem, spectrum, components, method, descent)
+    return replace(embedding, loss=options.loss)
 
 
 def embed_spectrum(
