@@ -280,6 +280,16 @@ REFUSED = [
         "metric='path' is unknown; known are angular, .* bray, .* shortest_path",
     ),
     (
+        lambda _: neuc_mds(
+            pd.DataFrame(
+                np.eye(N)[[0, 1, *[N - 1] * 10]] * (np.arange(N) < 2), [*NAMES]
+            ),
+            1,
+            metric="braycurtis",
+        ),
+        "first for objects c and d; drop those objects .rows of zeros",
+    ),
+    (
         lambda _: neuc_mds([*NAMES], 2, metric="levenshtein"),
         "metric='levenshtein' is unknown",
     ),

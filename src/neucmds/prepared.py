@@ -97,7 +97,9 @@ def read_dense(D: Any, options: Options, labels: Any = None) -> Dense:
         symmetrize = True
         copy = False
     elif options.metric != PRECOMPUTED:
-        D = _between_features(D, options, counts_alike)
+        if labels is not None:
+            labels = as_labels(labels, len(D))
+        D = _between_features(D, options, counts_alike, labels)
         symmetrize = False
     if counts_alike and is_dask(D):
         chunks = lazy_dissimilarity(D, squared=squared, labels=labels)
@@ -132,7 +134,7 @@ def read_dense(D: Any, options: Options, labels: Any = None) -> Dense:
 
 
 def _between_features(
-    features: Any, options: Options, as_operator: bool
+    features: Any, options: Options, as_operator: bool, labels: Any
 ) -> Any:
     """Return D between features as an operator, or as an array that may have weights."""
     metric = Metric.of(options.metric, symmetrize=options.symmetrize)
@@ -147,6 +149,7 @@ def _between_features(
         metric,
         squared=squared,
         callback=options.callback,
+        labels=labels,
     )
 
 

@@ -16,6 +16,7 @@ from neucmds.backend.progress import Callback
 from neucmds.errors import InputError
 from neucmds.problem.components import NComponents, checked_size, total_of
 from neucmds.problem.files import read_table
+from neucmds.problem.names import Labels
 from neucmds.spectrum.operators.dense import DenseGram
 from neucmds.spectrum.operators.features import FeatureGram
 from neucmds.spectrum.operators.gram import Gram
@@ -28,12 +29,16 @@ def feature_operator(
     *,
     squared: bool = False,
     callback: Callback | None = None,
+    labels: Labels = None,
 ) -> Gram:
-    """Return the operator of D between features: stored if D fits, else computed in every pass."""
+    """Return the operator of D between features: stored if D fits, else computed in every pass.
+
+    Messages call objects by their `labels`.
+    """
     gram = FeatureGram(features, metric, squared=squared, callback=callback)
     room = _room_beside_vectors(gram.n, n_components, gram.points)
     if _dense_bytes(gram.n, gram.dtype, gram.xp) <= room:
-        return DenseGram(gram.dense())
+        return DenseGram(gram.dense(labels))
     return gram
 
 

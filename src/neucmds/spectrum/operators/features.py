@@ -13,6 +13,7 @@ from neucmds.backend.arrays import Array, namespace, row_blocks
 from neucmds.backend.progress import Callback
 from neucmds.problem.containers import finite_rows
 from neucmds.problem.metrics import Metric, refuse_undefined
+from neucmds.problem.names import Labels
 from neucmds.spectrum.operators.gram import Gram
 from neucmds.spectrum.operators.single_precision import Multiply
 
@@ -123,18 +124,18 @@ class FeatureGram(Gram):
             sq_norm = sq_norm + images * xp.sum(entries, dtype=xp.float64)
         return sums / self.n, float(sq_norm)
 
-    def dense(self) -> Array:
-        """Return D itself, on the squared scale."""
-        numbers = range(self.n)
+    def dense(self, names: Labels = None) -> Array:
+        """Return D itself, on the squared scale; messages call objects by their names, if any."""
+        objects = names or range(self.n)
         if self.metric.by_pairs:
             # In one call, so that a user's function runs in processes.
             out = self.metric.squares(self.points, self.points)
-            refuse_undefined(out, self.metric.name, numbers, numbers)
+            refuse_undefined(out, self.metric.name, objects, objects)
             return out
         out = arrays.empty_like(self.points, (self.n, self.n))
         for rows, cols, entries in self._tiles():
             refuse_undefined(
-                entries, "the metric", numbers[rows], numbers[cols]
+                entries, "the metric", objects[rows], objects[cols]
             )
             out[rows, cols] = entries
             out[cols, rows] = entries.T
