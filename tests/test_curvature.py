@@ -176,7 +176,10 @@ def test_estimators_landmarks_and_sampled_pairs_take_it():
 @pytest.mark.parametrize(
     ("how", "says"),
     [
-        ({"curvature": -1.0}, "curvature=-1.0 needs loss='relative'"),
+        (
+            {"curvature": -1.0},
+            "curvature=-1.0 needs loss 'relative', 'absolute' or 'distance'",
+        ),
         (
             {"curvature": "auto", "method": "classical"},
             "curvature='auto' needs",
