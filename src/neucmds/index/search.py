@@ -25,7 +25,7 @@ from neucmds.backend.arrays import (
     solve_definite,
 )
 from neucmds.form import Form
-from neucmds.refine.losses import PairLoss
+from neucmds.refine.losses import PairLoss, power_of_four
 
 # Distances (m, c) of queries, by their numbers (m,), to objects (m, c).
 Compare = Callable[[Indices, Indices], Floats]
@@ -98,11 +98,11 @@ class PlacedObjects:
         """`_rows` but for the ones, as columns (k + 1, n) in `order`, in single precision.
 
         That takes half the time, and rounding swaps only objects at about the same D̂. They are
-        divided by the largest ‖x‖², which single precision may not hold.
+        divided by the unit of ‖x‖², so that single precision holds it.
         """
         rows = np.delete(self._rows[self.order], -2, axis=1)
-        largest = np.abs(rows[:, -1]).max() + TINY
-        return np.ascontiguousarray(rows.T / largest, np.float32)
+        unit = power_of_four(self.coordinates)
+        return np.ascontiguousarray(rows.T / unit**2, np.float32)
 
     @cached_property
     def _positions(self) -> Indices:
@@ -154,7 +154,7 @@ class PlacedObjects:
             # Half of the gradient is Jᵀ M u.
             gradient = product[:, :k] + slope * product[:, k : k + 1]
             curvature = hessian[:, diagonal, diagonal].mean(axis=1)
-            added = damping * curvature + TINY
+            added = damping * curvature
             hessian[:, diagonal, diagonal] += added[:, None]
             trial = x - solve_definite(hessian, gradient)
             trial_product, trial_value = self._product_and_value(
@@ -209,9 +209,6 @@ class PlacedObjects:
         _, value = self._product_and_value(x, matrices)
         draw = np.random.default_rng(n_asked).normal(size=x.shape[1])
         width = 3 * np.sqrt(np.maximum(value, 0) / n_asked)
-        # Rounding may leave the matrix of exact distances indefinite.
-        ridge = 1e-9 * np.trace(hessian, axis1=1, axis2=2) + TINY
-        hessian += ridge[:, None, None] * np.eye(x.shape[1])
         factors = np.linalg.cholesky(hessian)
         draws = np.tile(draw, (len(x), 1))
         step = solve_definite(factors.mT, draws)
