@@ -24,6 +24,7 @@ from sklearn.manifold import Isomap
 import measure
 from neucmds import NeucIsomap
 from neucmds.explore.quality import measure as quality_of
+from neucmds.form import Form
 from neucmds.problem.dense import Dense
 from neucmds.spectrum.operators.dense import DenseGram
 
@@ -66,7 +67,7 @@ def study(name: str) -> list[dict[str, Any]]:
             seconds = time.perf_counter() - start
             x = est.embedding_
             signs = getattr(est, "signs_", np.ones(x.shape[1]))
-            found = quality_of(Dense(gram), x, signs)
+            found = quality_of(Dense(gram), x, Form(signs))
             placed = est.transform(new)
             sq = (placed**2) @ signs
             d_hat = (

@@ -194,7 +194,7 @@ class Study:
             K, landmarks=fitted.landmarks_, symmetrize=True, random_state=0
         )
         squared = other.fit_transform(
-            fitted._landmark_fit.nodes.paths.T
+            fitted._landmark_fit.nodes.from_sources.T
         ).astype(np.float64)
         taken = time.perf_counter() - start + self.searches
         self.add(

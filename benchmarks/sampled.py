@@ -84,7 +84,7 @@ def main() -> None:
     ]
     trials = [trial(seed) for seed in range(arguments.trials)]
     within = {
-        name: sum(abs(one[name]) <= 3 for one in trials)
+        name: int(sum(abs(one[name]) <= 3 for one in trials))
         for name in ("r2_off", "stress_off")
     }
     # No standard error is told where few objects decide it.
