@@ -66,19 +66,33 @@ def known_nearest(
 
     Where fewer are known, it is the object itself, at an infinite distance.
     """
-    i = np.concatenate([pairs["i"], pairs["j"]])
-    j = np.concatenate([pairs["j"], pairs["i"]])
-    d = np.tile(pairs["d"], 2)
-    # By i, and the nearest first: those of object a begin at starts[a].
-    order = np.lexsort((d, i))
-    starts = np.searchsorted(i[order], np.arange(n + 1))
-    ranks = starts[:-1, None] + np.arange(count)
-    is_known = ranks < starts[1:, None]
-    entries = order[np.minimum(ranks, i.size - 1)]
+    m = pairs.size
+    order = np.argsort(pairs["d"], kind="stable")
+    ranked = pairs[order]
+    # Each pair in both orders, by the object and then by the rank of d, in one number: sorting
+    # these takes a tenth of the time of `np.lexsort`.
+    ranks = np.arange(m)
+    keys = np.concatenate([ranked["i"] * m + ranks, ranked["j"] * m + ranks])
+    keys.sort()
+    # Keys of object a begin at starts[a].
+    starts = np.searchsorted(keys, np.arange(n + 1) * m)
+    at = starts[:-1, None] + np.arange(count)
+    is_known = at < starts[1:, None]
+    nearest = ranked[keys[np.minimum(at, keys.size - 1)] % m]
     own = np.arange(n)[:, None]
-    return np.where(is_known, j[entries], own), np.where(
-        is_known, d[entries], np.inf
+    partners = nearest["i"] + nearest["j"] - own
+    return (
+        np.where(is_known, partners, own),
+        np.where(is_known, nearest["d"], np.inf),
     )
+
+
+def _found(keys: Indices, known: Indices) -> tuple[Indices, Numbers]:
+    """Return where keys are, or belong, among ascending known ones, and whether they are there."""
+    places = np.searchsorted(known, keys)
+    # The largest number stands behind all.
+    behind = np.append(known, np.iinfo(np.int64).max)
+    return places, behind[places] == keys
 
 
 class Answers:
@@ -152,8 +166,12 @@ class Answers:
     def ask(self, i: Indices, j: Indices) -> Floats:
         """Return the distances of pairs of different objects, by calls where they are unknown."""
         keys = self._keys(np.minimum(i, j), np.maximum(i, j))
-        new = np.setdiff1d(keys, self.keys)
-        places = np.searchsorted(self.keys, new)
+        # By sorting, which `np.unique` and others that hash take ten times as long for.
+        new = np.sort(keys)
+        new = new[np.diff(new, prepend=-1) > 0]
+        places, is_known = _found(new, self.keys)
+        new = new[~is_known]
+        places = places[~is_known]
         self.d = np.insert(self.d, places, self._answered(new))
         self.keys = np.insert(self.keys, places, new)
         return np.asarray(self.d[np.searchsorted(self.keys, keys)])
@@ -178,10 +196,9 @@ class Answers:
     def _answered(self, keys: Indices) -> Floats:
         """Return the distances of pairs: those of the file, the others by calls."""
         stored = self._keys(self.stored["i"], self.stored["j"])
-        is_stored = np.isin(keys, stored)
+        entries, is_stored = _found(keys, stored)
         d = np.empty(keys.size)
-        entries = np.searchsorted(stored, keys[is_stored])
-        d[is_stored] = self.stored["d"][entries]
+        d[is_stored] = self.stored["d"][entries[is_stored]]
         d[~is_stored] = self._called(keys[~is_stored])
         return d
 

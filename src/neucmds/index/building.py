@@ -86,9 +86,10 @@ def learn(
             falling=is_first,
         )
         placed = _placed_by(embedding, order)
-    x = placed.coordinates[known["i"]]
-    noise = placed.relative_errors(x, known["j"], known["d"]).mean()
-    placed = with_links(replace(placed, noise=float(noise)), known)
+    noise = placed.relative_error(
+        placed.coordinates, known["i"], known["j"], known["d"]
+    )
+    placed = with_links(replace(placed, noise=noise), known)
     _ask_as_queries(answers, members, placed, known)
     return with_links(placed, _known_among(answers, members))
 
@@ -114,13 +115,15 @@ def _ask_as_queries(
     own = np.arange(n)[:, None]
     asked = np.concatenate([own, asked], axis=1)
     d = np.concatenate([np.full(own.shape, np.inf), d], axis=1)
-    count = min(n - 1, 3 * ROUND // 2)
-    for rows in row_blocks(n, count * asked.shape[1]):
-        near = placed.nearest(x[rows], asked[rows], count)
+    new = np.empty((n, min(n - 1, 3 * ROUND // 2)), dtype=np.int64)
+    for rows in row_blocks(n, new.shape[1] * asked.shape[1]):
+        near = placed.nearest(x[rows], asked[rows], new.shape[1])
         # Nothing is explored: `asked[rows, :0]` has no columns.
-        new = placed.next_asked(asked[rows], d[rows], asked[rows, :0], near)
-        i, column = np.nonzero(new != own[rows])
-        answers.ask(members[rows][i], members[new[i, column]])
+        new[rows] = placed.next_asked(
+            asked[rows], d[rows], asked[rows, :0], near
+        )
+    i, column = np.nonzero(new != own)
+    answers.ask(members[i], members[new[i, column]])
 
 
 def _embedded_core(

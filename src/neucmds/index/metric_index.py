@@ -785,12 +785,12 @@ def _error_of(
 ) -> float:
     """Return the mean relative error of d̂ between queries at x and their partners."""
     sizes = [row.size for row in partners]
-    errors = placed.relative_errors(
-        x.repeat(sizes, axis=0),
+    return placed.relative_error(
+        x,
+        np.arange(len(x)).repeat(sizes),
         np.concatenate(partners),
         np.concatenate(distances),
     )
-    return float(errors.mean())
 
 
 def _warn(message: str) -> None:

@@ -300,12 +300,18 @@ class PlacedObjects:
             x = self._descend(x, matrices)
         return x, asked, d
 
-    def relative_errors(self, x: Floats, ids: Indices, d: Floats) -> Floats:
-        """Return |d̂ − d|/max(d, floor) of queries at x (m, k) and one object each."""
-        sq_hat = self.form.paired_sq(x, self.coordinates[ids])
-        d_hat = self.form.to_distance(sq_hat)
+    def relative_error(
+        self, x: Floats, rows: Indices, ids: Indices, d: Floats
+    ) -> float:
+        """Return the mean |d̂ − d|/max(d, floor) of pairs: queries x[rows] and objects `ids`."""
         floor = self.form.to_distance(np.array([self.loss.sq_floor]))
-        return np.asarray(np.abs(d_hat - d) / np.maximum(d, floor))
+        total = 0.0
+        for part in row_blocks(d.size, x.shape[1], CACHED_ELEMENTS):
+            of_part = self.coordinates[ids[part]]
+            sq_hat = self.form.paired_sq(x[rows[part]], of_part)
+            errors = np.abs(self.form.to_distance(sq_hat) - d[part])
+            total += float(np.sum(errors / np.maximum(d[part], floor)))
+        return total / d.size
 
     def _next_round(
         self,
