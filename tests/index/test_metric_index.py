@@ -172,6 +172,8 @@ def test_added_objects_are_found_as_if_they_had_been_fitted():
     ]
     assert recalls[1] >= recalls[0] - 0.01
     np.testing.assert_array_equal(grown.ids_, np.arange(320))
+    near = grown.kneighbors_graph(n_neighbors=10).data.reshape(320, 10)
+    assert recall(near[240:], true_limits(objects[240:], objects, 11)) >= 0.95
 
 
 def test_add_says_when_a_refit_is_due():
@@ -518,19 +520,107 @@ def test_an_outlier_hides_no_object(n_components):
     assert np.mean(distances <= limits[:, None] + 1e-9) > 0.95
 
 
-def test_an_asymmetric_metric_is_refused_with_both_values():
+def test_an_asymmetric_metric_is_refused_with_both_values_and_advice(tmp_path):
     calls = []
 
     def one_way(a, b):
         calls.append((a, b))
         return letters(a, b) + 0.5 * (a < b)
 
+    path = tmp_path / "calls"
     with pytest.raises(InputError, match="not symmetric: it gives") as refusal:
-        MetricIndex(one_way, 4).fit(six_letters())
+        MetricIndex(one_way, 4, calls_file=path).fit(six_letters())
     values = re.findall(r"(?:gives|order) ([\d.]+)", str(refusal.value))
     first, second = (float(value) for value in values)
     assert abs(first - second) == 0.5
     assert len(set(calls)) == len(calls)
+    assert "pass directed=True" in str(refusal.value)
+    with pytest.raises(InputError, match="other value of directed"):
+        MetricIndex(one_way, 4, directed=True, calls_file=path).fit(
+            six_letters()
+        )
+    index = MetricIndex(one_way, 4, directed=True).fit(six_letters())
+    ids, distances, _ = index.query(["aaaaaa"], k=1)
+    assert distances == [[one_way("aaaaaa", index.objects_[ids[0, 0]])]]
+
+
+def uphill(a, b):
+    """Return a distance of which a rise costs more than a fall."""
+    return float(np.abs(a - b).sum() + 3 * max(0.0, b[0] - a[0]))
+
+
+def least(queries, objects, k=10):
+    d = np.array([[uphill(q, x) for x in objects] for q in queries])
+    return np.sort(d, axis=1)[:, k - 1 : k]
+
+
+@pytest.fixture(scope="module")
+def directed():
+    return MetricIndex(uphill, n_components=8, directed=True).fit(points(300))
+
+
+def test_a_directed_index_finds_what_is_near_from_the_query(
+    directed, tmp_path
+):
+    queries = points(40, seed=1)
+    ids, distances, calls = directed.query(queries)
+    assert calls.mean() < 150
+    assert recall(distances, least(queries, points(300))) >= 0.97
+    assert distances[3, 4] == uphill(queries[3], directed.objects_[ids[3, 4]])
+    # Those near to a query are others.
+    back = np.array([[uphill(x, q) for x in points(300)] for q in queries])
+    assert (
+        recall(np.take_along_axis(back, ids, axis=1), np.sort(back)[:, 9:10])
+        < 0.9
+    )
+    path = tmp_path / "uphill.npz"
+    directed.save(path)
+    loaded = MetricIndex.load(path, uphill)
+    assert loaded.directed
+    for a, b in zip(
+        loaded.query(queries[:3]), directed.query(queries[:3]), strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_neighbours_in_a_directed_index_are_those_from_the_object(directed):
+    graph = directed.kneighbors_graph(n_neighbors=10)
+    near = graph.data.reshape(300, 10)
+    objects = directed.objects_
+    assert recall(near[:50], least(objects[:50], objects, 11)) >= 0.95
+    column = graph.indices[0]
+    assert graph[0, column] == uphill(objects[0], objects[column])
+
+
+def test_a_directed_index_grows_and_shrinks():
+    index = MetricIndex(uphill, n_components=8, directed=True)
+    index.fit(points(300)[:220])
+    index.add(points(300)[220:])
+    queries = points(40, seed=1)
+    _, distances, _ = index.query(queries)
+    assert recall(distances, least(queries, points(300))) >= 0.95
+    # Added objects are compared with one another too.
+    found = index.kneighbors_graph(n_neighbors=10).data.reshape(300, 10)
+    objects = index.objects_
+    assert recall(found[220:], least(objects[220:], objects, 11)) >= 0.9
+    index.remove(np.arange(0, 300, 2))
+    _, distances, _ = index.query(queries)
+    assert recall(distances, least(queries, points(300)[1::2])) >= 0.95
+
+
+def test_a_directed_embedding_becomes_a_directed_index():
+    objects = points(200)
+    d = np.array([[uphill(a, b) for b in objects] for a in objects])
+    emb = neuc_mds(d, 8, loss="relative", directed=True)
+    index = MetricIndex.from_embedding(emb, objects, uphill)
+    assert index.directed
+    queries = points(20, seed=1)
+    _, distances, calls = index.query(queries)
+    assert recall(distances, least(queries, objects)) >= 0.95
+    assert calls.mean() < 150
+    table = neuc_mds(d[:50, 50:], 4, directed=True)
+    with pytest.raises(InputError, match="other objects than its departures"):
+        MetricIndex.from_embedding(table, objects[:50], uphill)
 
 
 @pytest.mark.parametrize("n", [4, 6, 11])

@@ -14,9 +14,9 @@ from neucmds.backend.arrays import (
     row_blocks,
     to_numpy,
 )
+from neucmds.dense_fit import fit_directed
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.form import Form
 from neucmds.index.answers import Answers, known_nearest
 from neucmds.index.search import ROUND, PlacedObjects
 from neucmds.large.landmark_fit import embed_landmarks
@@ -24,6 +24,7 @@ from neucmds.large.listed import fit_pairs
 from neucmds.large.two_levels import BRIEF_ITERATIONS
 from neucmds.options import Options
 from neucmds.place.rules import LossPlacement
+from neucmds.problem.directed import as_directed
 from neucmds.problem.pairs import Pairs
 from neucmds.problem.validation import refuse_range
 from neucmds.refine.descent import Configuration
@@ -49,45 +50,59 @@ def learn(
     rng = options.random_state
     n = members.size
     k = options.n_components
-    core_size = min(n, max(4 * k, isqrt(2 * CORE_CALLS * n)))
+    # Pairs in one order, or in both.
+    n_orders = 1 + answers.directed
+    core_size = min(n, max(4 * k, isqrt(2 * CORE_CALLS * n // n_orders)))
     order = rng.permutation(n)
     core = order[:core_size]
     others = order[core_size:]
     placed = _embedded_core(answers, members[core], options)
     # Fewer if the core has no use for more.
     k = placed.form.signs.size
-    x = np.zeros((n, k))
-    x[core] = placed.coordinates
-    if others.size:
-        # Positions in the core, of so many objects one after the other from a random one on.
-        count = min(core_size, 2 * k)
-        first = rng.randint(core_size, size=others.size)
-        partners = (first[:, None] + np.arange(count)) % core_size
-        d = _ask_rows(answers, members[others], members[core[partners]])
-        nearest = partners[np.arange(others.size), d.argmin(axis=1)]
-        x[others] = placed.place(placed.coordinates[nearest], partners, d)
+    # Positions in the core, of so many objects one after the other from a random one on.
+    count = min(core_size, 2 * k)
+    first = rng.randint(core_size, size=others.size)
+    partners = (first[:, None] + np.arange(count)) % core_size
+
+    def with_others(of_core: PlacedObjects, forward: bool) -> Floats:
+        """Return where all objects are as queries of the core, or of the core turned."""
+        x = np.zeros((n, k))
+        x[core] = of_core.as_queries
+        if others.size:
+            asked = members[core[partners]]
+            d = _ask_rows(answers, members[others], asked, forward)
+            nearest = of_core.coordinates[
+                partners[np.arange(others.size), d.argmin(axis=1)]
+            ]
+            x[others] = of_core.place(nearest, partners, d)
+        return x
+
+    x = with_others(placed, True)
+    departures = None
+    if answers.directed:
+        departures = x
+        x = with_others(placed.turned(), False)
     everyone = np.arange(n)
     drawn = rng.randint(1, n, size=(n, max(1, k // 2)))
     _ask_rows(answers, members, members[(everyone[:, None] + drawn) % n])
-    placed = replace(placed, coordinates=x, order=order)
+    placed = replace(placed, coordinates=x, departures=departures, order=order)
     for is_first in (True, False):
         count = min(n - 1, 3 * k // 2)
-        x = placed.coordinates
-        near = placed.nearest(x, everyone[:, None], count)
+        near = placed.nearest(placed.as_queries, everyone[:, None], count)
         _ask_rows(answers, members, members[near])
         known = _known_among(answers, members)
-        pairs = Pairs(n, known["i"], known["j"], known["d"] ** 2)
         # The first descent only has to tell which objects are near.
         max_iter = BRIEF_ITERATIONS if is_first else 2 * BRIEF_ITERATIONS
+        points, pairs = _pairs_of(placed, known)
         embedding = fit_pairs(
             pairs,
-            Configuration(x, placed.form),
+            Configuration(points, placed.form),
             replace(options, max_iter=max_iter),
             falling=is_first,
         )
         placed = _placed_by(embedding, order)
     noise = placed.relative_error(
-        placed.coordinates, known["i"], known["j"], known["d"]
+        placed.as_queries, known["i"], known["j"], known["d"]
     )
     placed = with_links(replace(placed, noise=noise), known)
     _ask_as_queries(answers, members, placed, known)
@@ -97,7 +112,8 @@ def learn(
 def with_links(placed: PlacedObjects, known: Numbers) -> PlacedObjects:
     """Return placed objects that are linked to their nearest among the known pairs."""
     n = len(placed.coordinates)
-    linked, lengths = known_nearest(known, n, min(n - 1, ROUND))
+    directed = placed.departures is not None
+    linked, lengths = known_nearest(known, n, min(n - 1, ROUND), directed)
     return replace(placed, linked=linked, lengths=lengths)
 
 
@@ -108,9 +124,9 @@ def _ask_as_queries(
     known: Numbers,
 ) -> None:
     """Ask for what a query in the place of each object, with its known distances, asks next."""
-    x = placed.coordinates
+    x = placed.as_queries
     n, k = x.shape
-    asked, d = known_nearest(known, n, min(n - 1, 4 * k))
+    asked, d = known_nearest(known, n, min(n - 1, 4 * k), answers.directed)
     # An object counts as asked, so that it is not asked, and as infinitely far from itself.
     own = np.arange(n)[:, None]
     asked = np.concatenate([own, asked], axis=1)
@@ -130,9 +146,13 @@ def _embedded_core(
     answers: Answers, core: Indices, options: Options
 ) -> PlacedObjects:
     """Embed some objects from all their pairs."""
-    i, j = np.triu_indices(core.size, 1)
+    if answers.directed:
+        i, j = np.nonzero(~np.eye(core.size, dtype=bool))
+    else:
+        i, j = np.triu_indices(core.size, 1)
     d = answers.ask(core[i], core[j])
-    answers.refuse_asymmetry()
+    if not answers.directed:
+        answers.refuse_asymmetry()
     refuse_range(float(d.max()), False, "distances are")
     if not d.any():
         raise InputError(
@@ -140,8 +160,12 @@ def _embedded_core(
         )
     sq = np.zeros((core.size, core.size))
     sq[i, j] = d * d
-    sq[j, i] = d * d
-    embedding, _ = embed_landmarks(sq, options)
+    if answers.directed:
+        problem = as_directed(sq, squared=True)
+        embedding = fit_directed(problem, replace(options, directed=True))
+    else:
+        sq[j, i] = d * d
+        embedding, _ = embed_landmarks(sq, options)
     return _placed_by(embedding, np.arange(core.size))
 
 
@@ -149,21 +173,50 @@ def _placed_by(embedding: Embedding, order: Indices) -> PlacedObjects:
     """Return objects where an embedding has them, with its loss, and without links."""
     rule = embedding.placement
     assert isinstance(rule, LossPlacement)
-    x = to_numpy(embedding.coordinates)
-    return unlinked(x, embedding.form.in_numpy(), rule.loss, order)
+    return unlinked(embedding, rule.loss, order)
 
 
 def unlinked(
-    x: Floats, form: Form, loss: PairLoss, order: Indices
+    embedding: Embedding, loss: PairLoss, order: Indices
 ) -> PlacedObjects:
-    """Return placed objects without links: each is linked to itself, at an infinite length."""
+    """Return objects where an embedding has them: each is linked to itself, at infinite length."""
+    x = to_numpy(embedding.coordinates).astype(np.float64)
+    departures = None
+    if embedding.arrivals is not None:
+        departures = x
+        x = to_numpy(embedding.arrivals).astype(np.float64)
     own = np.arange(len(x))[:, None]
-    return PlacedObjects(x, form, loss, order, own, np.full(own.shape, np.inf))
+    lengths = np.full(own.shape, np.inf)
+    return PlacedObjects(
+        x,
+        embedding.form.in_numpy(),
+        loss,
+        order,
+        own,
+        lengths,
+        departures=departures,
+    )
 
 
-def _ask_rows(answers: Answers, i: Indices, j: Indices) -> Floats:
-    """Return the distances (m, c) of objects i (m,) to the objects in their rows of j (m, c)."""
-    return answers.ask(i.repeat(j.shape[1]), j.ravel()).reshape(j.shape)
+def _pairs_of(placed: PlacedObjects, known: Numbers) -> tuple[Floats, Pairs]:
+    """Return the points of objects, departures before arrivals, and the known pairs of points."""
+    n = len(placed.coordinates)
+    i = known["i"]
+    j = known["j"]
+    sq = known["d"] ** 2
+    if placed.departures is None:
+        return placed.coordinates, Pairs(n, i, j, sq)
+    points = np.concatenate([placed.departures, placed.coordinates])
+    return points, Pairs(2 * n, i, n + j, sq, n_departures=n)
+
+
+def _ask_rows(
+    answers: Answers, i: Indices, j: Indices, forward: bool = True
+) -> Floats:
+    """Return distances (m, c) of objects i (m,) to, or from, those in their rows of j (m, c)."""
+    i = i.repeat(j.shape[1])
+    d = answers.ask(i, j.ravel()) if forward else answers.ask(j.ravel(), i)
+    return d.reshape(j.shape)
 
 
 def _known_among(answers: Answers, members: Indices) -> Numbers:

@@ -18,16 +18,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from neucmds.backend.arrays import Floats, Indices, Numbers, to_numpy
+from neucmds.backend.arrays import Floats, Indices, Numbers
 from neucmds.backend.files import atomic_file, read_npz, refuse_damage
 from neucmds.backend.progress import ProgressBar
 from neucmds.embedding import Embedding
 from neucmds.embedding.inner_product import InnerProduct
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.form import Form
-from neucmds.index.answers import Answers, compare, known_nearest
+from neucmds.index.answers import PAIR, Answers, compare, known_nearest
 from neucmds.index.building import learn, unlinked, with_links
-from neucmds.index.search import PlacedObjects, k_nearest
+from neucmds.index.search import ROUND, PlacedObjects, k_nearest
 from neucmds.options import Options
 from neucmds.problem.calls import watched
 from neucmds.problem.validation import check_count
@@ -50,7 +50,7 @@ SAVED = (
     "_error",
     "_n_fitted",
 )
-# Attributes of its `PlacedObjects` that are saved.
+# Attributes of its `PlacedObjects` that are saved, with the departures if there are any.
 PLACED = ("coordinates", "order", "linked", "lengths", "noise")
 WHAT = "an index saved by this version of neucmds"
 
@@ -65,9 +65,13 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     metric : callable
-        ``metric(a, b)``, the distance of two objects: symmetric, 0 for equal ones. It need not
-        obey the triangle inequality.
+        ``metric(a, b)``, the distance of two objects: symmetric unless `directed`, and 0 for equal
+        ones. It need not obey the triangle inequality.
     n_components : int, default=32
+    directed : bool, default=False
+        Whether the distance from a to b may differ from that from b to a. Then every object has two
+        points, to depart from and to arrive at, and a query finds those that are the nearest by
+        ``metric(query, object)``.
     n_jobs : int, optional
         Processes that call the function; as `joblib.parallel_config` says by default.
     calls_file : path, optional
@@ -84,6 +88,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
     ids_ : ndarray of shape (n,)
         Their ids, 0, 1, … by default.
     coordinates_ : ndarray of shape (n, n_components)
+        If `directed`, of the points to arrive at.
     signs_ : ndarray of shape (n_components,)
     n_calls_ : int
         Calls of the last `fit`.
@@ -109,6 +114,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         metric: Callable[[Any, Any], float],
         n_components: int = 32,
         *,
+        directed: bool = False,
         n_jobs: int | None = None,
         calls_file: str | PathLike[str] | None = None,
         callback: Any = None,
@@ -117,6 +123,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.metric = metric
         self.n_components = n_components
+        self.directed = directed
         self.n_jobs = n_jobs
         self.calls_file = calls_file
         self.callback = callback
@@ -156,7 +163,9 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         rng = check_random_state(self.random_state)
         options = Options(self.n_components, loss="relative", random_state=rng)
         with self._calling():
-            answers = Answers(self.metric, objects, self.calls_file)
+            answers = Answers(
+                self.metric, objects, bool(self.directed), self.calls_file
+            )
             order = rng.permutation(n)
             drawn = order[: _count_held_out(n)]
             others = np.sort(order[drawn.size :])
@@ -189,7 +198,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         -------
         MetricIndex
         """
-        index = cls(metric, embedding.k, **params)
+        directed = embedding.arrivals is not None
+        index = cls(metric, embedding.k, directed=directed, **params)
         index.objects_ = _listed(objects)
         n = len(index.objects_)
         if n != embedding.n:
@@ -197,19 +207,29 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 f"there are {n} objects, but the embedding has {embedding.n}; pass those "
                 "that were embedded, in its order."
             )
+        if embedding.arrival_labels is not None:
+            raise InputError(
+                "the arrivals of this embedding are other objects than its departures; pass an "
+                "embedding of one set."
+            )
         index.ids_ = np.arange(n)
-        x = to_numpy(embedding.coordinates).astype(np.float64)
-        form = embedding.form.in_numpy()
         order = check_random_state(index.random_state).permutation(n)
-        among = form.sq(x[order[:1000]], x[order[:1000]])
-        loss = PairLoss("relative").floored(floor_of(form, among), form)
+        every = unlinked(embedding, PairLoss("relative"), order)
+        some = order[:1000]
+        form = every.form
+        among = form.sq(every.as_queries[some], every.coordinates[some])
+        loss = every.loss.floored(floor_of(form, among), form)
         drawn = order[: _count_held_out(n)]
         others = order[drawn.size :]
-        placed = unlinked(x[others], form, loss, np.arange(others.size))
+        placed = unlinked(embedding.take(others), loss, np.arange(others.size))
         with index._calling():
-            answers = Answers(metric, index.objects_)
+            answers = Answers(metric, index.objects_, directed)
             index._measure(answers, drawn, others, placed)
-        index._placed = replace(index._placed, coordinates=x)
+        index._placed = replace(
+            index._placed,
+            coordinates=every.coordinates,
+            departures=every.departures,
+        )
         return index
 
     def _measure(
@@ -230,8 +250,6 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         d = answers.ask(drawn.repeat(n), np.tile(others, m)).reshape(m, n)
         n_calls = answers.n_calls - calls_before
         scan_seconds = (time.perf_counter() - begin) / max(1, n_calls)
-        self._pairs = answers.pairs
-        self.n_calls_ = answers.n_calls
         k = min(10, n)
         # What is no farther is one of the k nearest.
         limits = np.partition(d, k - 1, axis=1)[:, k - 1 : k]
@@ -254,6 +272,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         self.tradeoff_ = np.array(tradeoff)
         self._error = _error_of(placed, x, partners, distances)
         self._n_fitted = m + n
+        self._join(answers, drawn, others, placed, x)
+        self.n_calls_ = answers.n_calls
         sq = placed.form.sq(x, placed.coordinates)
         # Recall by D̂ alone, and by d of the 5k nearest by D̂.
         ranked = np.take_along_axis(d, np.argsort(sq, axis=1), axis=1)
@@ -264,11 +284,43 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         if self.verbose:
             print(self.summary_)
         self._say_if_it_does_not_pay(n, scan_seconds, search_seconds)
-        coordinates = np.empty((m + n, x.shape[1]))
-        coordinates[others] = placed.coordinates
-        coordinates[drawn] = x
-        order = np.concatenate([others[placed.order], drawn])
-        placed = replace(placed, coordinates=coordinates, order=order)
+
+    def _join(
+        self,
+        answers: Answers,
+        drawn: Indices,
+        others: Indices,
+        placed: PlacedObjects,
+        x: Floats,
+    ) -> None:
+        """Join drawn objects, which are at x as queries, to the others."""
+
+        def joined(of_others: Floats, of_drawn: Floats) -> Floats:
+            both = np.empty((drawn.size + others.size, x.shape[1]))
+            both[others] = of_others
+            both[drawn] = of_drawn
+            return both
+
+        def ask_back(rows: Indices, ids: Indices) -> Floats:
+            to = drawn[rows].repeat(ids.shape[1])
+            return answers.ask(others[ids].ravel(), to).reshape(ids.shape)
+
+        coordinates = joined(placed.as_queries, x)
+        departures = None
+        if answers.directed:
+            departures = coordinates
+            effort = self._level("normal") + 1
+            y, *_ = placed.turned().search(
+                ask_back, drawn.size, min(10, others.size), effort, others.size
+            )
+            coordinates = joined(placed.coordinates, y)
+        placed = replace(
+            placed,
+            coordinates=coordinates,
+            departures=departures,
+            order=np.concatenate([others[placed.order], drawn]),
+        )
+        self._pairs = answers.pairs
         self._placed = with_links(placed, self._pairs)
 
     def _in_words(self, recall_of_vectors: float, reranked: float) -> str:
@@ -382,8 +434,13 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         k: int,
         max_calls: int | None,
         recall: str | float,
+        *,
+        turned: bool = False,
     ) -> tuple[Floats, list[Indices], list[Floats]]:
-        """Return places of queries, and the objects that each was compared with, and distances."""
+        """Return places of queries, and the objects that each was compared with, and distances.
+
+        With `turned` the distances are those from the objects to the queries.
+        """
         check_is_fitted(self, "_placed")
         check_count(k=k)
         n = len(self.objects_)
@@ -395,14 +452,21 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 f"at most {min(n, most)}."
             )
 
+        placed = self._placed.turned() if turned else self._placed
+
         def ask(rows: Indices, ids: Indices) -> Floats:
+            left = objects
+            right = self.objects_
             i = rows.repeat(ids.shape[1])
-            d = compare(self.metric, objects, self.objects_, i, ids.ravel())
-            return d.reshape(ids.shape)
+            j = ids.ravel()
+            if turned:
+                left, right = right, left
+                i, j = j, i
+            return compare(self.metric, left, right, i, j).reshape(ids.shape)
 
         effort = self._level(recall) + 1
         with self._calling():
-            x, partners, distances, _ = self._placed.search(
+            x, partners, distances, _ = placed.search(
                 ask, len(objects), k, effort, most
             )
         return x, partners, distances
@@ -436,7 +500,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             )
             columns, d = k_nearest(partners, distances, n_neighbors)
         else:
-            columns, d = known_nearest(self._pairs, n, n_neighbors)
+            directed = bool(self.directed)
+            columns, d = known_nearest(self._pairs, n, n_neighbors, directed)
         if np.isinf(d).any():
             fewest = int(np.isfinite(d).sum(axis=1).min())
             raise InputError(
@@ -475,24 +540,35 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             objects, min(10, n), None, "normal"
         )
         error = _error_of(self._placed, x, partners, distances)
-        sizes = [row.size for row in partners]
-        pairs = np.zeros(sum(sizes), self._pairs.dtype)
-        pairs["i"] = np.concatenate(partners)
         new = np.arange(n, n + len(objects))
-        pairs["j"] = new.repeat(sizes)
-        pairs["d"] = np.concatenate(distances)
+        pairs = [_pairs_between(new, partners, distances)]
         placed = self._placed
-        linked, lengths = k_nearest(
-            partners, distances, placed.linked.shape[1]
+        departures = None
+        if placed.departures is not None:
+            departures = np.concatenate([placed.departures, x])
+            x, partners, distances = self._search(
+                objects, min(10, n), None, "normal", turned=True
+            )
+            back = _pairs_between(new, partners, distances)
+            back["i"], back["j"] = back["j"], back["i"].copy()
+            pairs.append(back)
+        placed = replace(
+            placed,
+            coordinates=np.concatenate([placed.coordinates, x]),
+            departures=departures,
+            order=np.concatenate([placed.order, new]),
+        )
+        pairs.append(self._compared_among(objects, placed))
+        of_new = np.concatenate(pairs)
+        linked, lengths = known_nearest(
+            of_new, n + new.size, placed.linked.shape[1], self.directed
         )
         self._placed = replace(
             placed,
-            coordinates=np.concatenate([placed.coordinates, x]),
-            order=np.concatenate([placed.order, new]),
-            linked=np.concatenate([placed.linked, linked]),
-            lengths=np.concatenate([placed.lengths, lengths]),
+            linked=np.concatenate([placed.linked, linked[n:]]),
+            lengths=np.concatenate([placed.lengths, lengths[n:]]),
         )
-        self._pairs = np.concatenate([self._pairs, pairs])
+        self._pairs = np.concatenate([self._pairs, of_new])
         self.objects_ = self.objects_ + objects
         self.ids_ = np.concatenate([self.ids_, new_ids])
         n_added = len(self.objects_) - self._n_fitted
@@ -503,6 +579,32 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 f"{self._error:.1%}); call fit(index.objects_, ids=index.ids_)."
             )
         return self
+
+    def _compared_among(
+        self, objects: list[Any], placed: PlacedObjects
+    ) -> Numbers:
+        """Return pairs of objects, the last of `placed`, with the nearest among them."""
+        m = len(objects)
+        n = len(placed.coordinates) - m
+        added = replace(
+            placed, coordinates=placed.coordinates[n:], order=np.arange(m)
+        )
+        own = np.arange(m)[:, None]
+        count = min(m - 1, 3 * ROUND // 2)
+        if not count:
+            return np.empty(0, PAIR)
+        near = added.nearest(placed.as_queries[n:], own, count)
+        both = np.stack([np.tile(own, count), near]).reshape(2, -1)
+        if not self.directed:
+            both.sort(axis=0)
+        i, j = np.unique(both, axis=1)
+        with self._calling():
+            d = compare(self.metric, objects, objects, i, j)
+        pairs = np.empty(i.size, PAIR)
+        pairs["i"] = n + i
+        pairs["j"] = n + j
+        pairs["d"] = d
+        return pairs
 
     def remove(self, ids: Any) -> MetricIndex:
         """Remove objects.
@@ -535,9 +637,13 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             pairs[end] = position[pairs[end]]
         self._pairs = pairs[(pairs["i"] >= 0) & (pairs["j"] >= 0)]
         order = position[self._placed.order]
+        departures = self._placed.departures
+        if departures is not None:
+            departures = departures[remaining]
         placed = replace(
             self._placed,
             coordinates=self.coordinates_[remaining],
+            departures=departures,
             order=order[order >= 0],
         )
         self._placed = with_links(placed, self._pairs)
@@ -549,7 +655,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
 
     @property
     def coordinates_(self) -> Floats:
-        """Coordinates of all objects."""
+        """Coordinates of all objects, of arrivals if distances are directed."""
         return self._placed.coordinates
 
     @property
@@ -642,6 +748,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         }
         for name in PLACED:
             arrays[name] = getattr(placed, name)
+        if placed.departures is not None:
+            arrays["departures"] = placed.departures
         for name in SAVED:
             arrays[name] = getattr(self, name)
         try:
@@ -685,12 +793,15 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         with refuse_damage(str(path), WHAT):
             signs = arrays["signs"]
             numbers = {name: float(arrays[name]) for name in Form().numbers}
-            index = cls(metric, signs.size, **params)
+            departures = arrays.get("departures")
+            directed = departures is not None
+            index = cls(metric, signs.size, directed=directed, **params)
             index._placed = PlacedObjects(
                 form=Form(signs, **numbers),
                 loss=PairLoss("relative", sq_floor=float(arrays["sq_floor"])),
                 # Numbers and text are arrays without axes.
                 **{name: arrays[name][()] for name in PLACED},
+                departures=departures,
             )
             for name in SAVED:
                 setattr(index, name, arrays[name][()])
@@ -775,6 +886,18 @@ def _reaches(recalls: Any, target: Any) -> Any:
     """Tell which recalls of held-out objects reach a target, or miss it by one neighbour."""
     # Each of them has ten neighbours.
     return recalls > target - 0.1 / HELD_OUT
+
+
+def _pairs_between(
+    new: Indices, partners: list[Indices], distances: list[Floats]
+) -> Numbers:
+    """Return the pairs of new objects with those that each was compared with."""
+    sizes = [row.size for row in partners]
+    pairs = np.empty(sum(sizes), PAIR)
+    pairs["i"] = new.repeat(sizes)
+    pairs["j"] = np.concatenate(partners)
+    pairs["d"] = np.concatenate(distances)
+    return pairs
 
 
 def _error_of(

@@ -8,7 +8,7 @@ asked by more than coordinates err.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -60,6 +60,9 @@ class PlacedObjects:
         The distances to these, infinite where fewer are known.
     noise : float, default=0.1
         Mean relative error of d̂.
+    departures : ndarray of shape (n, k), optional
+        If distances are directed, where the objects depart; the coordinates are where they are
+        arrived at.
     """
 
     coordinates: Floats
@@ -69,6 +72,25 @@ class PlacedObjects:
     linked: Indices
     lengths: Floats
     noise: float = 0.1
+    departures: Floats | None = None
+
+    @property
+    def as_queries(self) -> Floats:
+        """Where the objects are if they ask for others."""
+        if self.departures is None:
+            return self.coordinates
+        return self.departures
+
+    def turned(self) -> PlacedObjects:
+        """Return the objects with directions turned, and without links."""
+        own = np.arange(len(self.coordinates))[:, None]
+        return replace(
+            self,
+            coordinates=self.as_queries,
+            departures=self.coordinates,
+            linked=own,
+            lengths=np.full(own.shape, np.inf),
+        )
 
     @cached_property
     def _rows(self) -> Floats:
