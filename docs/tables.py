@@ -1764,6 +1764,8 @@ OTHER_DISTANCES = {
     "sentences": "late interaction (MaxSim) of sentences",
     "sets": "Jaccard's, of sets of three-letter pieces",
     "outlines": "Hausdorff's, of outlines",
+    "typing": "directed: letters cost 1 to insert, 3 to delete, of SMILES",
+    "drives": "directed: drives in a city with one-way streets",
 }
 
 

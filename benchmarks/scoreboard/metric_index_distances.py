@@ -1,7 +1,7 @@
 """`MetricIndex` by distances of other kinds, by size, and after growing.
 
     NEUCMDS_DATA=… python benchmarks/scoreboard/metric_index_distances.py [warping] [transport]
-        [sentences] [sets] [outlines] [grown] [sizes] [--cache FOLDER]
+        [sentences] [sets] [outlines] [typing] [drives] [grown] [sizes] [--cache FOLDER]
 
 - warping: dynamic time warping (dtaidistance, a window of 5) of 2,200 series in six shapes, drawn
   as the synthetic control charts of Alcock and Manolopoulos (1999) are; 200 are queries.
@@ -13,6 +13,10 @@
 - sets: Jaccard's distance of the sets of three-letter pieces of 2,200 SMILES; 200 are queries.
 - outlines: Hausdorff's distance of 2,200 outlines of 40 points, circles with three random waves, at
   random places; 200 are queries.
+- typing: the edit distance of 2,200 SMILES where a letter costs 1 to insert, 3 to delete and 2 to
+  replace, so that it is directed; 200 are queries.
+- drives: driving distances between the 1,444 street corners of central Helsinki, with one-way
+  streets, directed; 200 are queries.
 - grown: 75 % of the SMILES fitted and 25 % added, beside all fitted.
 - sizes: seconds beyond a cheap distance, and peak memory, at 4,000, 20,000 and 100,000 points.
 
@@ -36,6 +40,7 @@ from strings import measure
 
 from metric_index import promised
 from neucmds import MetricIndex
+from neucmds.index.metric_index import EFFORTS
 
 RECORD = measure.RECORDS / "metric_index_distances.json"
 PACKAGES = ("numpy", "rapidfuzz", "dtaidistance", "POT", "tokenizers")
@@ -58,9 +63,9 @@ class Counted:
 def searched(
     index: MetricIndex, counted: Counted, queries: list[Any], limits: Any
 ) -> Iterator[Row]:
-    """Search at every level of effort up to twelve, and tell what held-out objects promised."""
+    """Search at every level of effort, and tell what held-out objects promised."""
     promises = promised(index)
-    for level in range(12):
+    for level in range(EFFORTS):
         index._level = lambda _, level=level: level
         counted.calls = 0
         _, nearest, _ = index.query(queries)
@@ -73,12 +78,15 @@ def searched(
 
 
 def curve(
-    objects: list[Any], queries: list[Any], distance: Callable[..., float]
+    objects: list[Any],
+    queries: list[Any],
+    distance: Callable[..., float],
+    directed: bool = False,
 ) -> Iterator[Row]:
     counted = Counted(distance)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        index = MetricIndex(counted).fit(objects)
+        index = MetricIndex(counted, directed=directed).fit(objects)
     facts = {
         "n": len(objects),
         "queries": len(queries),
@@ -247,6 +255,31 @@ def outlines(_: Path | None) -> Iterator[Row]:
     return curve(shapes[:2000], shapes[2000:], distance)
 
 
+def typing(_: Path | None) -> Iterator[Row]:
+    from rapidfuzz.distance import Levenshtein
+
+    texts, _, _ = strings.smiles(Path())
+    order = np.random.default_rng(0).permutation(len(texts))[:2200]
+    texts = [texts[at] for at in order]
+
+    def distance(a: str, b: str) -> float:
+        return float(Levenshtein.distance(a, b, weights=(1, 3, 2)))
+
+    return curve(texts[:2000], texts[2000:], distance, directed=True)
+
+
+def drives(_: Path | None) -> Iterator[Row]:
+    import directed
+
+    lengths = directed.streets()
+    order = np.random.default_rng(0).permutation(len(lengths)).tolist()
+
+    def distance(a: int, b: int) -> float:
+        return float(lengths[a, b])
+
+    return curve(order[200:], order[:200], distance, directed=True)
+
+
 def grown(cache: Path | None) -> Iterator[Row]:
     data = strings.load("smiles", strings.FASTA, cache)
     limits = np.partition(data.truth, 9, axis=1)[:, 9:10]
@@ -315,6 +348,8 @@ CASES = {
     "sentences": sentences,
     "sets": sets,
     "outlines": outlines,
+    "typing": typing,
+    "drives": drives,
     "grown": grown,
     "sizes": sizes,
 }

@@ -71,7 +71,7 @@ def learn(
         if others.size:
             asked = members[core[partners]]
             d = _ask_rows(answers, members[others], asked, forward)
-            nearest = of_core.coordinates[
+            nearest = of_core.as_queries[
                 partners[np.arange(others.size), d.argmin(axis=1)]
             ]
             x[others] = of_core.place(nearest, partners, d)
@@ -88,6 +88,13 @@ def learn(
     placed = replace(placed, coordinates=x, departures=departures, order=order)
     for is_first in (True, False):
         count = min(n - 1, 3 * k // 2)
+        if answers.directed:
+            # Each object asks for those near it in both directions: of its two points one may be
+            # far from where it belongs, and then is near only in its own eyes.
+            count = -(-count // 2)
+            turned = placed.turned()
+            near = turned.nearest(turned.as_queries, everyone[:, None], count)
+            _ask_rows(answers, members, members[near], forward=False)
         near = placed.nearest(placed.as_queries, everyone[:, None], count)
         _ask_rows(answers, members, members[near])
         known = _known_among(answers, members)
@@ -101,19 +108,20 @@ def learn(
             falling=is_first,
         )
         placed = _placed_by(embedding, order)
-    noise = placed.relative_error(
-        placed.as_queries, known["i"], known["j"], known["d"]
-    )
-    placed = with_links(replace(placed, noise=noise), known)
-    _ask_as_queries(answers, members, placed, known)
+    placed = with_links(placed, known)
+    noise = _ask_as_queries(answers, members, placed, known)
+    placed = replace(placed, noise=noise)
     return with_links(placed, _known_among(answers, members))
 
 
 def with_links(placed: PlacedObjects, known: Numbers) -> PlacedObjects:
-    """Return placed objects that are linked to their nearest among the known pairs."""
+    """Return placed objects that are linked to their nearest among the known pairs.
+
+    If these are directed, to those near in either direction: in a city, to the corners that lead
+    there as well.
+    """
     n = len(placed.coordinates)
-    directed = placed.departures is not None
-    linked, lengths = known_nearest(known, n, min(n - 1, ROUND), directed)
+    linked, lengths = known_nearest(known, n, min(n - 1, ROUND))
     return replace(placed, linked=linked, lengths=lengths)
 
 
@@ -122,8 +130,12 @@ def _ask_as_queries(
     members: Indices,
     placed: PlacedObjects,
     known: Numbers,
-) -> None:
-    """Ask for what a query in the place of each object, with its known distances, asks next."""
+) -> float:
+    """Ask for what a query in the place of each object, with its known distances, asks next.
+
+    Return the mean relative error of d̂ there. Most of these pairs took no part in a fit, which may
+    know its own ten times as well.
+    """
     x = placed.as_queries
     n, k = x.shape
     asked, d = known_nearest(known, n, min(n - 1, 4 * k), answers.directed)
@@ -139,7 +151,9 @@ def _ask_as_queries(
             asked[rows], d[rows], asked[rows, :0], near
         )
     i, column = np.nonzero(new != own)
-    answers.ask(members[i], members[new[i, column]])
+    j = new[i, column]
+    d = answers.ask(members[i], members[j])
+    return placed.relative_error(x, i, j, d)
 
 
 def _embedded_core(

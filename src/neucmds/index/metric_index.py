@@ -35,9 +35,9 @@ from neucmds.refine.losses import PairLoss, floor_of
 
 # Objects that `fit` holds out and compares with all others, to measure recall.
 HELD_OUT = 40
-# Levels of effort: at the last, the next object of a query by D̂ is 28 mean errors beyond its k-th
+# Levels of effort: at the last, the next object of a query by D̂ is 8 mean errors beyond its k-th
 # nearest.
-EFFORTS = 16
+EFFORTS = 24
 # The recall@10 that each word stands for.
 RECALLS = {"normal": 0.99, "high": 0.997}
 # Attributes of an index that are saved as they are.
@@ -561,7 +561,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         pairs.append(self._compared_among(objects, placed))
         of_new = np.concatenate(pairs)
         linked, lengths = known_nearest(
-            of_new, n + new.size, placed.linked.shape[1], self.directed
+            of_new, n + new.size, placed.linked.shape[1]
         )
         self._placed = replace(
             placed,

@@ -34,6 +34,9 @@ Compare = Callable[[Indices, Indices], Floats]
 ROUND = 16
 # Of these, so many near a drawn place or at random, and as many known neighbours of the nearest.
 EXPLORED = 4
+# Relative error of D that gives the ridge which holds queries that were compared with few objects.
+# More would hold back queries that are far from all objects.
+PRIOR = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +58,12 @@ class PlacedObjects:
         The objects in a random order: queries are compared with the first of them, then with
         their nearest among the first 1/16, the first quarter, and all.
     linked : ndarray of int of shape (n, c)
-        The nearest known neighbours of each object; the object itself where fewer are known.
+        The nearest known neighbours of each object, in either direction; the object itself where
+        fewer are known.
     lengths : ndarray of shape (n, c)
         The distances to these, infinite where fewer are known.
     noise : float, default=0.1
-        Mean relative error of d̂.
+        Mean relative error of d̂ of pairs that were not fitted.
     departures : ndarray of shape (n, k), optional
         If distances are directed, where the objects depart; the coordinates are where they are
         arrived at.
@@ -82,14 +86,11 @@ class PlacedObjects:
         return self.departures
 
     def turned(self) -> PlacedObjects:
-        """Return the objects with directions turned, and without links."""
-        own = np.arange(len(self.coordinates))[:, None]
+        """Return the objects with directions turned."""
         return replace(
             self,
             coordinates=self.as_queries,
             departures=self.coordinates,
-            linked=own,
-            lengths=np.full(own.shape, np.inf),
         )
 
     @cached_property
@@ -104,12 +105,11 @@ class PlacedObjects:
     def _prior(self) -> Floats:
         """The matrix of Σ_a r_a (x_a − mean_a)², which holds queries compared with few objects.
 
-        r_a is the square of the relative error of D, twice that of d, over the variance of
-        coordinate a.
+        r_a is the square of the relative error of D over the variance of coordinate a.
         """
-        x = self.coordinates
+        x = self.as_queries
         mean = x.mean(axis=0)
-        ridge = (2 * self.noise) ** 2 / (x.var(axis=0) + TINY)
+        ridge = PRIOR**2 / (x.var(axis=0) + TINY)
         matrix = np.diag([*ridge, 0.0, ridge @ mean**2])
         matrix[:-2, -1] = -ridge * mean
         matrix[-1, :-2] = -ridge * mean
@@ -360,8 +360,8 @@ class PlacedObjects:
 
         `near` (m,) is the next object of each query by D̂, d (m, k) are distances to its k nearest
         so far, and `quiet` (m,) counts its last rounds that did not change these. A query with a
-        quiet round has reached level l if the next object is beyond the k nearest by (l − 1)²/8
-        mean errors, and any query has after 4·l quiet rounds. Queries far from all objects need
+        quiet round has reached level l if the next object is beyond the k nearest by (l − 1)²/64
+        mean errors, and any query has after 2·l quiet rounds. Queries far from all objects need
         many calls, and most need few.
         """
         sq_hat = self.form.paired_sq(x, self.coordinates[near])
@@ -369,10 +369,10 @@ class PlacedObjects:
         radius = d.max(axis=1)
         gap = d_hat - radius
         errors = gap / (self.noise * radius + EPS * d_hat + TINY)
-        levels = 1 + np.floor(np.sqrt(8 * np.maximum(errors, 0)))
+        levels = 1 + np.floor(8 * np.sqrt(np.maximum(errors, 0)))
         is_beyond = (quiet > 0) & (gap >= 0)
         levels = np.where(is_beyond, levels, 0)
-        return np.asarray(np.maximum(levels, quiet // 4))
+        return np.asarray(np.maximum(levels, quiet // 2))
 
     def search(
         self, compare: Compare, m: int, k: int, effort: int, max_calls: int
@@ -391,7 +391,7 @@ class PlacedObjects:
         rows = np.arange(m)
         d = compare(rows, ids)
         matrices = self._prior + self.matrices_of(ids, d)
-        x = self.coordinates[ids[rows, d.argmin(axis=1)]]
+        x = self.as_queries[ids[rows, d.argmin(axis=1)]]
         x = self._descend(x, matrices)
         x, ids, d = self._narrowed(compare, x, ids, d, matrices, most)
         partners: list[Indices] = list(ids)
