@@ -6,8 +6,8 @@
 
 The strings, the split and the edit distance are those of strings.py. Calls are counted by the
 distance itself. `anydist` is HNSW on the distance, m = 5, at several ef. PyNNDescent has the edit
-distance in numba, with two sizes of its graph and several epsilon; it calls no function of
-Python, and is run on SMILES alone. The VP-tree visits the nearer side first and stops after a
+distance in numba (Myers 1999), with two sizes of its graph and several epsilon, and calls no
+function of Python. The VP-tree visits the nearer side first and stops after a
 number of calls, as does LAESA, which visits objects by their lower bounds from pivots; on amplicons
 these and anydist answer the first 200 queries. Needs rapidfuzz, anydist and pynndescent.
 """
@@ -263,8 +263,6 @@ def pynndescent(data: Data, _: Path | None) -> Iterator[Row]:
     from numba.extending import intrinsic
     from pynndescent import NNDescent
 
-    if data.name != "smiles":
-        return
     calls = np.zeros(1, np.int64)
     address = calls.ctypes.data
 
@@ -276,33 +274,68 @@ def pynndescent(data: Data, _: Path | None) -> Iterator[Row]:
 
         return types.CPointer(types.int64)(source), code
 
+    letters = sorted(set("".join(data.fitted + data.wanted)))
+    n_letters = len(letters)
+    one = np.uint64(1)
+    last = np.uint64(63)
+    every = ~np.uint64(0)
+
     @numba.njit
     def edits(a: Any, b: Any) -> float:
+        """Return the edit distance by Myers' bit vectors, 64 letters of `a` at a time."""
         counter = numba.carray(pointer(address), 1)
         counter[0] += 1
         # The first number is the length of the text.
         m = int(a[0])
         n = int(b[0])
-        row = np.arange(n + 1)
+        n_words = (m + 63) // 64
+        where = np.zeros((n_letters, n_words), np.uint64)
         for i in range(m):
-            before = row[0]
-            row[0] = i + 1
-            for j in range(n):
-                changed = before + (a[i + 1] != b[j + 1])
-                before = row[j + 1]
-                row[j + 1] = min(changed, row[j] + 1, before + 1)
-        return float(row[n])
+            where[int(a[i + 1]), i // 64] |= one << np.uint64(i % 64)
+        top = np.uint64((m - 1) % 64)
+        rises = np.full(n_words, every)
+        falls = np.zeros(n_words, np.uint64)
+        score = m
+        for j in range(n):
+            # The first row rises by one per letter of `b`.
+            rise = one
+            fall = np.uint64(0)
+            for word in range(n_words):
+                same = where[int(b[j + 1]), word]
+                up = rises[word]
+                down = falls[word]
+                across = same | down
+                same |= fall
+                along = (((same & up) + up) ^ up) | same
+                right_up = down | ~(along | up)
+                right_down = up & along
+                if word == n_words - 1:
+                    score += int((right_up >> top) & one)
+                    score -= int((right_down >> top) & one)
+                next_rise = right_up >> last
+                next_fall = right_down >> last
+                right_up = (right_up << one) | rise
+                right_down = (right_down << one) | fall
+                rises[word] = right_down | ~(across | right_up)
+                falls[word] = right_up & across
+                rise = next_rise
+                fall = next_fall
+        return float(score)
 
     width = 1 + max(map(len, data.fitted + data.wanted))
+    codes = {letter: code for code, letter in enumerate(letters)}
 
     def coded(texts: list[str]) -> np.ndarray:
         table = np.zeros((len(texts), width), np.float32)
         for row, text in zip(table, texts, strict=True):
             row[0] = len(text)
-            row[1 : len(text) + 1] = [ord(letter) for letter in text]
+            row[1 : len(text) + 1] = [codes[letter] for letter in text]
         return table
 
     fitted = coded(data.fitted)
+    for text, row in zip(data.fitted[1:100], fitted[1:100], strict=True):
+        d = Levenshtein.distance(data.fitted[0], text)
+        assert edits(fitted[0], row) == d
     wanted = coded(data.wanted)
     for neighbours in (15, 30):
         calls[:] = 0
