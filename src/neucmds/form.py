@@ -298,7 +298,7 @@ class Form:
 
     def distance_slope(self, root: Array) -> Array:
         """Return dd̂/dD̂ = 1/g′(d) where √D̂ > 0 is known, away from antipodes."""
-        return in_place("reciprocal", self._half_slope(root) * 2.0)
+        return 0.5 / self._half_slope(root)
 
     def bend(self, sq: Array) -> Array | float:
         """Return g″(d) = 2 − κ g(d)."""
