@@ -52,7 +52,7 @@ def run(page, folder, search_little):
         ("migration.md", 6),
         ("missing.md", 4),
         ("nmds.md", 4),
-        ("objects.md", 6),
+        ("objects.md", 7),
         ("scale.md", 0),
         ("statistics.md", 11),
     ],
