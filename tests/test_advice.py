@@ -212,14 +212,16 @@ def test_calls_for_few_pairs_stay_within_the_promise(n_pairs, loss, curvature):
 
 
 def test_a_curvature_that_is_chosen_is_never_refused():
-    points = np.random.default_rng(40).normal(size=(40, 4))
-    names = [str(i) for i in range(40)]
+    # Eight of its objects are scouts, which may be nearer to each other than the farthest two.
+    tree = nx.random_labeled_tree(60, seed=1)
+    hops = nx.floyd_warshall_numpy(tree)
+    names = [str(i) for i in range(60)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         embedding = neuc_mds(
             names,
             1,
-            metric=lambda a, b: np.abs(points[int(a)] - points[int(b)]).sum(),
+            metric=lambda a, b: hops[int(a), int(b)],
             n_pairs=30,
             loss="relative",
             curvature="auto",

@@ -2,6 +2,7 @@
 
 import warnings
 
+import networkx as nx
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -265,3 +266,36 @@ def test_a_curved_fit_of_a_tree_that_has_little_to_gain_has_converged():
     short = {"loss": "relative", "curvature": -50.0, "n_init": 1}
     with pytest.warns(ConvergenceWarning):
         neuc_mds(D, 10, max_iter=2, **short)
+
+
+def grid_of_roads(side=15, seed=0):
+    """Return lengths of roads between crossings of a grid, a quarter of which are closed."""
+    rng = np.random.default_rng(seed)
+    graph = nx.grid_2d_graph(side, side)
+    for edge in graph.edges:
+        graph.edges[edge]["length"] = rng.uniform(1, 1.5)
+    closed = [edge for edge in graph.edges if rng.random() < 0.25]
+    graph.remove_edges_from(closed)
+    largest = max(nx.connected_components(graph), key=len)
+    return nx.to_scipy_sparse_array(graph.subgraph(largest), weight="length")
+
+
+def hops_of_tree(n=120):
+    tree = nx.random_labeled_tree(n, seed=0)
+    return nx.to_scipy_sparse_array(tree, dtype=float)
+
+
+@pytest.mark.parametrize(
+    ("graph", "share"), [(grid_of_roads(), 1.0), (hops_of_tree(), 0.8)]
+)
+def test_a_curvature_of_sampled_pairs_predicts_the_others_no_worse(
+    graph, share
+):
+    options = {"metric": "shortest_path", "loss": "relative", "n_pairs": 40}
+    options["max_iter"] = 60
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        flat = neuc_mds(graph, 4, **options)
+        chosen = neuc_mds(graph, 4, curvature="auto", **options)
+    assert chosen.loss_value <= share * flat.loss_value
+    assert (chosen.curvature < 0) == (share < 1)
