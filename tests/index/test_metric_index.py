@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import signal
 import subprocess
@@ -86,7 +87,7 @@ def test_higher_recall_takes_more_calls_and_held_out_objects_foretell_both(
     _, high, more = index.query(queries, recall=1.0)
     assert more.sum() >= calls.sum()
     assert recall(high, limits) >= recall(normal, limits)
-    promised_calls, promised = index.tradeoff_[-1]
+    promised_calls, promised, _ = index.tradeoff_[-1]
     assert promised_calls >= index.tradeoff_[0, 0]
     assert abs(recall(high, limits) - promised) < 0.03
     assert "recall@10" in index.summary_
@@ -182,6 +183,13 @@ def test_add_says_when_a_refit_is_due():
     other = [10 * x + 50 for x in points(61, seed=5)]
     with pytest.warns(NeucmdsWarning, match="refit is due: 61 objects"):
         index.add(other)
+
+
+def test_removed_objects_do_not_count_as_added():
+    index = MetricIndex(Counted(), n_components=4).fit(points(60))
+    index.remove(np.arange(30))
+    with pytest.warns(NeucmdsWarning, match="refit is due: 31 objects .* 30"):
+        index.add([10 * x + 50 for x in points(31, seed=5)])
 
 
 def test_ids_of_ones_own_name_objects_and_removed_ones_are_not_found():
@@ -356,6 +364,62 @@ def test_objects_that_a_file_of_calls_cannot_tell_apart_are_refused(tmp_path):
     assert MetricIndex(metric, 2).fit(objects).query([(7, None)])[1][0, 0] == 0
 
 
+@pytest.mark.parametrize("call", ["query", "add", "fit"])
+@pytest.mark.parametrize("count", [1, 400, 900])
+def test_an_interrupted_call_leaves_the_index_as_it_was(call, count):
+    objects = points(150)
+    index = MetricIndex(Counted(), n_components=4).fit(objects[:100])
+    queries = points(20, seed=1)
+    before = index.query(queries)
+    calls = itertools.count(1)
+
+    def interrupted(a, b):
+        if next(calls) == count:
+            raise KeyboardInterrupt
+        return Counted()(a, b)
+
+    index.metric = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        getattr(index, call)(objects[100:])
+    index.metric = Counted()
+    for a, b in zip(before, index.query(queries), strict=True):
+        np.testing.assert_array_equal(a, b)
+    index.add(objects[100:])
+    assert index.query(objects[149:], k=1)[0] == [[149]]
+
+
+def test_the_promise_is_kept_where_few_queries_miss_many():
+    # Sixty groups: a query that is placed in another finds none of its nearest.
+    rng = np.random.default_rng(0)
+    centres = np.repeat(rng.normal(size=(60, 6)), 20, axis=0)
+    every = centres + 0.2 * rng.normal(size=centres.shape)
+    every = list(rng.permutation(every))
+    objects = every[:1000]
+    queries = every[1000:]
+
+    def metric(a, b):
+        return float(np.abs(a - b).sum())
+
+    index = MetricIndex(metric, n_components=4).fit(objects)
+    limits = np.sort(cdist(queries, objects, "cityblock"))[:, 9:10]
+    for word, target in (("normal", 0.99), ("high", 0.997)):
+        reached = recall(index.query(queries, recall=word)[1], limits)
+        assert reached >= target - 0.01
+        _, promised, error = index.tradeoff_[index._level(word)]
+        assert error <= 0.02
+        assert abs(reached - promised) <= error
+        assert f"{promised:.3f} at" in index.summary_
+        assert f"(standard error {error:.3f})" in index.summary_
+    assert "100 objects that were held out" in index.summary_
+
+
+def test_perfect_recall_of_few_objects_is_no_certainty():
+    index = MetricIndex(letters, 4).fit(six_letters())
+    m = -(-len(six_letters()) // 10)
+    assert index.tradeoff_[-1, 1] == 1
+    assert index.tradeoff_[-1, 2] == 1 / m
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
@@ -468,6 +532,14 @@ def test_an_embedding_becomes_an_index():
     assert calls.mean() < 150
     with pytest.raises(InputError, match="the embedding has 200"):
         MetricIndex.from_embedding(emb, objects[:3], metric)
+    # Only objects that were held out were compared with those near them.
+    with pytest.raises(InputError, match=r"kneighbors_graph\(index.objects_"):
+        index.kneighbors_graph(n_neighbors=5)
+    graph = index.kneighbors_graph(objects, 5)
+    assert (
+        recall(graph.data.reshape(200, 5), true_limits(objects, objects, 5))
+        > 0.95
+    )
 
 
 def test_it_is_an_estimator():
@@ -708,6 +780,7 @@ def test_an_added_object_far_from_all_is_found_by_the_most_effort():
 def test_it_is_said_when_a_recall_was_not_reached():
     index = MetricIndex(letters, 4).fit(six_letters())
     index.tradeoff_[:, 1] = 0.9
+    index.tradeoff_[:, 2] = 0.01
     with pytest.warns(NeucmdsWarning, match=r"recall=0\.95 was not reached"):
         index.query(["abcdab"], recall=0.95)
     with warnings.catch_warnings():
