@@ -15,7 +15,7 @@
   random places; 200 are queries.
 - typing: the edit distance of 2,200 SMILES where a letter costs 1 to insert, 3 to delete and 2 to
   replace, so that it is directed; 200 are queries.
-- drives: driving distances between the 1,444 street corners of central Helsinki, with one-way
+- drives: driving distances between the 1,283 street corners of central Helsinki, with one-way
   streets, directed; 200 are queries.
 - grown: 75 % of the SMILES fitted and 25 % added, beside all fitted.
 - sizes: seconds beyond a cheap distance, and peak memory, at 4,000, 20,000 and 100,000 points.
