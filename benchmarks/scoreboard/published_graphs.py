@@ -159,7 +159,11 @@ def write(path: Path, part: str, new: dict[str, Any]) -> None:
         for old in content[part]
         if (old["name"], old["device"]) != (new["name"], new["device"])
     ]
-    content[part] = [*others, new | {"versions": measure.versions("numpy")}]
+    content |= {
+        "machine": measure.machine(),
+        "versions": measure.versions("numpy", "scipy", "torch"),
+        part: [*others, new],
+    }
     print(json.dumps(new), flush=True)
     measure.write_record(path, content)
 
