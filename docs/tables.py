@@ -1881,7 +1881,7 @@ TABLES = {
     "directed-listed": directed_listed,
     "directed-breakfast": directed_breakfast,
     "curved-spaces": lambda: signed(curved_spaces(), "curved_spaces"),
-    "published-graphs": published_graphs,
+    "published-graphs": lambda: signed(published_graphs(), "published_graphs"),
     "published-folds": published_folds,
     "latency": lambda: signed(latency(), "latency"),
     "methods": methods,

@@ -31,7 +31,7 @@ from rapidfuzz.process import cdist
 from strings import measure
 
 from neucmds import MetricIndex
-from neucmds.index.metric_index import EFFORTS, RECALLS
+from neucmds.index.metric_index import EFFORTS, RECALLS, _shares_found
 
 RECORD = measure.RECORDS / "metric_index.json"
 Row = dict[str, Any]
@@ -71,53 +71,48 @@ def recall(data: Data, nearest: np.ndarray) -> float:
     return float(np.mean(nearest <= data.limits[:, None]))
 
 
-def promised(index: MetricIndex) -> list[Row]:
-    """Return the recall of held-out objects at every level, and the words that choose it."""
+def by_level(
+    index: MetricIndex, queries: list[Any], limits: np.ndarray
+) -> list[Row]:
+    """Search once with the most effort: levels of less effort are its beginnings.
+
+    Limits are the true distances of the tenth nearest. Rows tell what held-out objects promised,
+    and the words that choose the level.
+    """
     chosen = {word: index._level(word) for word in RECALLS}
-    return [
-        {
-            "promised_recall_10": float(recall),
-            "chosen_by": [word for word in chosen if chosen[word] == level],
-        }
-        for level, (_, recall) in enumerate(index.tradeoff_)
-    ]
-
-
-def ours(data: Data, cache: Path | None) -> Iterator[Row]:
-    """Search once with the most effort: levels of less effort are its beginnings."""
-    edits = strings.Edits()
-    index, built = fitted_index(data, edits, cache)
-    edits.calls = 0
-    promises = promised(index)
-    begin = time.process_time()
-    placed = index._placed
 
     def ask(rows: np.ndarray, ids: np.ndarray) -> np.ndarray:
         d = [
-            [edits(data.wanted[row], data.fitted[at]) for at in near]
+            [index.metric(queries[row], index.objects_[at]) for at in near]
             for row, near in zip(rows, ids, strict=True)
         ]
         return np.array(d).reshape(ids.shape)
 
-    m = len(data.wanted)
-    _, _, distances, stops = placed.search(
-        ask, m, 10, EFFORTS, len(index.ids_)
-    )
-    took = time.process_time() - begin
-    for level, ends in enumerate(stops.T):
-        rows = [d[:end] for d, end in zip(distances, ends, strict=True)]
-        nearest = np.array([np.sort(row)[:10] for row in rows])
-        row = {
-            "method": "MetricIndex",
+    m = len(queries)
+    n = len(index.objects_)
+    _, _, distances, stops = index._placed.search(ask, m, 10, EFFORTS, n)
+    found = _shares_found(distances, stops, limits + 1e-12, 10)
+    return [
+        {
             "setting": level,
-            **built,
-            "distances_per_query": float(ends.mean()),
-            "recall_10": recall(data, nearest),
-            **promises[level],
+            "distances_per_query": float(stops[:, level].mean()),
+            "recall_10": float(found[:, level].mean()),
+            "promised_recall_10": float(recall),
+            "promised_standard_error": float(error),
+            "chosen_by": [word for word in chosen if chosen[word] == level],
         }
-        if level + 1 == EFFORTS:
-            row["seconds_per_query"] = took / m
-        yield row
+        for level, (_, recall, error) in enumerate(index.tradeoff_)
+    ]
+
+
+def ours(data: Data, cache: Path | None) -> Iterator[Row]:
+    index, built = fitted_index(data, strings.Edits(), cache)
+    begin = time.process_time()
+    rows = by_level(index, data.wanted, data.limits)
+    took = time.process_time() - begin
+    rows[-1]["seconds_per_query"] = took / len(data.wanted)
+    for row in rows:
+        yield {"method": "MetricIndex", **built, **row}
 
 
 def fitted_index(

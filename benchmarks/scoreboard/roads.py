@@ -11,8 +11,9 @@ from data/W_Jinan of github.com/purduedb/shortest-distance-survey. `PUBLISHED` i
 print for these queries, in results/v39-real_workload_perturb_500k and non_ml_index. Queries count
 edges of length 0 as 1 m, and so does the graph here.
 
-What differs: the published models learn from 400,000 queries in five minutes on a GPU and never see
-the graph; all others see the graph and no query. Ours store k numbers per node in single precision.
+What differs: the published models learn from 400,000 queries in five minutes, all but CatBoost on a
+GPU, and some from the graph too (its edges, its parts, walks along it, distances to landmarks); all
+others see the graph and no query. Ours store k numbers per node in single precision.
 Buckets are five equal parts of the range of distances, as in the survey. Exact indexes need
 `pandana` and `routingkit-cch`; their memory is what the process grows by, in a process of its own.
 """

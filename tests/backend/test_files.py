@@ -22,7 +22,7 @@ def test_a_file_appears_when_it_is_complete_in_the_place_of_a_link(tmp_path):
     (tmp_path / "precious").write_bytes(b"precious")
     (tmp_path / "a").symlink_to("precious")
     with (
-        pytest.raises(FileExistsError, match="exists"),
+        pytest.raises(InputError, match="exists already"),
         atomic_file(tmp_path / "a", overwrite=False),
     ):
         pass
@@ -78,7 +78,7 @@ def test_a_folder_that_another_process_finishes_first_is_not_torn(
         assert (folder / "a").read_bytes() == b"second"
         assert os.listdir(folder) == ["a"]
     else:
-        with pytest.raises(FileExistsError, match="exists"):
+        with pytest.raises(InputError, match="exists already"):
             later()
         assert (folder / "a").read_bytes() == b"first"
         assert sorted(os.listdir(folder)) == ["a", "b"]
@@ -180,7 +180,7 @@ def test_overwriting_removes_what_the_new_result_lacks_and_keeps_files_of_others
     (folder / "of others").mkdir(parents=True)
     for name in "abc":
         (folder / name).write_bytes(b"old")
-    with pytest.raises(FileExistsError):
+    with pytest.raises(InputError, match="exists already; pass"):
         atomic_folder(folder, {"a": text(b"new")}, overwrite=False)
     atomic_folder(folder, {"a": text(b"new")}, overwrite=True, owned=["b"])
     assert sorted(os.listdir(folder)) == ["a", "c", "of others"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -14,7 +13,7 @@ from typing import BinaryIO
 import numpy as np
 
 from neucmds.backend.arrays import Array
-from neucmds.errors import InputError
+from neucmds.errors import InputError, option
 
 AnyPath = str | PathLike[str]
 # A function that writes the content of a file.
@@ -26,7 +25,7 @@ def atomic_file(path: object, *, overwrite: bool = True) -> Iterator[BinaryIO]:
     """Yield a new binary file, which gets its name `path` once it is complete and on disk.
 
     Its folder must exist; a symbolic link is replaced. Raises `InputError` if no file can be there,
-    `FileExistsError` if one is and may not be overwritten; an `OSError` names the file.
+    or one is and may not be overwritten; an `OSError` names the file.
     """
     target = _as_path(path)
     check_target(target)
@@ -72,7 +71,7 @@ def atomic_folder(
 
     `files` maps names to functions that write to a binary file. `owned` are names of files that
     earlier calls may have written. With `overwrite`, files of all these names are replaced or
-    removed, and others stay; without it `FileExistsError` names the first that exists.
+    removed, and others stay; without it `InputError` names the first that exists.
     """
     target = folder.resolve()
     names = {*files, *owned}
@@ -135,13 +134,19 @@ def _open_synced(path: Path, target: Path) -> Iterator[BinaryIO]:
         raise
 
 
+def refuse_existing(path: Path) -> None:
+    """Refuse a path that exists, be it a broken link."""
+    if os.path.lexists(path):
+        raise InputError(
+            f"{path} exists already; pass {option('overwrite', True)}, or another name."
+        )
+
+
 def _refuse_taken(paths: list[Path], overwrite: bool) -> None:
     """Refuse a path that is a directory, or exists and may not be overwritten."""
     for path in paths:
-        if os.path.lexists(path) and not overwrite:
-            raise FileExistsError(
-                errno.EEXIST, os.strerror(errno.EEXIST), str(path)
-            )
+        if not overwrite:
+            refuse_existing(path)
         if path.is_dir():
             raise InputError(
                 f"{path} is a directory; remove it, or use another folder."

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import reprlib
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from pickle import PicklingError
 from typing import Any
 
 import joblib
@@ -52,11 +52,11 @@ def compare(
     right: list[Any],
     i: Indices,
     j: Indices,
+    keep: Callable[[int, Floats], None] | None = None,
 ) -> Floats:
     """Return the distances, by calls, of listed pairs: of ``left[i]`` and ``right[j]``."""
-    return call_pairs(
-        partial(checked_call, function), left, right, i, j, "the metric"
-    )
+    checked = partial(checked_call, function)
+    return call_pairs(checked, left, right, i, j, "the metric", keep)
 
 
 def known_nearest(
@@ -98,6 +98,21 @@ def _found(keys: Indices, known: Indices) -> tuple[Indices, Numbers]:
     return places, behind[places] == keys
 
 
+def _digest(objects: list[Any]) -> int:
+    """Return a number that tells objects from others, the same in every process."""
+    # The order of a frozenset of text differs by process, and joblib knows that of sets only.
+    alike = [set(x) if isinstance(x, frozenset) else x for x in objects]
+    try:
+        digest = joblib.hash(alike)
+    except (PicklingError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{option('calls_file')} needs objects that can be pickled, which tells them from "
+            f"others: {one_line(error)}; pass objects without such parts, or leave it out."
+        ) from error
+    # 15 hexadecimal digits fit into 64 bits.
+    return int(digest[:15], 16)
+
+
 class Answers:
     """Known distances of pairs of objects, and the function that gives the others.
 
@@ -110,7 +125,7 @@ class Answers:
         Whether the distance from i to j may differ from that from j to i.
     path : path, optional
         File of calls. What it holds of the same objects is not asked again; a process that is
-        killed loses the calls of a few seconds.
+        killed loses the calls of about a second.
     """
 
     def __init__(
@@ -139,8 +154,7 @@ class Answers:
         """Read the file of calls, or begin one: its first entry tells whose calls they are."""
         mark = np.zeros(1, PAIR)
         mark["i"] = len(self.objects)
-        # 15 hexadecimal digits fit into 64 bits.
-        mark["j"] = int(joblib.hash(self.objects)[:15], 16)
+        mark["j"] = _digest(self.objects)
         mark["d"] = self.directed
         if not path.exists():
             path.write_bytes(mark.tobytes())
@@ -214,26 +228,23 @@ class Answers:
         return d
 
     def _called(self, keys: Indices) -> Floats:
-        """Call the function for pairs, and write them to the file every few seconds."""
+        """Call the function for pairs, and write them to the file every second."""
         pairs = self._pairs_of(keys, np.nan)
-        done = 0
-        size = 1024
-        while done < pairs.size:
-            part = pairs[done : done + size]
-            begin = time.perf_counter()
-            part["d"] = compare(
-                self.function,
-                self.objects,
-                self.objects,
-                part["i"],
-                part["j"],
-            )
-            # Until a part takes a few seconds.
-            if time.perf_counter() - begin < 4:
-                size *= 2
+
+        def write(start: int, d: Floats) -> None:
+            part = pairs[start : start + d.size]
+            part["d"] = d
             if self.path is not None:
                 with self.path.open("ab") as file:
                     file.write(part.tobytes())
-            done += part.size
+
+        d = compare(
+            self.function,
+            self.objects,
+            self.objects,
+            pairs["i"],
+            pairs["j"],
+            write,
+        )
         self.n_calls += pairs.size
-        return np.asarray(pairs["d"])
+        return d

@@ -5,9 +5,18 @@ from __future__ import annotations
 import reprlib
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import (
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+)
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
+from math import isqrt
 from os import PathLike
 from typing import Any
 
@@ -33,8 +42,11 @@ from neucmds.problem.calls import watched
 from neucmds.problem.validation import check_count
 from neucmds.refine.losses import PairLoss, floor_of
 
-# Objects that `fit` holds out and compares with all others, to measure recall.
-HELD_OUT = 40
+# Of n objects `fit` holds out √(10 n), and at most a tenth, to measure recall: 141 of 2,000, which
+# tell recall of .99 to .005.
+HELD_OUT = 10
+# Of these so many are compared with all others, which tells what the most effort misses.
+COMPARED = 10
 # Levels of effort: at the last, the next object of a query by D̂ is 8 mean errors beyond its k-th
 # nearest.
 EFFORTS = 24
@@ -49,6 +61,7 @@ SAVED = (
     "_pairs",
     "_error",
     "_n_fitted",
+    "_compared_near",
 )
 # Attributes of its `PlacedObjects` that are saved, with the departures if there are any.
 PLACED = ("coordinates", "order", "linked", "lengths", "noise")
@@ -92,8 +105,9 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
     signs_ : ndarray of shape (n_components,)
     n_calls_ : int
         Calls of the last `fit`.
-    tradeoff_ : ndarray of shape (levels, 2)
-        Calls per query and recall@10 of held-out objects, at rising levels of effort.
+    tradeoff_ : ndarray of shape (levels, 3)
+        Calls per query, recall@10 of held-out objects and its standard error, at rising levels of
+        effort.
     summary_ : str
         The measurements, in words.
 
@@ -158,8 +172,10 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 f"{n} objects are too few for {self.n_components} coordinates; pass at least "
                 f"{fewest}, fewer {option('n_components')}, or compare all with all."
             )
-        self.ids_ = _checked_ids(ids, np.arange(0), n)
-        self.objects_ = objects
+        # A fit that is interrupted leaves the index as it was.
+        index = copy(self)
+        index.ids_ = _checked_ids(ids, np.arange(0), n)
+        index.objects_ = objects
         rng = check_random_state(self.random_state)
         options = Options(self.n_components, loss="relative", random_state=rng)
         with self._calling():
@@ -170,7 +186,9 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             drawn = order[: _count_held_out(n)]
             others = np.sort(order[drawn.size :])
             placed = learn(answers, others, options)
-            self._measure(answers, drawn, others, placed)
+            index._measure(answers, drawn, others, placed)
+        index._compared_near = True
+        self.__dict__.update(vars(index))
         return self
 
     @classmethod
@@ -183,7 +201,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
     ) -> MetricIndex:
         """Make an index of objects that have coordinates already.
 
-        Some objects are compared with all others, to measure recall.
+        Some objects are searched for as queries, to measure recall.
 
         Parameters
         ----------
@@ -230,6 +248,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             coordinates=every.coordinates,
             departures=every.departures,
         )
+        index._compared_near = False
         return index
 
     def _measure(
@@ -239,51 +258,52 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         others: Indices,
         placed: PlacedObjects,
     ) -> None:
-        """Compare drawn objects with all others, and search for them as queries.
+        """Search for drawn objects as queries, and join them to the others in `_placed`.
 
-        This measures `tradeoff_` and `_error`; then the drawn objects join the others in `_placed`.
+        The search by the most effort tells what lower levels miss of that which it finds; some of
+        the objects are compared with all others, which tells what it misses itself. This measures
+        `tradeoff_` and `_error`.
         """
-        begin = time.perf_counter()
-        calls_before = answers.n_calls
         m = drawn.size
         n = others.size
-        d = answers.ask(drawn.repeat(n), np.tile(others, m)).reshape(m, n)
-        n_calls = answers.n_calls - calls_before
-        scan_seconds = (time.perf_counter() - begin) / max(1, n_calls)
         k = min(10, n)
-        # What is no farther is one of the k nearest.
-        limits = np.partition(d, k - 1, axis=1)[:, k - 1 : k]
+        calling = 0.0
 
-        def known_distances(rows: Indices, ids: Indices) -> Floats:
-            return np.asarray(d[rows[:, None], ids])
+        def ask(rows: Indices, ids: Indices) -> Floats:
+            nonlocal calling
+            begin = time.perf_counter()
+            of_rows = drawn[rows].repeat(ids.shape[1])
+            d = answers.ask(of_rows, others[ids].ravel())
+            calling += time.perf_counter() - begin
+            return d.reshape(ids.shape)
 
         begin = time.perf_counter()
-        x, partners, distances, stops = placed.search(
-            known_distances, m, k, EFFORTS, n
+        x, partners, distances, stops = placed.search(ask, m, k, EFFORTS, n)
+        search_seconds = time.perf_counter() - begin - calling
+        search_seconds /= stops[:, -1].sum()
+        begin = time.perf_counter()
+        calls_before = answers.n_calls
+        compared = np.arange(min(m, COMPARED))
+        d = ask(compared, np.tile(np.arange(n), (compared.size, 1)))
+        n_calls = answers.n_calls - calls_before
+        call_seconds = (time.perf_counter() - begin) / max(1, n_calls)
+        limits = np.array(
+            [np.partition(row, k - 1)[k - 1] for row in distances]
         )
-        search_seconds = (time.perf_counter() - begin) / m
-        tradeoff = []
-        for stop in stops.T:
-            nearest = [
-                np.sort(row[:end])[:k]
-                for row, end in zip(distances, stop, strict=True)
-            ]
-            tradeoff.append((stop.mean(), np.mean(nearest <= limits)))
-        self.tradeoff_ = np.array(tradeoff)
+        self.tradeoff_ = _tradeoff(distances, stops, limits, d, k)
         self._error = _error_of(placed, x, partners, distances)
         self._n_fitted = m + n
+        # By D̂ alone, and by d of the 5k nearest by D̂.
+        near = placed.nearest(x, np.empty((m, 0), np.int64), min(5 * k, n))
+        ends = np.tile([k, near.shape[1]], (m, 1))
+        found = _shares_found(ask(np.arange(m), near), ends, limits, k)
+        of_vectors = found.mean(axis=0) * self.tradeoff_[-1, 1]
         self._join(answers, drawn, others, placed, x)
         self.n_calls_ = answers.n_calls
-        sq = placed.form.sq(x, placed.coordinates)
-        # Recall by D̂ alone, and by d of the 5k nearest by D̂.
-        ranked = np.take_along_axis(d, np.argsort(sq, axis=1), axis=1)
-        ranked = ranked[:, : 5 * k]
-        recall = np.mean(ranked[:, :k] <= limits)
-        reranked = np.mean(np.sort(ranked, axis=1)[:, :k] <= limits)
-        self.summary_ = self._in_words(float(recall), float(reranked))
+        self.summary_ = self._in_words(m, *of_vectors)
         if self.verbose:
             print(self.summary_)
-        self._say_if_it_does_not_pay(n, scan_seconds, search_seconds)
+        self._say_if_it_does_not_pay(n, call_seconds, search_seconds)
 
     def _join(
         self,
@@ -323,13 +343,19 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         self._pairs = answers.pairs
         self._placed = with_links(placed, self._pairs)
 
-    def _in_words(self, recall_of_vectors: float, reranked: float) -> str:
-        """Return `summary_`; both numbers are recall@10 of vectors alone, and re-ranked."""
-        lines = [f"{len(self.objects_)} objects, {self.n_calls_} calls."]
+    def _in_words(
+        self, held_out: int, recall_of_vectors: float, reranked: float
+    ) -> str:
+        """Return `summary_`, with recall@10 of vectors alone and re-ranked."""
+        lines = [
+            f"{len(self.objects_)} objects, {self.n_calls_} calls; recall of {held_out} objects "
+            "that were held out:"
+        ]
         for word in RECALLS:
-            calls, recall = self.tradeoff_[self._level(word)]
+            calls, recall, error = self.tradeoff_[self._level(word)]
             lines.append(
-                f'recall="{word}": recall@10 {recall:.3f} at {calls:.0f} calls per query.'
+                f'recall="{word}": recall@10 {recall:.3f} at {calls:.0f} calls per query '
+                f"(standard error {error:.3f})."
             )
         lines.append(
             f"vectors() alone: recall@10 {recall_of_vectors:.3f}; {reranked:.3f} with the best 50 "
@@ -342,20 +368,22 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         """Warn if comparing a query with all n objects is cheaper, or recall is low.
 
-        `search_seconds` is the time of a query without that of its calls.
+        `search_seconds` is what a search takes per call, beyond the call.
         """
-        calls, recall = self.tradeoff_[self._level("normal")]
-        query_seconds = calls * call_seconds + search_seconds
+        calls, recall, error = self.tradeoff_[self._level("normal")]
+        query_seconds = calls * (call_seconds + search_seconds)
         if query_seconds > n * call_seconds:
             _warn(
                 f"a linear scan is cheaper: a query takes {1e3 * query_seconds:.3g} ms with "
-                f"{calls:.0f} calls, and {1e3 * n * call_seconds:.3g} ms with all {n}."
+                f"{calls:.0f} calls, and {1e3 * n * call_seconds:.3g} ms with all {n}.",
+                stacklevel=5,
             )
-        if recall < 0.95 or calls > n / 2:
+        if recall + error < 0.95 or calls > n / 2:
             _warn(
                 f"recall@10 of held-out objects is {recall:.3f} at {calls:.0f} of {n} calls: "
                 f"{self.n_components} coordinates do not hold these distances, or objects are few; "
-                f"pass more as {option('n_components')}, or scan."
+                f"pass more as {option('n_components')}, or scan.",
+                stacklevel=5,
             )
 
     @contextmanager
@@ -388,9 +416,9 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         max_calls : int, optional
             The most calls per query.
         recall : {"normal", "high"} or float, default="normal"
-            Recall@10 to aim at, .99, .997 or a number: the least effort that reached it for the
-            objects that `fit` held out, the most for 1.0. If none did, it is the most, with a
-            warning unless it is "normal", of which `summary_` tells.
+            Recall@10 to aim at, .99, .997 or a number: the least effort that found this share of
+            what the most effort finds, for objects that `fit` held out; the most for 1.0. A warning
+            says if the most finds less, unless it is "normal", of which `summary_` tells.
 
         Returns
         -------
@@ -404,9 +432,9 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         _, partners, distances = self._search(
             _listed(objects), k, max_calls, recall
         )
-        most_calls, reached = self.tradeoff_[-1]
+        most_calls, reached, error = self.tradeoff_[-1]
         target = RECALLS.get(str(recall), recall)
-        if recall != "normal" and not _reaches(reached, target):
+        if recall != "normal" and reached + error < target:
             _warn(
                 f"{option('recall', recall)} was not reached for held-out objects: it was "
                 f"{reached:.3f} at {most_calls:.0f} calls; pass more as "
@@ -423,8 +451,9 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 f"{option('recall', recall)} must be 'normal', 'high' or a number up to 1."
             )
-        # Held-out objects cannot promise that every neighbour is found.
-        reached = _reaches(self.tradeoff_[:, 1], target) & (target < 1)
+        # The last row is what the most effort finds.
+        recalls = self.tradeoff_[:, 1]
+        reached = (recalls >= target * recalls[-1]) & (target < 1)
         reached[-1] = True
         return int(reached.argmax())
 
@@ -480,7 +509,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         ----------
         X : sequence, optional
             New objects; by default those of the index, of which none is its own neighbour. These
-            take no calls: their nearest are those among the objects they were compared with.
+            take no calls: their nearest are those among the objects they were compared with by
+            `fit` or `add`.
         n_neighbors : int, default=10
         mode : {"distance", "connectivity"}, default="distance"
 
@@ -499,6 +529,12 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 _listed(X), n_neighbors, None, "normal"
             )
             columns, d = k_nearest(partners, distances, n_neighbors)
+        elif not self._compared_near:
+            raise InputError(
+                "objects of an embedding were not compared with those near them; pass "
+                f"kneighbors_graph(index.objects_, {n_neighbors + 1}), where each is its own "
+                "first neighbour."
+            )
         else:
             directed = bool(self.directed)
             columns, d = known_nearest(self._pairs, n, n_neighbors, directed)
@@ -563,14 +599,18 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         linked, lengths = known_nearest(
             of_new, n + new.size, placed.linked.shape[1]
         )
-        self._placed = replace(
+        placed = replace(
             placed,
             linked=np.concatenate([placed.linked, linked[n:]]),
             lengths=np.concatenate([placed.lengths, lengths[n:]]),
         )
-        self._pairs = np.concatenate([self._pairs, of_new])
-        self.objects_ = self.objects_ + objects
-        self.ids_ = np.concatenate([self.ids_, new_ids])
+        # All at once, so that an interruption leaves the index as it was.
+        self.__dict__.update(
+            _placed=placed,
+            _pairs=np.concatenate([self._pairs, of_new]),
+            objects_=self.objects_ + objects,
+            ids_=np.concatenate([self.ids_, new_ids]),
+        )
         n_added = len(self.objects_) - self._n_fitted
         if n_added > self._n_fitted or error > 1.5 * self._error:
             _warn(
@@ -635,7 +675,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         pairs = self._pairs.copy()
         for end in ("i", "j"):
             pairs[end] = position[pairs[end]]
-        self._pairs = pairs[(pairs["i"] >= 0) & (pairs["j"] >= 0)]
+        pairs = pairs[(pairs["i"] >= 0) & (pairs["j"] >= 0)]
         order = position[self._placed.order]
         departures = self._placed.departures
         if departures is not None:
@@ -646,9 +686,13 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             departures=departures,
             order=order[order >= 0],
         )
-        self._placed = with_links(placed, self._pairs)
-        self.objects_ = [self.objects_[i] for i in remaining]
-        self.ids_ = self.ids_[remaining]
+        self.__dict__.update(
+            _placed=with_links(placed, pairs),
+            _pairs=pairs,
+            _n_fitted=np.count_nonzero(remaining < self._n_fitted),
+            objects_=[self.objects_[i] for i in remaining],
+            ids_=self.ids_[remaining],
+        )
         return self
 
     # For other programs
@@ -824,8 +868,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
 
 
 def _count_held_out(n: int) -> int:
-    """Return how many of n objects are held out: a tenth, rounded up, and at most `HELD_OUT`."""
-    return min(HELD_OUT, -(-n // 10))
+    """Return how many of n objects are held out: a tenth, rounded up, or fewer."""
+    return min(-(-n // 10), isqrt(HELD_OUT * n))
 
 
 def _listed(objects: Any) -> list[Any]:
@@ -882,10 +926,44 @@ def _checked_ids(ids: Any, known: Numbers, count: int) -> Numbers:
     return new
 
 
-def _reaches(recalls: Any, target: Any) -> Any:
-    """Tell which recalls of held-out objects reach a target, or miss it by one neighbour."""
-    # Each of them has ten neighbours.
-    return recalls > target - 0.1 / HELD_OUT
+def _tradeoff(
+    distances: list[Floats], stops: Indices, limits: Floats, d: Floats, k: int
+) -> Floats:
+    """Return calls, recall and its standard error of searches that stop so, at every level.
+
+    Levels are judged by the most effort, which finds nearest objects up to `limits`; this is judged
+    by the first of the searches, which `d` has the distances of all objects for.
+    """
+    found = _shares_found(distances, stops, limits, k)
+    compared = len(d)
+    true_limits = np.partition(d, k - 1, axis=1)[:, k - 1]
+    most = _shares_found(
+        distances[:compared], stops[:compared, -1:], true_limits, k
+    )
+    recalls = found.mean(axis=0) * most.mean()
+    m = len(found)
+    # If none fails: an object that fails as a whole changes the mean by 1/m.
+    errors = np.maximum(found.std(axis=0) / m**0.5, 1 / m)
+    errors = np.hypot(errors, most.std() / compared**0.5)
+    return np.column_stack([stops.mean(axis=0), recalls, errors])
+
+
+def _shares_found(
+    distances: Iterable[Floats],
+    stops: Indices,
+    limits: Iterable[float],
+    k: int,
+) -> Floats:
+    """Return which share of its k nearest each object had found at its stops (m, levels).
+
+    `distances` are those of each object in the order of calls, and what is no farther than its
+    limit is one of its nearest.
+    """
+    counts = [
+        np.cumsum(row <= limit)[stop - 1]
+        for row, stop, limit in zip(distances, stops, limits, strict=True)
+    ]
+    return np.minimum(counts, k) / k
 
 
 def _pairs_between(
@@ -916,5 +994,5 @@ def _error_of(
     )
 
 
-def _warn(message: str) -> None:
-    warnings.warn(message, NeucmdsWarning, stacklevel=4)
+def _warn(message: str, stacklevel: int = 3) -> None:
+    warnings.warn(message, NeucmdsWarning, stacklevel=stacklevel)

@@ -38,11 +38,13 @@ def call_pairs(
     i: Numbers,
     j: Numbers,
     name: str,
+    keep: Callable[[int, Floats], None] | None = None,
 ) -> Floats:
     """Return ``function(x[i], y[j])`` of listed pairs (i, j), called in rounds of a second.
 
     Rounds run in processes while more than two seconds are left; joblib's `parallel_config` sets
-    the number of these. `name` is the function's in messages.
+    the number of these. `name` is the function's in messages. `keep` is called after every round,
+    with the number of pairs before it and its values.
     """
     callback = _watching.get()
     values = np.empty(i.size)
@@ -74,6 +76,8 @@ def call_pairs(
                 "number."
             )
         values[n_done:stop] = returned
+        if keep:
+            keep(n_done, values[n_done:stop])
         seconds_per_pair = (time.perf_counter() - start_time) / (stop - n_done)
         round_size = int(min(4 * round_size, max(1, 1 / seconds_per_pair)))
         n_done = stop

@@ -206,9 +206,12 @@ def _without_one_way(frame: Any, direction: str | None) -> Any:
     if ONE_WAY not in frame.columns[2:]:
         return frame
     edges = frame.drop(columns=ONE_WAY)
-    if direction is None:
-        return edges
     texts = frame[ONE_WAY].astype(str).str.lower()
+    if direction is None:
+        one_way = int(texts.isin((*FORWARD, *BACKWARD)).sum())
+        if one_way:
+            _warn_of_one_way(one_way, len(frame), f"marked {ONE_WAY!r}")
+        return edges
     unknown = ~texts.isin((*FORWARD, *BACKWARD, *BOTH_WAYS))
     if unknown.any():
         raise InputError(
@@ -221,6 +224,17 @@ def _without_one_way(frame: Any, direction: str | None) -> Any:
     back = back.set_axis(edges.columns, axis=1)
     pandas = require_pandas("a table of edges")
     return pandas.concat([there, back], ignore_index=True)
+
+
+def _warn_of_one_way(count: int, n_edges: int, how: str) -> None:
+    """Warn that edges which may lead one way count in both."""
+    warnings.warn(
+        f"{count} of {n_edges} edges are {how} and count both ways; pass "
+        f"{option('direction', 'mean')}, 'min', 'max' or 'out', or {option('directed', True)}, if "
+        "they are one-way.",
+        NeucmdsWarning,
+        stacklevel=5,
+    )
 
 
 def _kept_names(kept: Numbers, labels: Any) -> tuple[str, ...]:
@@ -368,13 +382,7 @@ def _both_orders(
     # Each edge would have two entries if all were stored in both orders.
     one_way = 2 * n_edges - entry_keys.size
     if 0 < one_way < n_edges or (directed and one_way):
-        warnings.warn(
-            f"{one_way} of {n_edges} edges are stored in one order alone and count both ways; "
-            f"pass {option('direction', 'mean')}, 'min', 'max' or 'out', or "
-            f"{option('directed', True)}, if they are one-way.",
-            NeucmdsWarning,
-            stacklevel=4,
-        )
+        _warn_of_one_way(one_way, n_edges, "stored in one order alone")
     low = edge_keys // n
     high = edge_keys % n
     return np.r_[low, high], np.r_[high, low], np.r_[shortest, shortest]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from neucmds.backend.files import check_target
+from neucmds.backend.files import check_target, refuse_existing
 from neucmds.ecology.metadata import (
     as_metadata,
     check_column,
@@ -20,10 +20,8 @@ from neucmds.errors import InputError, option
 def check_new(path: Path, overwrite: bool) -> None:
     """Refuse a path that cannot be written to, or that exists and must stay."""
     check_target(path)
-    if os.path.lexists(path) and not overwrite:
-        raise InputError(
-            f"{path} exists already; pass {option('overwrite', True)}, or another name."
-        )
+    if not overwrite:
+        refuse_existing(path)
 
 
 def objects_table(

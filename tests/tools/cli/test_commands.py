@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from neucmds import Embedding, compare, neuc_mds
+from neucmds import Embedding, InputError, compare, neuc_mds
 from neucmds.explore import COMPARED
 from neucmds.tools.cli.outputs import Outputs, as_csv
 
@@ -399,7 +399,7 @@ def test_of_two_commands_into_one_folder_one_wins(tmp_path):
     first.files["a"] = lambda file: file.write(b"first")
     second.files["a"] = lambda file: file.write(b"second")
     first.commit()
-    with pytest.raises(FileExistsError):
+    with pytest.raises(InputError, match="exists already; pass"):
         second.commit()
     assert [path.name for path in tmp_path.rglob("*")] == ["out", "a"]
     assert (tmp_path / "out" / "a").read_bytes() == b"first"

@@ -6,10 +6,11 @@ import time
 from dataclasses import replace
 from typing import Annotated, Any
 
+import pandas as pd
 from typer import Option
 
-from neucmds.ecology import envfit, species_scores
-from neucmds.ecology.metadata import column_values
+from neucmds.ecology import species_scores
+from neucmds.embedding import Embedding
 from neucmds.errors import InputError
 from neucmds.explore.comparison import corrected
 from neucmds.explore.quality import sample_of
@@ -17,9 +18,11 @@ from neucmds.fit import neuc_mds
 from neucmds.options import SHORTEST_PATH, Options
 from neucmds.prepared import prepare, read_directed, refuse_weights
 from neucmds.problem.components import checked_size, total_of
+from neucmds.problem.dense import Dense
 from neucmds.problem.metrics import Metric
 from neucmds.tools.cli import options as opt
 from neucmds.tools.cli.console import json_text, progress
+from neucmds.tools.cli.drawing import Drawing
 from neucmds.tools.cli.inputs import (
     parse_value,
     read_data,
@@ -28,22 +31,10 @@ from neucmds.tools.cli.inputs import (
     read_weights,
 )
 from neucmds.tools.cli.outputs import Outputs, default_place, tell
-from neucmds.tools.cli.results import (
-    AXES_PLOTS,
-    RESULT_FILES,
-    Result,
-    add_envfit,
-)
+from neucmds.tools.cli.results import RESULT_FILES, Result
 from neucmds.tools.cli.tables import facts, facts_table, suggestion
 from neucmds.tools.files import objects_table
-from neucmds.tools.plots import caption, methods_text, plot_coordinates
-from neucmds.tools.plots.colours import Colours, as_colours
-from neucmds.tools.plots.coordinates import (
-    check_plane,
-    default_axes,
-    two_axes,
-)
-from neucmds.tools.plots.figures import inches
+from neucmds.tools.plots import methods_text
 
 
 def embed(
@@ -103,13 +94,24 @@ def embed(
     start = time.perf_counter()
     outputs = Outputs(output or default_place(file), RESULT_FILES, force=force)
     table = read_objects(metadata, categories)
-    if arrows and table is None:
-        raise InputError(
-            "--arrows needs a table of the objects; pass --metadata FILE."
-        )
-    # Called for its refusal of a wrong width, before the fit.
-    if size is not None:
-        inches(size)
+    drawing = Drawing(
+        axes=parse_value(axes) if axes is not None else None,
+        color_by=color_by,
+        arrows=arrows,
+        seed=seed,
+        style={
+            "ellipses": ellipses,
+            "conf": conf,
+            "hulls": hulls,
+            "spiders": spiders,
+            "filled": filled,
+            "centroids": centroids,
+            "variables": variables.split(",") if variables else None,
+            "p_max": p_max,
+            "size": size,
+        },
+    )
+    drawing.check_options(table)
     n_components = parse_value(components)
     with progress(f"reading {file}") as callback:
         data, names, measure = read_data(
@@ -119,25 +121,6 @@ def embed(
         if isinstance(measure, Metric):
             features = data
             data = features.to_numpy()
-        reading_options: dict[str, Any] = {
-            "metric": measure,
-            "squared": squared,
-            "symmetrize": symmetrize,
-        }
-        fit_options: dict[str, Any] = {
-            "n_components": n_components,
-            "method": method,
-            "loss": loss,
-            "ties": ties,
-            "curvature": parse_value(curvature),
-            "heights": opt.HEIGHTS[heights],
-            "tol": tol,
-            "max_iter": max_iter,
-            "n_init": n_init,
-            "init": read_embedding(init) if init else None,
-            "random_state": seed,
-            "callback": callback,
-        }
         # Landmarks take rows of D and graphs paths as needed; a directed D is not symmetric. All
         # else is prepared here.
         is_read_by_fit = (
@@ -152,10 +135,13 @@ def embed(
             raise InputError(
                 "--held-out goes without --landmarks and --directed; leave one out."
             )
+        reading_options: dict[str, Any] = {
+            "metric": measure,
+            "squared": squared,
+            "symmetrize": symmetrize,
+        }
         problem: Any = None
-        if is_read_by_fit:
-            n = data.shape[0]
-        else:
+        if not is_read_by_fit:
             problem = prepare(
                 data,
                 n_components,
@@ -165,30 +151,34 @@ def embed(
                 missing=missing,
                 callback=callback,
             )
-            n = problem.n
             names = problem.labels
+        start_embedding = read_embedding(init) if init else None
+        n = data.shape[0] if problem is None else problem.n
         table = objects_table(table, names, n, metadata_missing, color_by)
         # Axes and groups that do not exist are refused before the fit.
         most = n
         if directed:
             # As many coordinates as the shorter side has objects.
             most = min(data.shape) + 1
-        if init:
-            k = fit_options["init"].k
+        if start_embedding is not None:
+            k = start_embedding.k
         else:
             k = total_of(checked_size(n_components, most))
-        if arrows:
-            check_plane(k)
-        axes_pairs = None
-        if axes is not None:
-            axes_pairs = [two_axes(parse_value(axes), k)]
-        color = None
-        colours = Colours()
-        if color_by is not None:
-            color = column_values(table, color_by)
-            colours = as_colours(color, n)
-        if ellipses != "none" or hulls or spiders:
-            colours.check_groups()
+        drawing.check_objects(table, n, k)
+        fit_options: dict[str, Any] = {
+            "n_components": n_components,
+            "method": method,
+            "loss": loss,
+            "ties": ties,
+            "curvature": parse_value(curvature),
+            "heights": opt.HEIGHTS[heights],
+            "tol": tol,
+            "max_iter": max_iter,
+            "n_init": n_init,
+            "init": start_embedding,
+            "random_state": seed,
+            "callback": callback,
+        }
         if problem is None:
             embedding = neuc_mds(
                 data,
@@ -201,17 +191,7 @@ def embed(
             if names is not None:
                 embedding = replace(embedding, labels=names)
         else:
-            if correction != "none":
-                refuse_weights(
-                    problem,
-                    f"--correction {correction}",
-                    "leave out --weights and --missing",
-                )
-                problem = corrected(problem, correction)
-            embedding = neuc_mds(problem, **fit_options)
-            if correction != "none":
-                # New objects come without the constant, so they cannot be placed.
-                embedding = replace(embedding, placement=None)
+            problem, embedding = _fitted(problem, correction, fit_options)
         measured = embedding
         if directed:
             options = Options(
@@ -227,66 +207,49 @@ def embed(
         record = result.record(file) | {"seconds": time.perf_counter() - start}
         outputs.add_text("quality.json", json_text(record))
         result.add_tables(outputs)
-        # Features with names that are never negative may be abundances of species.
-        if (
-            features is not None
-            and features.columns.inferred_type == "string"
-            and (features >= 0).all(axis=None)
-        ):
-            scores = species_scores(embedding, features)
-            outputs.add_csv("species.csv", scores.reset_index(names="species"))
-        axes_pairs = axes_pairs or default_axes(embedding)
-        # One for each pair of axes.
-        envfits: list[Any] = [None] * len(axes_pairs)
-        permutations = 0
-        if arrows:
-            # There may be fewer coordinates than asked for.
-            check_plane(embedding.k)
-            permutations = 999
-            envfits = [
-                envfit(
-                    embedding,
-                    table,
-                    axes=pair,
-                    permutations=permutations,
-                    random_state=seed,
-                )
-                for pair in axes_pairs
-            ]
-            add_envfit(outputs, embedding, envfits)
-        texts = [
-            methods_text(
-                embedding,
-                _dissimilarity_words(measure, correction),
-                permutations=permutations,
-            )
-        ]
-        style: Any = {
-            "title": color_by or "",
-            "ellipses": ellipses,
-            "conf": conf,
-            "hulls": hulls,
-            "spiders": spiders,
-            "filled": filled,
-            "centroids": centroids,
-            "variables": variables.split(",") if variables else None,
-            "p_max": p_max,
-            "size": size,
-        }
+        if features is not None:
+            _add_species(outputs, embedding, features)
+        captions = drawing.add_to(outputs, embedding, table, plots)
         if plots != "none":
-            # There may be one pair of axes alone.
-            for name, pair, fit in zip(
-                AXES_PLOTS, axes_pairs, envfits, strict=False
-            ):
-                look = style | {"axes": pair, "arrows": fit}
-                ax = plot_coordinates(embedding, color, **look)
-                outputs.add_plot(f"{name}.{plots}", ax)
-                texts.append(f"{name}: {caption(embedding, **look)}")
             result.add_pictures_of_d(outputs, plots, size)
-        outputs.add_text("methods.txt", "\n\n".join(texts) + "\n")
+        methods = methods_text(
+            embedding,
+            _dissimilarity_words(measure, correction),
+            permutations=drawing.permutations,
+        )
+        outputs.add_text(
+            "methods.txt", "\n\n".join([methods, *captions]) + "\n"
+        )
         files = outputs.commit()
     printed = facts_table(f"{file}: {embedding.n:,} objects", facts(result))
     tell(files, record, as_json, printed, suggestion(result, n_components))
+
+
+def _fitted(
+    problem: Dense, correction: str, fit_options: dict[str, Any]
+) -> tuple[Dense, Embedding]:
+    """Return a problem, corrected if that is asked for, and its embedding."""
+    if correction == "none":
+        return problem, neuc_mds(problem, **fit_options)
+    refuse_weights(
+        problem,
+        f"--correction {correction}",
+        "leave out --weights and --missing",
+    )
+    problem = corrected(problem, correction)
+    embedding = neuc_mds(problem, **fit_options)
+    # New objects come without the constant, so they cannot be placed.
+    return problem, replace(embedding, placement=None)
+
+
+def _add_species(
+    outputs: Outputs, embedding: Embedding, features: pd.DataFrame
+) -> None:
+    """Add scores of species, if features have names and are never negative: as abundances are."""
+    has_names = features.columns.inferred_type == "string"
+    if has_names and (features >= 0).all(axis=None):
+        scores = species_scores(embedding, features)
+        outputs.add_csv("species.csv", scores.reset_index(names="species"))
 
 
 def _dissimilarity_words(measure: Any, correction: str) -> str:

@@ -6,10 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import pandas as pd
-
 import neucmds
-from neucmds.ecology import EnvFit
 from neucmds.embedding import Embedding
 from neucmds.explore import PairErrors, Quality, evaluate, pair_errors
 from neucmds.explore.diagnosis import largest_eigenpairs
@@ -17,6 +14,7 @@ from neucmds.explore.quality import measure_held_out
 from neucmds.problem.dense import Dense
 from neucmds.problem.directed import Directed
 from neucmds.problem.names import Labels
+from neucmds.tools.cli.drawing import AXES_PLOTS
 from neucmds.tools.cli.options import PICTURES
 from neucmds.tools.cli.outputs import Outputs, named_rows
 from neucmds.tools.plots import plot_scree, plot_shepard, plot_spectrum
@@ -44,8 +42,6 @@ INFO_FIELDS = (
     "times_found",
 )
 TABLES = ("axes", "centroids", "coordinates", "envfit", "objects", "species")
-# Of the first two axes, and of the first positive and the first negative one.
-AXES_PLOTS = ("coordinates", "coordinates_neg")
 PLOTS = ("spectrum", "scree", *AXES_PLOTS, "shepard")
 # Every file that ``neucmds embed`` may write.
 RESULT_FILES = (
@@ -162,41 +158,3 @@ class Result:
             outputs.add_plot(
                 f"scree.{kind}", plot_scree(spectrum, self.embedding)
             )
-
-
-def add_envfit(
-    outputs: Outputs, embedding: Embedding, fits: list[EnvFit]
-) -> None:
-    """Add tables of variables and of centroids of classes; `fits` has one for each pair of axes."""
-    shared_header = ["x", "y", "variable"]
-    variable_header = [
-        *shared_header,
-        "kind",
-        "cos_x",
-        "cos_y",
-        "r2",
-        "p",
-        "n",
-    ]
-    class_header = [*shared_header, "class", "centroid_x", "centroid_y"]
-    variables = []
-    classes = []
-    for fit in fits:
-        # Users count axes from 1.
-        axes = [embedding.axis_names[axis - 1] for axis in fit.axes]
-        for variable in fit.fits:
-            # The direction of a categorical variable is empty.
-            cosines = variable.direction.tolist() or [None, None]
-            test = (variable.r2, variable.p, variable.n)
-            shared = [*axes, variable.name]
-            variables.append([*shared, variable.kind, *cosines, *test])
-            for level, centroid in zip(
-                variable.levels, variable.centroids, strict=True
-            ):
-                classes.append([*shared, level, *centroid])
-    outputs.add_csv(
-        "envfit.csv", pd.DataFrame(variables, columns=variable_header)
-    )
-    outputs.add_csv(
-        "centroids.csv", pd.DataFrame(classes, columns=class_header)
-    )
