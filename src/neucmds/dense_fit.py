@@ -70,12 +70,7 @@ from neucmds.refine.ordinal import (
 )
 from neucmds.refine.pairwise import minimize
 from neucmds.refine.products import refine
-from neucmds.refine.scouting import (
-    LEAST_GAIN,
-    ROOTS,
-    mean_distance,
-    scout,
-)
+from neucmds.refine.scouting import LEAST_GAIN, mean_distance, scout
 from neucmds.refine.starts import (
     best_refined,
     ordered_start,
@@ -357,7 +352,6 @@ def scouted(
     mean_distance: float,
     largest_distance: float,
     weights: Array | None = None,
-    roots: tuple[float, ...] = ROOTS,
 ) -> tuple[Size, Form]:
     """Choose curvature, signature and heights, if free, by short descents on D of some objects.
 
@@ -375,8 +369,6 @@ def scouted(
         Of d: the unit of curvature, and what bounds it.
     weights : array, optional
         Of D as `sample_squares` returns it.
-    roots : tuple of float
-        As for `scout`.
     """
     start = options.init
     if start is not None and not start.form.is_flat:
@@ -436,7 +428,6 @@ def scouted(
             seed=seed,
             directed=options.directed,
             hold_out=heights_are_sought,
-            roots=roots,
         )
         for size, candidate in candidates
     ]

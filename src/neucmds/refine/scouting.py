@@ -69,7 +69,6 @@ def scout(
     seed: int = 0,
     directed: bool = False,
     hold_out: bool = False,
-    roots: tuple[float, ...] = ROOTS,
 ) -> tuple[tuple[int, int], Form, list[float]]:
     """Return the signature of least error, the form, without signs yet, and errors (`hold_out`).
 
@@ -89,8 +88,6 @@ def scout(
     hold_out : bool
         Whether to return errors that compare forms: the loss of a tenth of the pairs after a last
         descent on the others and, where the loss counts shares of d, the mean of |d̂/d − 1|.
-    roots : tuple of float
-        √−κ times the largest d that are tried at first; the last is the largest allowed.
     """
     xp = namespace(sq_dissimilarity)
     is_sample = max(sq_dissimilarity.shape) > SCOUTS
@@ -207,7 +204,7 @@ def scout(
         error(root)  # for its end
         return ends[root].form.signature, form, errors_of(root)
     longest = sqrt(float(np.max(sq_dissimilarity)))
-    root = _best_root(error, 1 / max(longest, largest_distance), roots)
+    root = _best_root(error, 1 / max(longest, largest_distance))
     return ends[root].form.signature, form_of(root), errors_of(root)
 
 
@@ -231,20 +228,18 @@ def _counting(tiles: Tiles, counts: Array) -> Tiles:
     return replace(tiles, weights=weighted(counts, tiles.weights))
 
 
-def _best_root(
-    error: Callable[[float], float], unit: float, roots: tuple[float, ...]
-) -> float:
+def _best_root(error: Callable[[float], float], unit: float) -> float:
     """Return the ±√|κ| of least error; zero unless it gains.
 
-    `unit` is one over the largest d, `roots` are those of `scout`. Spheres are above zero, up to
-    the one that has the largest d as its half.
+    `unit` is one over the largest d. Spheres are above zero, up to the one that has the largest d
+    as its half.
     """
-    hyperbolic = [-root * unit for root in roots]
+    hyperbolic = [-root * unit for root in ROOTS]
     spherical = [pi * unit / 2, 0.97 * pi * unit, pi * unit]
     if error(0.0) < EXACT:
         return 0.0
-    for path in (hyperbolic, spherical):
-        best = _lowest_root(error, path)
+    for roots in (hyperbolic, spherical):
+        best = _lowest_root(error, roots)
         if error(best) < (1 - LEAST_GAIN) * error(0.0):
             return best
     return 0.0
