@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import reprlib
 import time
 import warnings
 from collections.abc import (
     Callable,
     Iterable,
     Iterator,
-    Mapping,
     Sequence,
-    Set,
 )
 from contextlib import contextmanager
 from copy import copy
@@ -33,9 +30,10 @@ from neucmds.backend.progress import ProgressBar
 from neucmds.embedding import Embedding
 from neucmds.embedding.inner_product import InnerProduct
 from neucmds.errors import InputError, NeucmdsWarning, option
-from neucmds.form import Form
 from neucmds.index.answers import PAIR, Answers, compare, known_nearest
 from neucmds.index.building import learn, unlinked, with_links
+from neucmds.index.checks import checked_ids, listed
+from neucmds.index.saved import WHAT, arrays_of, attributes_in, objects_in
 from neucmds.index.search import ROUND, PlacedObjects, k_nearest
 from neucmds.options import Options
 from neucmds.problem.calls import watched
@@ -52,20 +50,6 @@ COMPARED = 10
 EFFORTS = 24
 # The recall@10 that each word stands for.
 RECALLS = {"normal": 0.99, "high": 0.997}
-# Attributes of an index that are saved as they are.
-SAVED = (
-    "ids_",
-    "tradeoff_",
-    "summary_",
-    "n_calls_",
-    "_pairs",
-    "_error",
-    "_n_fitted",
-    "_compared_near",
-)
-# Attributes of its `PlacedObjects` that are saved, with the departures if there are any.
-PLACED = ("coordinates", "order", "linked", "lengths", "noise")
-WHAT = "an index saved by this version of neucmds"
 
 
 class MetricIndex(BaseEstimator):  # type: ignore[misc]
@@ -163,7 +147,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        objects = _listed(objects)
+        objects = listed(objects)
         n = len(objects)
         check_count(n_components=self.n_components)
         fewest = max(4, self.n_components + 2)
@@ -174,7 +158,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             )
         # A fit that is interrupted leaves the index as it was.
         index = copy(self)
-        index.ids_ = _checked_ids(ids, np.arange(0), n)
+        index.ids_ = checked_ids(ids, np.arange(0), n)
         index.objects_ = objects
         rng = check_random_state(self.random_state)
         options = Options(self.n_components, loss="relative", random_state=rng)
@@ -218,7 +202,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         """
         directed = embedding.arrivals is not None
         index = cls(metric, embedding.k, directed=directed, **params)
-        index.objects_ = _listed(objects)
+        index.objects_ = listed(objects)
         n = len(index.objects_)
         if n != embedding.n:
             raise InputError(
@@ -430,7 +414,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             Calls per query.
         """
         _, partners, distances = self._search(
-            _listed(objects), k, max_calls, recall
+            listed(objects), k, max_calls, recall
         )
         most_calls, reached, error = self.tradeoff_[-1]
         target = RECALLS.get(str(recall), recall)
@@ -526,7 +510,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             )
         if X is not None:
             _, partners, distances = self._search(
-                _listed(X), n_neighbors, None, "normal"
+                listed(X), n_neighbors, None, "normal"
             )
             columns, d = k_nearest(partners, distances, n_neighbors)
         elif not self._compared_near:
@@ -569,8 +553,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         self
         """
         check_is_fitted(self, "_placed")
-        objects = _listed(objects)
-        new_ids = _checked_ids(ids, self.ids_, len(objects))
+        objects = listed(objects)
+        new_ids = checked_ids(ids, self.ids_, len(objects))
         n = len(self.objects_)
         x, partners, distances = self._search(
             objects, min(10, n), None, "normal"
@@ -659,7 +643,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         self
         """
         check_is_fitted(self, "_placed")
-        ids = _listed(ids)
+        ids = listed(ids)
         unknown = set(ids).difference(self.ids_.tolist())
         if unknown:
             raise InputError(f"there is no object {unknown.pop()} to remove.")
@@ -784,27 +768,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         path : path
         """
         check_is_fitted(self, "_placed")
-        placed = self._placed
-        arrays: dict[str, Any] = {
-            "signs": self.signs_,
-            **placed.form.numbers,
-            "sq_floor": placed.loss.sq_floor,
-        }
-        for name in PLACED:
-            arrays[name] = getattr(placed, name)
-        if placed.departures is not None:
-            arrays["departures"] = placed.departures
-        for name in SAVED:
-            arrays[name] = getattr(self, name)
-        try:
-            objects = np.array(self.objects_)
-        except ValueError:  # rows of different lengths
-            objects = np.empty(0, dtype=object)
-        is_same = objects.ndim > 1 or objects.tolist() == self.objects_
-        if objects.dtype.kind in "Ubiuf" and is_same:
-            arrays["objects"] = objects
         with atomic_file(path) as file:
-            np.savez(file, **arrays)
+            np.savez(file, **arrays_of(self))
 
     @classmethod
     def load(
@@ -835,28 +800,19 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 f"{path} holds an embedding, not an index; read it by Embedding.load."
             )
         with refuse_damage(str(path), WHAT):
-            signs = arrays["signs"]
-            numbers = {name: float(arrays[name]) for name in Form().numbers}
-            departures = arrays.get("departures")
-            directed = departures is not None
-            index = cls(metric, signs.size, directed=directed, **params)
-            index._placed = PlacedObjects(
-                form=Form(signs, **numbers),
-                loss=PairLoss("relative", sq_floor=float(arrays["sq_floor"])),
-                # Numbers and text are arrays without axes.
-                **{name: arrays[name][()] for name in PLACED},
-                departures=departures,
-            )
-            for name in SAVED:
-                setattr(index, name, arrays[name][()])
+            attributes = attributes_in(arrays)
+        placed = attributes["_placed"]
+        directed = placed.departures is not None
+        n_components = placed.form.signs.size
+        index = cls(metric, n_components, directed=directed, **params)
+        index.__dict__.update(attributes)
         if objects is None:
-            stored = arrays.get("objects")
-            if stored is None:
-                raise InputError(
-                    f"{path} holds no objects, because they were neither text nor numbers; pass "
-                    f"{option('objects')}."
-                )
-            objects = stored.tolist() if stored.ndim == 1 else stored
+            objects = objects_in(arrays)
+        if objects is None:
+            raise InputError(
+                f"{path} holds no objects, because they were neither text nor numbers; pass "
+                f"{option('objects')}."
+            )
         index.objects_ = list(objects)
         n = len(index.ids_)
         if len(index.objects_) != n:
@@ -870,60 +826,6 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
 def _count_held_out(n: int) -> int:
     """Return how many of n objects are held out: a tenth, rounded up, or fewer."""
     return min(-(-n // 10), isqrt(HELD_OUT * n))
-
-
-def _listed(objects: Any) -> list[Any]:
-    """Return objects as a list; refuse a string, a table and other things that are no list."""
-    if isinstance(objects, str | bytes) or not hasattr(objects, "__iter__"):
-        name = reprlib.repr(objects)
-        raise InputError(
-            f"{name} is one object, and a list of them is expected; pass [{name}]."
-        )
-    if isinstance(objects, Mapping | Set) or hasattr(objects, "columns"):
-        raise InputError(
-            f"objects are of type {type(objects).__name__}; pass a list of them, or an array with "
-            "a row per object, as frame.to_numpy()."
-        )
-    listed = list(objects)
-    if not listed:
-        raise InputError("there are no objects; pass at least one.")
-    return listed
-
-
-def _checked_ids(ids: Any, known: Numbers, count: int) -> Numbers:
-    """Return ids of so many new objects, different from each other and from those known."""
-    if ids is None and known.dtype.kind == "U":
-        raise InputError(
-            f"the objects of this index have ids that are text; pass {option('ids')} of the new "
-            "ones."
-        )
-    if ids is None:
-        start = known.max(initial=-1) + 1
-        return np.arange(start, start + count)
-    ids = list(ids)
-    new = np.asarray(ids)
-    if new.shape != (count,):
-        raise InputError(
-            f"{option('ids')} has shape {new.shape} for {count} objects; pass one per object."
-        )
-    if not known.size:
-        known = new[:0]
-    every = np.concatenate([known, new])
-    is_whole = new.dtype.kind in "iu" and every.dtype.kind in "iu"
-    is_text = known.dtype.kind == new.dtype.kind == "U"
-    # NumPy makes text of numbers beside text.
-    if not (is_whole or is_text) or new.tolist() != ids:
-        raise InputError(
-            f"{option('ids')} are {reprlib.repr(ids)} beside {reprlib.repr(known.tolist())}; pass "
-            "text for all objects of an index, or whole numbers for all."
-        )
-    values, counts = np.unique(every, return_counts=True)
-    twice = values[counts > 1].tolist()
-    if twice:
-        raise InputError(
-            f"id {twice[0]!r} is there twice; every object needs its own."
-        )
-    return new
 
 
 def _tradeoff(
