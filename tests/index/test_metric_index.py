@@ -38,6 +38,11 @@ class Counted:
         return float(np.abs(a - b).sum() ** 0.8)
 
 
+def six_letters():
+    letters_of = np.random.default_rng(0).choice(list("abcd"), size=(60, 6))
+    return sorted({"".join(row) for row in letters_of})
+
+
 def points(n, seed=0):
     rng = np.random.default_rng(seed)
     u = rng.normal(size=(n, 3))
@@ -146,12 +151,64 @@ def test_quick_rounds_show_no_progress(capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_text_that_arrays_cut_short_is_no_part_of_a_file(tmp_path):
-    words = [*six_letters(), "abcda\0"]
-    index = MetricIndex(letters, 4).fit(words)
-    index.save(tmp_path / "words.npz")
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda i, word: word + "\0" * (i == 7),
+        lambda i, word: (word, i),
+        lambda i, word: [*word, i],
+        lambda i, word: tuple(map(ord, word)),
+        lambda i, word: [ord(word[0]), float(i)],
+        lambda i, word: i + (0.5 if i % 2 else 0),
+        lambda i, word: np.array(i, dtype=f"i{2 + 2 * (i % 2)}"),
+    ],
+    ids=["NUL", "pair", "list", "ranking", "mixed", "number", "dtypes"],
+)
+def test_objects_that_an_array_would_change_are_no_part_of_a_file(
+    tmp_path, change
+):
+    objects = [change(i, word) for i, word in enumerate(six_letters())]
+
+    def of_repr(a, b):
+        return sum(
+            x != y
+            for x, y in itertools.zip_longest(repr(a), repr(b), fillvalue="")
+        )
+
+    index = MetricIndex(of_repr, 4).fit(objects)
+    with pytest.warns(NeucmdsWarning, match="pass objects to load"):
+        index.save(tmp_path / "words.npz")
     with pytest.raises(InputError, match="holds no objects"):
-        MetricIndex.load(tmp_path / "words.npz", letters)
+        MetricIndex.load(tmp_path / "words.npz", of_repr)
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        six_letters(),
+        list(range(40)),
+        list(np.arange(40.0)),
+        [[float(i), i / 7] for i in range(40)],
+        [[[i, i + 1]] for i in range(40)],
+        list(np.random.default_rng(0).normal(size=(40, 2, 3))),
+        list(np.eye(40, dtype=bool)),
+    ],
+    ids=["text", "int", "float64", "lists", "deep", "arrays", "bool"],
+)
+def test_objects_come_back_from_a_file_as_they_were(tmp_path, objects):
+    def distance(a, b):
+        return float(np.abs(codes(a) - codes(b)).sum())
+
+    def codes(x):
+        return np.array(list(map(ord, x)) if isinstance(x, str) else x, float)
+
+    index = MetricIndex(distance, 2).fit(objects)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        index.save(tmp_path / "index.npz")
+    loaded = MetricIndex.load(tmp_path / "index.npz", distance).objects_
+    assert [type(x) for x in loaded] == [type(x) for x in objects]
+    assert repr(loaded) == repr(index.objects_)
 
 
 def test_a_query_does_not_depend_on_the_others(fitted):
@@ -248,7 +305,8 @@ def test_objects_that_are_no_arrays_are_given_again_to_load(tmp_path):
 
     index = MetricIndex(jaccard, n_components=4).fit(objects)
     path = tmp_path / "sets.npz"
-    index.save(path)
+    with pytest.warns(NeucmdsWarning, match="holds no objects"):
+        index.save(path)
     with pytest.raises(InputError, match="holds no objects"):
         MetricIndex.load(path, jaccard)
     with pytest.raises(InputError, match="60 objects, not of 2"):
@@ -561,11 +619,6 @@ def test_progress_is_told_and_processes_give_the_same_answer():
     assert steps[-1][2] == "calls of the metric"
     together = MetricIndex(Counted(), 4, n_jobs=2).fit(objects)
     np.testing.assert_array_equal(alone.coordinates_, together.coordinates_)
-
-
-def six_letters():
-    letters_of = np.random.default_rng(0).choice(list("abcd"), size=(60, 6))
-    return sorted({"".join(row) for row in letters_of})
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,13 @@ from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.index.answers import PAIR, Answers, compare, known_nearest
 from neucmds.index.building import learn, unlinked, with_links
 from neucmds.index.checks import checked_ids, listed
-from neucmds.index.saved import WHAT, arrays_of, attributes_in, objects_in
+from neucmds.index.saved import (
+    WHAT,
+    arrays_of,
+    arrays_of_objects,
+    attributes_in,
+    objects_in,
+)
 from neucmds.index.search import ROUND, PlacedObjects, k_nearest
 from neucmds.options import Options
 from neucmds.problem.calls import watched
@@ -761,15 +767,24 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
     # Files
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the index to a file, without pickle; objects too if they are text or numbers.
+        """Write the index to a file, without pickle.
+
+        Objects are written if all are text, numbers, or arrays or lists of one length of numbers;
+        a warning says if they are not.
 
         Parameters
         ----------
         path : path
         """
         check_is_fitted(self, "_placed")
+        objects = arrays_of_objects(self.objects_)
         with atomic_file(path) as file:
-            np.savez(file, **arrays_of(self))
+            np.savez(file, **arrays_of(self), **objects)
+        if not objects:
+            _warn(
+                f"{path} holds no objects, because an array of them would change them; pass "
+                f"{option('objects')} to load, in the order of the index."
+            )
 
     @classmethod
     def load(
@@ -786,7 +801,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         path : path
         metric : callable
         objects : sequence, optional
-            The objects in the order of the index, unless they are text or numbers.
+            The objects in the order of the index, if `save` said that the file has none.
         **params
             As for `MetricIndex`.
 
@@ -810,7 +825,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             objects = objects_in(arrays)
         if objects is None:
             raise InputError(
-                f"{path} holds no objects, because they were neither text nor numbers; pass "
+                f"{path} holds no objects, because an array would have changed them; pass "
                 f"{option('objects')}."
             )
         index.objects_ = list(objects)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from neucmds.backend.arrays import Numbers
 from neucmds.form import Form
 from neucmds.index.search import PlacedObjects
 from neucmds.refine.losses import PairLoss
@@ -26,11 +28,17 @@ SAVED = (
 )
 # Attributes of its `PlacedObjects` that are saved, with the departures if there are any.
 PLACED = ("coordinates", "order", "linked", "lengths", "noise")
+# Name of an array of objects in a file → what makes it a list again: Python's numbers, text or rows
+# of them, or those of NumPy.
+LISTED: dict[str, Callable[[Numbers], list[Any]]] = {
+    "objects": np.ndarray.tolist,
+    "numpy_objects": list,
+}
 WHAT = "an index saved by this version of neucmds"
 
 
 def arrays_of(index: MetricIndex) -> dict[str, Any]:
-    """Return what is saved of an index; objects too if they are text or numbers."""
+    """Return what is saved of an index but its objects."""
     placed = index._placed
     arrays: dict[str, Any] = {
         "signs": index.signs_,
@@ -43,14 +51,32 @@ def arrays_of(index: MetricIndex) -> dict[str, Any]:
         arrays["departures"] = placed.departures
     for name in SAVED:
         arrays[name] = getattr(index, name)
-    try:
-        objects = np.array(index.objects_)
-    except ValueError:  # rows of different lengths
-        objects = np.empty(0, dtype=object)
-    is_same = objects.ndim > 1 or objects.tolist() == index.objects_
-    if objects.dtype.kind in "Ubiuf" and is_same:
-        arrays["objects"] = objects
     return arrays
+
+
+def arrays_of_objects(objects: list[Any]) -> dict[str, Any]:
+    """Return the array that holds objects, or none if they would not come back as they are."""
+    try:
+        array = np.array(objects)
+    except ValueError:  # rows of different lengths
+        return {}
+    if array.dtype.kind not in "Ubiuf":
+        return {}
+    for name, listed in LISTED.items():
+        if _is_same(listed(array), objects):
+            return {name: array}
+    return {}
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Tell whether two objects are equal and of one type, and so are their parts."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(_is_same, a, b))
+    if isinstance(a, np.ndarray):
+        return bool(a.dtype == b.dtype) and a.tobytes() == b.tobytes()
+    return bool(a == b)
 
 
 def attributes_in(arrays: dict[str, Any]) -> dict[str, Any]:
@@ -67,9 +93,9 @@ def attributes_in(arrays: dict[str, Any]) -> dict[str, Any]:
     return attributes
 
 
-def objects_in(arrays: dict[str, Any]) -> Any:
+def objects_in(arrays: dict[str, Any]) -> list[Any] | None:
     """Return the objects of an index that was saved, or None if they were not."""
-    stored = arrays.get("objects")
-    if stored is None or stored.ndim > 1:
-        return stored
-    return stored.tolist()
+    for name, listed in LISTED.items():
+        if name in arrays:
+            return listed(arrays[name])
+    return None
