@@ -98,6 +98,16 @@ def _found(keys: Indices, known: Indices) -> tuple[Indices, Numbers]:
     return places, behind[places] == keys
 
 
+def _changed(before: Floats, now: Floats) -> int | None:
+    """Return which distance differs most from what it was, or None if all are the same."""
+    changes = abs(before - now)
+    # A function may compute in float32.
+    rounding = tolerance(before.max(initial=0), eps(np.float32))
+    if (changes <= rounding).all():
+        return None
+    return int(changes.argmax())
+
+
 def _digest(objects: list[Any]) -> int:
     """Return a number that tells objects from others, the same in every process."""
     # The order of a frozenset of text differs by process, and joblib knows that of sets only.
@@ -171,6 +181,21 @@ class Answers:
         with path.open("r+b") as file:
             file.truncate(whole)
         self.stored = np.sort(entries[1:], order=["i", "j"])
+        self._refuse_another_function(path)
+
+    def _refuse_another_function(self, path: Path) -> None:
+        """Call the function for some eight pairs of the file; refuse another value."""
+        known = self.stored[:: 1 + self.stored.size // 8]
+        now = self._called(known["i"], known["j"])
+        worst = _changed(known["d"], now)
+        if worst is not None:
+            i, j, d = known[worst].item()
+            raise _refusal(
+                f"gives {now[worst]:.4g} where {path} has {d:.4g}",
+                self.objects[i],
+                self.objects[j],
+                f"pass another file as {option('calls_file')}, or remove it",
+            )
 
     @property
     def pairs(self) -> Numbers:
@@ -206,10 +231,8 @@ class Answers:
         """Call the function for some eight known pairs in the other order; refuse another value."""
         known = self.pairs[:: 1 + self.keys.size // 8]
         back = self._answered(self._keys(known["j"], known["i"]))
-        changes = abs(known["d"] - back)
-        worst = changes.argmax()
-        # A function may compute in float32.
-        if changes[worst] > tolerance(known["d"].max(), eps(np.float32)):
+        worst = _changed(known["d"], back)
+        if worst is not None:
             i, j, d = known[worst].item()
             raise _refusal(
                 f"is not symmetric: it gives {d:.4g} and in the other order {back[worst]:.4g}",
@@ -219,32 +242,32 @@ class Answers:
             )
 
     def _answered(self, keys: Indices) -> Floats:
-        """Return the distances of pairs: those of the file, the others by calls."""
+        """Return the distances of pairs: those of the file, the others by calls.
+
+        These are written to the file every second.
+        """
         stored = self._keys(self.stored["i"], self.stored["j"])
         entries, is_stored = _found(keys, stored)
         d = np.empty(keys.size)
         d[is_stored] = self.stored["d"][entries[is_stored]]
-        d[~is_stored] = self._called(keys[~is_stored])
-        return d
+        pairs = self._pairs_of(keys[~is_stored], np.nan)
 
-    def _called(self, keys: Indices) -> Floats:
-        """Call the function for pairs, and write them to the file every second."""
-        pairs = self._pairs_of(keys, np.nan)
-
-        def write(start: int, d: Floats) -> None:
-            part = pairs[start : start + d.size]
-            part["d"] = d
+        def write(start: int, values: Floats) -> None:
+            part = pairs[start : start + values.size]
+            part["d"] = values
             if self.path is not None:
                 with self.path.open("ab") as file:
                     file.write(part.tobytes())
 
-        d = compare(
-            self.function,
-            self.objects,
-            self.objects,
-            pairs["i"],
-            pairs["j"],
-            write,
-        )
-        self.n_calls += pairs.size
+        d[~is_stored] = self._called(pairs["i"], pairs["j"], write)
         return d
+
+    def _called(
+        self,
+        i: Indices,
+        j: Indices,
+        keep: Callable[[int, Floats], None] | None = None,
+    ) -> Floats:
+        """Call the function for pairs."""
+        self.n_calls += i.size
+        return compare(self.function, self.objects, self.objects, i, j, keep)
