@@ -16,6 +16,7 @@ import pytest
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.cluster import DBSCAN
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
 from neucmds import Embedding, InputError, MetricIndex, neuc_mds
@@ -143,6 +144,40 @@ def test_words_that_mean_nothing_are_refused(fitted):
         index.query(points(1), recall=None)
     with pytest.raises(InputError, match=r"one object.*pass \[5\]"):
         index.remove(5)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, list, tuple])
+def test_one_row_of_numbers_is_no_list_of_queries(kind):
+    rows = [kind(row) for row in points(40)]
+
+    def city_block(a, b):
+        return float(np.abs(np.asarray(a) - np.asarray(b)).sum())
+
+    index = MetricIndex(city_block, 4).fit(rows)
+    for call in (index.query, index.add, index.kneighbors_graph):
+        with pytest.raises(InputError, match="is one row of numbers"):
+            call(rows[3])
+    assert index.query(rows[3:4], k=1)[0] == [[3]]
+
+
+def test_numbers_are_queries_where_objects_are_numbers():
+    numbers = np.random.default_rng(0).normal(size=40)
+    index = MetricIndex(lambda a, b: abs(a - b), 2).fit(numbers)
+    assert index.query(numbers[3:5], k=1)[0].tolist() == [[3], [4]]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda index: index.query(["a"]),
+        lambda index: index.query_vector("a"),
+        lambda index: index.coordinates_,
+        lambda index: index.signs_,
+    ],
+)
+def test_an_index_that_was_not_fitted_says_so(call):
+    with pytest.raises(NotFittedError, match="MetricIndex instance is not fi"):
+        call(MetricIndex(letters))
 
 
 def test_quick_rounds_show_no_progress(capfd):

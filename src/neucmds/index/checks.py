@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,11 @@ from neucmds.backend.arrays import Numbers
 from neucmds.errors import InputError, option
 
 
-def listed(objects: Any) -> list[Any]:
-    """Return objects as a list; refuse a string, a table and other things that are no list."""
+def listed(objects: Any, known: Sequence[Any] = ()) -> list[Any]:
+    """Return objects as a list; refuse a string, a table and other things that are no list.
+
+    A list of numbers is refused beside known objects that are rows of them: it is one object.
+    """
     if isinstance(objects, str | bytes) or not hasattr(objects, "__iter__"):
         name = reprlib.repr(objects)
         raise InputError(
@@ -27,6 +31,12 @@ def listed(objects: Any) -> list[Any]:
     listed = list(objects)
     if not listed:
         raise InputError("there are no objects; pass at least one.")
+    is_row = isinstance(listed[0], Real) and len(known) > 0
+    if is_row and isinstance(known[0], np.ndarray | list | tuple):
+        raise InputError(
+            f"{reprlib.repr(objects)} is one row of numbers, and a list of rows is expected; pass "
+            "it as [row]."
+        )
     return listed
 
 

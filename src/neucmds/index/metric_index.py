@@ -419,8 +419,9 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         calls : ndarray of shape (m,)
             Calls per query.
         """
+        check_is_fitted(self, "_placed")
         _, partners, distances = self._search(
-            listed(objects), k, max_calls, recall
+            listed(objects, self.objects_), k, max_calls, recall
         )
         most_calls, reached, error = self.tradeoff_[-1]
         target = RECALLS.get(str(recall), recall)
@@ -460,7 +461,6 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
 
         With `turned` the distances are those from the objects to the queries.
         """
-        check_is_fitted(self, "_placed")
         check_count(k=k)
         n = len(self.objects_)
         most = n if max_calls is None else max_calls
@@ -516,7 +516,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             )
         if X is not None:
             _, partners, distances = self._search(
-                listed(X), n_neighbors, None, "normal"
+                listed(X, self.objects_), n_neighbors, None, "normal"
             )
             columns, d = k_nearest(partners, distances, n_neighbors)
         elif not self._compared_near:
@@ -559,7 +559,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         self
         """
         check_is_fitted(self, "_placed")
-        objects = listed(objects)
+        objects = listed(objects, self.objects_)
         new_ids = checked_ids(ids, self.ids_, len(objects))
         n = len(self.objects_)
         x, partners, distances = self._search(
@@ -690,11 +690,13 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
     @property
     def coordinates_(self) -> Floats:
         """Coordinates of all objects, of arrivals if distances are directed."""
+        check_is_fitted(self, "_placed")
         return self._placed.coordinates
 
     @property
     def signs_(self) -> Floats:
         """The sign of each coordinate, ±1.0."""
+        check_is_fitted(self, "_placed")
         return np.asarray(self._placed.form.signs)
 
     def vectors(self, *, unit: bool = False) -> Floats:
@@ -725,6 +727,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         -------
         ndarray of shape (n_components + 1,) or (n_components + 2,)
         """
+        check_is_fitted(self, "_placed")
         k = min(10, len(self.objects_))
         x, _, _ = self._search([item], k, None, "normal")
         return np.asarray(self._inner_product(unit).queries(x)[0])
