@@ -860,8 +860,19 @@ def test_few_objects_are_an_index_too(n):
     index = MetricIndex(letters, 1).fit(six_letters()[:n])
     ids, _, _ = index.query(six_letters()[1:2], k=1)
     assert ids == [[1]]
-    with pytest.raises(InputError, match=f"pass at least {n + 1}, fewer n_"):
-        MetricIndex(letters, n - 1).fit(six_letters()[:n])
+
+
+@pytest.mark.parametrize(
+    ("n_components", "fewest"), [(1, 4), (3, 5), (8, 10), (16, 19), (32, 37)]
+)
+def test_the_fewest_objects_that_are_asked_for_are_enough(
+    n_components, fewest
+):
+    index = MetricIndex(letters, n_components)
+    with pytest.raises(InputError, match=f"pass at least {fewest}, fewer n_"):
+        index.fit(six_letters()[: fewest - 1])
+    ids, _, _ = index.fit(six_letters()[:fewest]).query(six_letters()[1:2], 1)
+    assert ids == [[1]]
 
 
 def test_a_number_of_neighbours_is_no_list_of_objects(fitted):

@@ -156,7 +156,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         objects = listed(objects)
         n = len(objects)
         check_count(n_components=self.n_components)
-        fewest = max(4, self.n_components + 2)
+        fewest = _fewest_objects(self.n_components)
         if n < fewest:
             raise InputError(
                 f"{n} objects are too few for {self.n_components} coordinates; pass at least "
@@ -839,6 +839,14 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 "these objects in their order."
             )
         return index
+
+
+def _fewest_objects(n_components: int) -> int:
+    """Return how many objects there must be for so many coordinates beside those held out."""
+    n = max(4, n_components + 2)
+    while n - _count_held_out(n) <= n_components:
+        n += 1
+    return n
 
 
 def _count_held_out(n: int) -> int:
