@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -544,7 +545,10 @@ def test_perfect_recall_of_few_objects_is_no_certainty():
     [
         (float("nan"), r"gives nan, for 'x\d+' and 'x\d+'"),
         (-1.0, r"gives -1, for 'x\d+' and 'x\d+'"),
-        (None, r"raises TypeError: .*, for 'x\d+' and 'x\d+'"),
+        (None, r"gives None, for 'x\d+' and 'x\d+'"),
+        ("1.5", r"gives '1\.5', for 'x\d+' and 'x\d+'"),
+        (np.complex128(1 + 2j), r"gives .*1\+2j.*, for 'x\d+' and 'x\d+'"),
+        (np.ones(2), r"gives array\(\[1., 1.\]\), for 'x\d+' and 'x\d+'"),
     ],
 )
 def test_a_bad_distance_is_one_line_that_names_the_two_objects(value, message):
@@ -712,18 +716,58 @@ def test_objects_that_are_all_equal_are_refused():
         MetricIndex(letters, 4).fit(["a"] * 60)
 
 
-@pytest.mark.parametrize("factor", [1e-200, 1e-100, 1e100, 1e200])
-def test_distances_out_of_range_are_refused_with_the_factor(factor):
+@pytest.mark.parametrize(
+    ("factor", "message"),
+    [
+        (1e-200, r"divide by (6e-200)\."),
+        (1e-100, r"divide by (6e-100)\."),
+        (1e100, r"gives (\de\+100), .* from 0 to 1e\+45"),
+        (1e200, r"gives (\de\+200), .* from 0 to 1e\+45"),
+    ],
+)
+def test_distances_out_of_range_are_refused_with_their_size(factor, message):
     divisor = 1.0
 
     def scaled(a, b):
         return factor * letters(a, b) / divisor
 
     index = MetricIndex(scaled, 4)
-    with pytest.raises(InputError, match=r"divide by 6e[+-]\d+\.") as refusal:
+    with pytest.raises(InputError, match=message) as refusal:
         index.fit(six_letters())
-    divisor = float(str(refusal.value).split()[-1].rstrip("."))
+    divisor = float(re.search(message, str(refusal.value))[1])
     assert index.fit(six_letters()).query(["abcdab"])[1][0, 0] <= 1
+
+
+@pytest.mark.parametrize("value", [1e22, 1e44, 1e100])
+def test_one_absurd_value_is_named_with_its_objects(value):
+    calls = itertools.count()
+
+    def metric(a, b):
+        if next(calls) == 600:
+            return value
+        return letters(a, b)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(
+            InputError, match=rf"gives {value:.4g}".replace("+", r"\+")
+        ) as refusal:
+            MetricIndex(metric, 8).fit(six_letters())
+    assert len(re.findall("'[abcd]{6}'", str(refusal.value))) == 2
+
+
+def test_a_query_beyond_the_range_of_floats_is_refused():
+    numbers = np.random.default_rng(0).normal(size=60)
+    index = MetricIndex(lambda a, b: abs(a - b), 2).fit(numbers)
+    with pytest.raises(InputError, match=r"gives 1e\+160, .* to 1e\+45"):
+        index.query([1e160])
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int8, np.array, Fraction])
+def test_numbers_of_every_kind_are_distances(kind):
+    index = MetricIndex(lambda a, b: kind(letters(a, b)), 2)
+    index.fit(six_letters())
+    assert index.query(six_letters()[:1], k=1)[1] == [[0]]
 
 
 @pytest.mark.parametrize("factor", [1e-30, 1e25])

@@ -6,6 +6,7 @@ import math
 import reprlib
 from collections.abc import Callable
 from functools import partial
+from numbers import Real
 from pathlib import Path
 from pickle import PicklingError
 from typing import Any
@@ -17,32 +18,57 @@ from neucmds.backend.arrays import Floats, Indices, Numbers, eps
 from neucmds.backend.files import one_line
 from neucmds.errors import InputError, option
 from neucmds.problem.calls import call_pairs
-from neucmds.problem.validation import tolerance
+from neucmds.problem.validation import RANGE, tolerance
 
 # An entry of the file of calls, and of arrays of known pairs: objects i and j at the distance d.
 PAIR = np.dtype([("i", "<i8"), ("j", "<i8"), ("d", "<f8")])
+# Types that float() takes, though they are no real numbers.
+NO_NUMBERS = (str, bytes, np.complexfloating)
+# Squares of distances up to it can be summed.
+LARGEST = math.sqrt(RANGE)
 
 
 def checked_call(function: Callable[..., Any], a: Any, b: Any) -> float:
     """Return the distance of two objects; refuse an exception, or what is no distance."""
     try:
-        value = float(function(a, b))
+        result = function(a, b)
     except Exception as error:
         problem = f"raises {type(error).__name__}: {one_line(error)}"
-        raise _refusal(problem, a, b) from error
-    if not 0 <= value < math.inf:
-        raise _refusal(f"gives {value:.4g}", a, b)
+        raise refusal(problem, a, b) from error
+    value = _as_float(result)
+    if not 0 <= value <= LARGEST:
+        raise refusal(f"gives {_shown(result)}", a, b)
     return value
 
 
-def _refusal(
+def _as_float(result: Any) -> float:
+    """Return a number, or NaN if it is none."""
+    if isinstance(result, NO_NUMBERS):
+        return math.nan
+    try:
+        return float(result)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _shown(result: Any) -> str:
+    if isinstance(result, Real):
+        return f"{float(result):.4g}"
+    return _in_one_line(result)
+
+
+def _in_one_line(x: Any) -> str:
+    return " ".join(reprlib.repr(x).split())
+
+
+def refusal(
     problem: str,
     a: Any,
     b: Any,
-    advice: str = "it must return a finite number of at least 0",
+    advice: str = f"it must return a number from 0 to {LARGEST:.0e}",
 ) -> InputError:
     """Return the error that names what the function does wrong, and for which two objects."""
-    names = " and ".join(" ".join(reprlib.repr(x).split()) for x in (a, b))
+    names = f"{_in_one_line(a)} and {_in_one_line(b)}"
     return InputError(f"the metric {problem}, for {names}; {advice}.")
 
 
@@ -190,7 +216,7 @@ class Answers:
         worst = _changed(known["d"], now)
         if worst is not None:
             i, j, d = known[worst].item()
-            raise _refusal(
+            raise refusal(
                 f"gives {now[worst]:.4g} where {path} has {d:.4g}",
                 self.objects[i],
                 self.objects[j],
@@ -234,7 +260,7 @@ class Answers:
         worst = _changed(known["d"], back)
         if worst is not None:
             i, j, d = known[worst].item()
-            raise _refusal(
+            raise refusal(
                 f"is not symmetric: it gives {d:.4g} and in the other order {back[worst]:.4g}",
                 self.objects[i],
                 self.objects[j],
