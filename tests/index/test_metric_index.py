@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 import warnings
 from fractions import Fraction
 
@@ -579,6 +580,19 @@ def test_it_is_said_when_coordinates_do_not_hold_the_data():
 
     with pytest.warns(NeucmdsWarning, match="4 coordinates do not hold"):
         MetricIndex(noise, n_components=4).fit(range(150))
+
+
+def test_queries_that_ask_for_most_objects_take_little_memory():
+    n = 300
+    d = np.random.default_rng(0).uniform(1, 2, size=(2 * n, 2 * n))
+    index = MetricIndex(lambda a, b: d[min(a, b), max(a, b)] * (a != b), 4)
+    index.fit(range(n))
+    tracemalloc.start()
+    _, _, calls = index.query(range(n, 2 * n))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # 202 bytes when every query kept what all of its round had asked.
+    assert peak / calls.sum() < 150
 
 
 def test_vectors_rank_objects_by_inner_product(fitted):
