@@ -417,6 +417,44 @@ def test_a_file_of_calls_is_for_its_objects_alone(tmp_path):
         index.fit(points(60, seed=1))
 
 
+@pytest.mark.parametrize("size", [0, 1, 23])
+def test_a_file_of_calls_that_was_just_begun_is_begun_again(tmp_path, size):
+    path = tmp_path / "calls"
+    index = MetricIndex(letters, 4, calls_file=path)
+    index.fit(six_letters())
+    whole = path.read_bytes()
+    path.write_bytes(whole[:size])
+    index.fit(six_letters())
+    assert path.read_bytes() == whole
+    path.write_bytes(b"notes")
+    with pytest.raises(InputError, match="calls of other objects"):
+        index.fit(six_letters())
+    assert path.read_bytes() == b"notes"
+
+
+def test_a_file_of_calls_is_where_a_file_can_be(tmp_path):
+    for path, message in (
+        (tmp_path, "is a directory"),
+        (tmp_path / "no" / "calls", "folder .* does not exist"),
+        (5, "a path is expected"),
+    ):
+        with pytest.raises(InputError, match=message):
+            MetricIndex(letters, 4, calls_file=path).fit(six_letters())
+
+
+def test_a_file_of_calls_is_for_equal_objects_be_they_shared_or_not(tmp_path):
+    def gap(a, b):
+        return abs(a[0] - b[0])
+
+    shared = (1, 5)
+    path = tmp_path / "calls"
+    others = [(i, 5) for i in range(40)]
+    index = MetricIndex(gap, 2, calls_file=path)
+    index.fit([shared, *others, shared])
+    index.fit([(1, 5), *others, (*shared[:1], 5)])
+    assert index.n_calls_ <= 8
+
+
 FROZEN = """
 import sys
 from neucmds import MetricIndex

@@ -15,7 +15,7 @@ import joblib
 import numpy as np
 
 from neucmds.backend.arrays import Floats, Indices, Numbers, eps
-from neucmds.backend.files import one_line
+from neucmds.backend.files import as_path, check_target, one_line
 from neucmds.errors import InputError, option
 from neucmds.problem.calls import call_pairs
 from neucmds.problem.validation import RANGE, tolerance
@@ -139,7 +139,8 @@ def _digest(objects: list[Any]) -> int:
     # The order of a frozenset of text differs by process, and joblib knows that of sets only.
     alike = [set(x) if isinstance(x, frozenset) else x for x in objects]
     try:
-        digest = joblib.hash(alike)
+        # One by one, because joblib tells an object that is there twice from one equal to it.
+        digest = joblib.hash([joblib.hash(x) for x in alike])
     except (PicklingError, TypeError, AttributeError) as error:
         raise InputError(
             f"{option('calls_file')} needs objects that can be pickled, which tells them from "
@@ -183,7 +184,8 @@ class Answers:
         self.n_calls = 0
         self.path = None
         if path is not None:
-            self.path = Path(path)
+            self.path = as_path(path)
+            check_target(self.path)
             self._read_file(self.path)
 
     def _read_file(self, path: Path) -> None:
@@ -192,13 +194,16 @@ class Answers:
         mark["i"] = len(self.objects)
         mark["j"] = _digest(self.objects)
         mark["d"] = self.directed
-        if not path.exists():
-            path.write_bytes(mark.tobytes())
-        content = path.read_bytes()
+        beginning = mark.tobytes()
+        content = path.read_bytes() if path.exists() else b""
+        # No file, or the part of one that a process left which was killed at once.
+        if beginning.startswith(content):
+            path.write_bytes(beginning)
+            content = beginning
         # A process that was killed may have left a part of an entry.
         whole = len(content) // PAIR.itemsize * PAIR.itemsize
         entries = np.frombuffer(content[:whole], PAIR)
-        if entries[:1].tobytes() != mark.tobytes():
+        if not content.startswith(beginning):
             raise InputError(
                 f"{path} holds calls of other objects, or of the other value of "
                 f"{option('directed')}; pass another file as "
