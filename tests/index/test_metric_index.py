@@ -749,12 +749,48 @@ def test_ids_of_another_kind_are_refused(ids):
         index.add(["dddddd"], ids=ids)
     with pytest.raises(InputError, match="id 3 is there twice"):
         index.add(["dddddd"], ids=[3])
-    with pytest.raises(InputError, match="no object 0 to remove"):
+    with pytest.raises(InputError, match="no object '0' to remove"):
         index.remove(["0"])
     index.remove([0])
     assert 0 not in index.ids_
     index.add(["dddddd"])
     assert index.ids_[-1] == len(six_letters())
+
+
+def test_the_id_of_a_removed_object_is_not_given_again(tmp_path):
+    words = six_letters()
+    index = MetricIndex(letters, 4).fit(words)
+    index.remove([len(words) - 1])
+    index.save(tmp_path / "index.npz")
+    index = MetricIndex.load(tmp_path / "index.npz", letters)
+    index.add(["dddddd"])
+    assert index.ids_[-1] == len(words)
+    index.remove(index.ids_[-1:])
+    index.add(["dddddd"], ids=[1000])
+    index.remove([1000])
+    index.add(["dddddd", "cccccc"])
+    assert index.ids_[-2:].tolist() == [1001, 1002]
+
+
+@pytest.mark.parametrize("ids", [[[7]], [True], [1.0], [None]])
+def test_what_is_no_id_is_not_removed(ids):
+    index = MetricIndex(letters, 4).fit(six_letters())
+    with pytest.raises(InputError, match=r"there is no object .* to remove"):
+        index.remove(ids)
+
+
+def test_parameters_that_mean_nothing_are_refused(tmp_path):
+    index = MetricIndex(letters, 4).fit(six_letters())
+    queries = six_letters()[:2]
+    with pytest.raises(InputError, match="recall=True must be"):
+        index.query(queries, recall=True)
+    index.query(queries, recall=np.float32(0.9))
+    for seed in (-1, "a"):
+        with pytest.raises(InputError, match=r"random_state=.* cannot seed"):
+            MetricIndex(letters, 4, random_state=seed).fit(six_letters())
+    index.save(tmp_path / "index.npz")
+    with pytest.raises(TypeError, match=r"multiple values .*n_components"):
+        MetricIndex.load(tmp_path / "index.npz", letters, n_components=3)
 
 
 def test_text_beside_numbers_is_refused_by_fit():

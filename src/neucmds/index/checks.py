@@ -40,15 +40,19 @@ def listed(objects: Any, known: Sequence[Any] = ()) -> list[Any]:
     return listed
 
 
-def checked_ids(ids: Any, known: Numbers, count: int) -> Numbers:
-    """Return ids of so many new objects, different from each other and from those known."""
+def checked_ids(
+    ids: Any, known: Numbers, count: int, start: int = 0
+) -> Numbers:
+    """Return ids of so many new objects, different from each other and from those known.
+
+    By default they count on from `start`.
+    """
     if ids is None and known.dtype.kind == "U":
         raise InputError(
             f"the objects of this index have ids that are text; pass {option('ids')} of the new "
             "ones."
         )
     if ids is None:
-        start = known.max(initial=-1) + 1
         return np.arange(start, start + count)
     ids = list(ids)
     new = np.asarray(ids)
@@ -74,3 +78,10 @@ def checked_ids(ids: Any, known: Numbers, count: int) -> Numbers:
             f"id {twice[0]!r} is there twice; every object needs its own."
         )
     return new
+
+
+def next_id(ids: Numbers, before: int = 0) -> int:
+    """Return the number after all ids, which is at least what it was before."""
+    if ids.dtype.kind == "U":
+        return before
+    return max(before, int(ids.max()) + 1)

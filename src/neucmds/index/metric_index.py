@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 import time
 import warnings
 from collections.abc import (
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from math import isqrt
+from numbers import Integral, Real
 from os import PathLike
 from typing import Any
 
@@ -32,7 +34,7 @@ from neucmds.embedding.inner_product import InnerProduct
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.index.answers import PAIR, Answers, compare, known_nearest
 from neucmds.index.building import learn, unlinked, with_links
-from neucmds.index.checks import checked_ids, listed
+from neucmds.index.checks import checked_ids, listed, next_id
 from neucmds.index.saved import (
     WHAT,
     arrays_of,
@@ -41,7 +43,7 @@ from neucmds.index.saved import (
     objects_in,
 )
 from neucmds.index.search import ROUND, PlacedObjects, k_nearest
-from neucmds.options import Options
+from neucmds.options import Options, as_seed
 from neucmds.problem.calls import watched
 from neucmds.problem.validation import check_count
 from neucmds.refine.losses import PairLoss, floor_of
@@ -165,8 +167,9 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         # A fit that is interrupted leaves the index as it was.
         index = copy(self)
         index.ids_ = checked_ids(ids, np.arange(0), n)
+        index._next_id = next_id(index.ids_)
         index.objects_ = objects
-        rng = check_random_state(self.random_state)
+        rng = check_random_state(as_seed(self.random_state))
         options = Options(self.n_components, loss="relative", random_state=rng)
         with self._calling():
             answers = Answers(
@@ -221,7 +224,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 "embedding of one set."
             )
         index.ids_ = np.arange(n)
-        order = check_random_state(index.random_state).permutation(n)
+        index._next_id = n
+        order = check_random_state(as_seed(index.random_state)).permutation(n)
         every = unlinked(embedding, PairLoss("relative"), order)
         some = order[:1000]
         form = every.form
@@ -438,7 +442,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
     def _level(self, recall: str | float) -> int:
         """Return the first row of `tradeoff_` that reached a recall below 1, or else the last."""
         target: Any = RECALLS.get(str(recall), recall)
-        if not isinstance(target, float | int) or not 0 < target <= 1:
+        is_number = isinstance(target, Real) and not isinstance(target, bool)
+        if not is_number or not 0 < target <= 1:
             raise InputError(
                 f"{option('recall', recall)} must be 'normal', 'high' or a number up to 1."
             )
@@ -552,7 +557,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         ----------
         objects : sequence
         ids : sequence, optional
-            By default they count on.
+            By default they count on; the id of an object that was removed is not given again.
 
         Returns
         -------
@@ -560,7 +565,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "_placed")
         objects = listed(objects, self.objects_)
-        new_ids = checked_ids(ids, self.ids_, len(objects))
+        new_ids = checked_ids(ids, self.ids_, len(objects), self._next_id)
         n = len(self.objects_)
         x, partners, distances = self._search(
             objects, min(10, n), None, "normal"
@@ -600,6 +605,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             _pairs=np.concatenate([self._pairs, of_new]),
             objects_=self.objects_ + objects,
             ids_=np.concatenate([self.ids_, new_ids]),
+            _next_id=next_id(new_ids, self._next_id),
         )
         n_added = len(self.objects_) - self._n_fitted
         if n_added > self._n_fitted or error > 1.5 * self._error:
@@ -650,9 +656,13 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "_placed")
         ids = listed(ids)
-        unknown = set(ids).difference(self.ids_.tolist())
-        if unknown:
-            raise InputError(f"there is no object {unknown.pop()} to remove.")
+        known = set(self.ids_.tolist())
+        for name in ids:
+            is_id = isinstance(name, str | Integral) and name in known
+            if isinstance(name, bool) or not is_id:
+                raise InputError(
+                    f"there is no object {reprlib.repr(name)} to remove."
+                )
         remaining = np.nonzero(~np.isin(self.ids_, ids))[0]
         if remaining.size < self.signs_.size + 2:
             raise InputError(

@@ -24,6 +24,7 @@ SAVED = (
     "_pairs",
     "_error",
     "_n_fitted",
+    "_next_id",
     "_compared_near",
 )
 # Attributes of its `PlacedObjects` that are saved, with the departures if there are any.
