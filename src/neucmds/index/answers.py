@@ -41,6 +41,10 @@ def checked_call(function: Callable[..., Any], a: Any, b: Any) -> float:
     return value
 
 
+def _unchecked_call(function: Callable[..., Any], a: Any, b: Any) -> float:
+    return _as_float(function(a, b))
+
+
 def _as_float(result: Any) -> float:
     """Return a number, or NaN if it is none."""
     if isinstance(result, NO_NUMBERS):
@@ -127,11 +131,14 @@ def _found(keys: Indices, known: Indices) -> tuple[Indices, Numbers]:
 def _changed(before: Floats, now: Floats) -> int | None:
     """Return which distance differs most from what it was, or None if all are the same."""
     changes = abs(before - now)
-    # A function may compute in float32.
-    rounding = tolerance(before.max(initial=0), eps(np.float32))
-    if (changes <= rounding).all():
+    if (changes <= _rounding(before)).all():
         return None
     return int(changes.argmax())
+
+
+def _rounding(d: Floats) -> float:
+    """Return what counts as rounding of distances by a function that computes in float32."""
+    return tolerance(d.max(initial=0), eps(np.float32))
 
 
 def _digest(objects: list[Any]) -> int:
@@ -270,6 +277,24 @@ class Answers:
                 self.objects[i],
                 self.objects[j],
                 f"pass {option('directed', True)}, or the mean of both orders",
+            )
+
+    def refuse_similarity(self) -> None:
+        """Call the function for some eight objects and themselves; refuse what is not 0."""
+        known = self.pairs[:: 1 + self.keys.size // 8]
+        i = known["i"]
+        self.n_calls += i.size
+        # Not by `compare`, because rounding may leave less than 0.
+        call = partial(_unchecked_call, self.function)
+        own = call_pairs(call, self.objects, self.objects, i, i, "the metric")
+        worst = abs(own).argmax()
+        if abs(own[worst]) > _rounding(known["d"]):
+            x = self.objects[i[worst]]
+            raise refusal(
+                f"gives {own[worst]:.4g}",
+                x,
+                x,
+                "it must return 0 for an object and itself, which a similarity does not",
             )
 
     def _answered(self, keys: Indices) -> Floats:

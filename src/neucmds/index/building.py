@@ -166,6 +166,7 @@ def _embedded_core(
     else:
         i, j = np.triu_indices(core.size, 1)
     d = answers.ask(core[i], core[j])
+    answers.refuse_similarity()
     if not answers.directed:
         answers.refuse_asymmetry()
     refuse_range(float(d.max()), False, "distances are")
