@@ -372,9 +372,10 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 f"{calls:.0f} calls, and {1e3 * n * call_seconds:.3g} ms with all {n}.",
                 stacklevel=5,
             )
-        if recall + error < 0.95 or calls > n / 2:
+        if recall + error < 0.975 or calls > n / 2:
             _warn(
-                f"recall@10 of held-out objects is {recall:.3f} at {calls:.0f} of {n} calls: "
+                f"recall@10 of held-out objects is {recall:.3f} (standard error {error:.3f}) at "
+                f"{calls:.0f} of {n} calls: "
                 f"{self.n_components} coordinates do not hold these distances, or objects are few; "
                 f"pass more as {option('n_components')}, or scan.",
                 stacklevel=5,
