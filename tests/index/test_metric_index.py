@@ -823,6 +823,18 @@ def test_objects_that_are_all_equal_are_refused():
         MetricIndex(letters, 4).fit(["a"] * 60)
 
 
+def test_it_is_said_when_most_objects_are_equal():
+    objects = np.random.default_rng(0).normal(size=(600, 4))
+    objects[:540] = 0
+    objects = list(np.random.default_rng(1).permutation(objects))
+
+    def metric(a, b):
+        return float(np.abs(a - b).sum())
+
+    with pytest.warns(NeucmdsWarning, match="most objects have 10 others at"):
+        MetricIndex(metric, 4).fit(objects)
+
+
 @pytest.mark.parametrize(
     ("factor", "message"),
     [

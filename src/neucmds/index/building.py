@@ -172,7 +172,8 @@ def _embedded_core(
     refuse_range(float(d.max()), False, "distances are")
     if not d.any():
         raise InputError(
-            f"all distances among {core.size} objects are 0; pass objects that differ."
+            f"all distances among {core.size} objects drawn from all are 0; pass each of equal "
+            "objects once."
         )
     worst = d.argmax()
     median = np.median(d[d > 0])

@@ -284,6 +284,12 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         limits = np.array(
             [np.partition(row, k - 1)[k - 1] for row in distances]
         )
+        if np.median(limits) == 0 < limits.max():
+            _warn(
+                f"most objects have {k} others at distance 0, and a search that meets these may "
+                "miss rare ones; pass each of equal objects once.",
+                stacklevel=4,
+            )
         self.tradeoff_ = _tradeoff(distances, stops, limits, d, k)
         self._error = _error_of(placed, x, partners, distances)
         self._n_fitted = m + n
