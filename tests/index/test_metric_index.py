@@ -9,13 +9,16 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.cluster import DBSCAN
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
 from neucmds import Embedding, InputError, MetricIndex, neuc_mds
@@ -36,6 +39,11 @@ class Counted:
     def __call__(self, a, b):
         self.calls += 1
         return float(np.abs(a - b).sum() ** 0.8)
+
+
+def six_letters():
+    letters_of = np.random.default_rng(0).choice(list("abcd"), size=(60, 6))
+    return sorted({"".join(row) for row in letters_of})
 
 
 def points(n, seed=0):
@@ -140,18 +148,104 @@ def test_words_that_mean_nothing_are_refused(fitted):
         index.remove(5)
 
 
+@pytest.mark.parametrize("kind", [np.asarray, list, tuple])
+def test_one_row_of_numbers_is_no_list_of_queries(kind):
+    rows = [kind(row) for row in points(40)]
+
+    def city_block(a, b):
+        return float(np.abs(np.asarray(a) - np.asarray(b)).sum())
+
+    index = MetricIndex(city_block, 4).fit(rows)
+    for call in (index.query, index.add, index.kneighbors_graph):
+        with pytest.raises(InputError, match="is one row of numbers"):
+            call(rows[3])
+    assert index.query(rows[3:4], k=1)[0] == [[3]]
+
+
+def test_numbers_are_queries_where_objects_are_numbers():
+    numbers = np.random.default_rng(0).normal(size=40)
+    index = MetricIndex(lambda a, b: abs(a - b), 2).fit(numbers)
+    assert index.query(numbers[3:5], k=1)[0].tolist() == [[3], [4]]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda index: index.query(["a"]),
+        lambda index: index.query_vector("a"),
+        lambda index: index.coordinates_,
+        lambda index: index.signs_,
+    ],
+)
+def test_an_index_that_was_not_fitted_says_so(call):
+    with pytest.raises(NotFittedError, match="MetricIndex instance is not fi"):
+        call(MetricIndex(letters))
+
+
 def test_quick_rounds_show_no_progress(capfd):
     index = MetricIndex(letters, 4, verbose=1).fit(six_letters())
     index.query(["abcdab"])
     assert capfd.readouterr().err == ""
 
 
-def test_text_that_arrays_cut_short_is_no_part_of_a_file(tmp_path):
-    words = [*six_letters(), "abcda\0"]
-    index = MetricIndex(letters, 4).fit(words)
-    index.save(tmp_path / "words.npz")
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda i, word: word + "\0" * (i == 7),
+        lambda i, word: (word, i),
+        lambda i, word: [*word, i],
+        lambda i, word: tuple(map(ord, word)),
+        lambda i, word: [ord(word[0]), float(i)],
+        lambda i, word: i + (0.5 if i % 2 else 0),
+        lambda i, word: np.array(i, dtype=f"i{2 + 2 * (i % 2)}"),
+    ],
+    ids=["NUL", "pair", "list", "ranking", "mixed", "number", "dtypes"],
+)
+def test_objects_that_an_array_would_change_are_no_part_of_a_file(
+    tmp_path, change
+):
+    objects = [change(i, word) for i, word in enumerate(six_letters())]
+
+    def of_repr(a, b):
+        return sum(
+            x != y
+            for x, y in itertools.zip_longest(repr(a), repr(b), fillvalue="")
+        )
+
+    index = MetricIndex(of_repr, 4).fit(objects)
+    with pytest.warns(NeucmdsWarning, match="pass objects to load"):
+        index.save(tmp_path / "words.npz")
     with pytest.raises(InputError, match="holds no objects"):
-        MetricIndex.load(tmp_path / "words.npz", letters)
+        MetricIndex.load(tmp_path / "words.npz", of_repr)
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        six_letters(),
+        list(range(40)),
+        list(np.arange(40.0)),
+        [[float(i), i / 7] for i in range(40)],
+        [[[i, i + 1]] for i in range(40)],
+        list(np.random.default_rng(0).normal(size=(40, 2, 3))),
+        list(np.eye(40, dtype=bool)),
+    ],
+    ids=["text", "int", "float64", "lists", "deep", "arrays", "bool"],
+)
+def test_objects_come_back_from_a_file_as_they_were(tmp_path, objects):
+    def distance(a, b):
+        return float(np.abs(codes(a) - codes(b)).sum())
+
+    def codes(x):
+        return np.array(list(map(ord, x)) if isinstance(x, str) else x, float)
+
+    index = MetricIndex(distance, 2).fit(objects)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        index.save(tmp_path / "index.npz")
+    loaded = MetricIndex.load(tmp_path / "index.npz", distance).objects_
+    assert [type(x) for x in loaded] == [type(x) for x in objects]
+    assert repr(loaded) == repr(index.objects_)
 
 
 def test_a_query_does_not_depend_on_the_others(fitted):
@@ -248,7 +342,8 @@ def test_objects_that_are_no_arrays_are_given_again_to_load(tmp_path):
 
     index = MetricIndex(jaccard, n_components=4).fit(objects)
     path = tmp_path / "sets.npz"
-    index.save(path)
+    with pytest.warns(NeucmdsWarning, match="holds no objects"):
+        index.save(path)
     with pytest.raises(InputError, match="holds no objects"):
         MetricIndex.load(path, jaccard)
     with pytest.raises(InputError, match="60 objects, not of 2"):
@@ -304,7 +399,9 @@ def test_a_killed_fit_goes_on_from_its_calls(tmp_path, all_starts):
     resumed.fit(objects)
     # It was written every second: 200 calls take one.
     assert 250 <= kept < 1000 < needed
-    assert len(made) == needed - kept
+    # Eight of these are called again, to see that it is the same function, and a few objects with
+    # themselves by each fit.
+    assert needed - kept < len(made) <= needed - kept + 8
     np.testing.assert_array_equal(resumed.coordinates_, fresh.coordinates_)
 
 
@@ -315,9 +412,48 @@ def test_a_file_of_calls_is_for_its_objects_alone(tmp_path):
     index.fit(points(60))
     made = metric.calls
     index.fit(points(60))
-    assert metric.calls == made
+    # To see that it is the same function, and a distance.
+    assert index.n_calls_ == metric.calls - made <= 16
     with pytest.raises(InputError, match="calls of other objects"):
         index.fit(points(60, seed=1))
+
+
+@pytest.mark.parametrize("size", [0, 1, 23])
+def test_a_file_of_calls_that_was_just_begun_is_begun_again(tmp_path, size):
+    path = tmp_path / "calls"
+    index = MetricIndex(letters, 4, calls_file=path)
+    index.fit(six_letters())
+    whole = path.read_bytes()
+    path.write_bytes(whole[:size])
+    index.fit(six_letters())
+    assert path.read_bytes() == whole
+    path.write_bytes(b"notes")
+    with pytest.raises(InputError, match="calls of other objects"):
+        index.fit(six_letters())
+    assert path.read_bytes() == b"notes"
+
+
+def test_a_file_of_calls_is_where_a_file_can_be(tmp_path):
+    for path, message in (
+        (tmp_path, "is a directory"),
+        (tmp_path / "no" / "calls", "folder .* does not exist"),
+        (5, "a path is expected"),
+    ):
+        with pytest.raises(InputError, match=message):
+            MetricIndex(letters, 4, calls_file=path).fit(six_letters())
+
+
+def test_a_file_of_calls_is_for_equal_objects_be_they_shared_or_not(tmp_path):
+    def gap(a, b):
+        return abs(a[0] - b[0])
+
+    shared = (1, 5)
+    path = tmp_path / "calls"
+    others = [(i, 5) for i in range(40)]
+    index = MetricIndex(gap, 2, calls_file=path)
+    index.fit([shared, *others, shared])
+    index.fit([(1, 5), *others, (*shared[:1], 5)])
+    assert index.n_calls_ <= 16
 
 
 FROZEN = """
@@ -349,7 +485,31 @@ def test_a_file_of_calls_serves_sets_in_another_process(tmp_path, monkeypatch):
         ).stdout
         calls.append(int(out))
     assert calls[0] > 500
-    assert calls[1] == 0
+    assert calls[1] <= 16
+
+
+def test_a_file_of_calls_is_for_its_function_alone(tmp_path):
+    path = tmp_path / "calls"
+    MetricIndex(letters, 4, calls_file=path).fit(six_letters())
+    before = path.read_bytes()
+
+    def first(a, b):
+        return abs(ord(a[0]) - ord(b[0]))
+
+    def rounded(a, b):
+        return letters(a, b) * (1 + 1e-7)
+
+    with pytest.raises(InputError, match=r"gives .* has .*, for ") as refusal:
+        MetricIndex(first, 4, calls_file=path).fit(six_letters())
+    assert f"where {path} has" in str(refusal.value)
+    assert "pass another file as calls_file" in str(refusal.value)
+    names = re.findall("'([abcd]{6})'", str(refusal.value))
+    values = re.findall(r"(?:gives|has) ([\d.]+)", str(refusal.value))
+    assert float(values[0]) == first(*names)
+    assert float(values[1]) == letters(*names)
+    assert path.read_bytes() == before
+    index = MetricIndex(rounded, 4, calls_file=path).fit(six_letters())
+    assert index.n_calls_ <= 16
 
 
 def test_objects_that_a_file_of_calls_cannot_tell_apart_are_refused(tmp_path):
@@ -425,7 +585,10 @@ def test_perfect_recall_of_few_objects_is_no_certainty():
     [
         (float("nan"), r"gives nan, for 'x\d+' and 'x\d+'"),
         (-1.0, r"gives -1, for 'x\d+' and 'x\d+'"),
-        (None, r"raises TypeError: .*, for 'x\d+' and 'x\d+'"),
+        (None, r"gives None, for 'x\d+' and 'x\d+'"),
+        ("1.5", r"gives '1\.5', for 'x\d+' and 'x\d+'"),
+        (np.complex128(1 + 2j), r"gives .*1\+2j.*, for 'x\d+' and 'x\d+'"),
+        (np.ones(2), r"gives array\(\[1., 1.\]\), for 'x\d+' and 'x\d+'"),
     ],
 )
 def test_a_bad_distance_is_one_line_that_names_the_two_objects(value, message):
@@ -456,6 +619,37 @@ def test_it_is_said_when_coordinates_do_not_hold_the_data():
 
     with pytest.warns(NeucmdsWarning, match="4 coordinates do not hold"):
         MetricIndex(noise, n_components=4).fit(range(150))
+
+
+def test_queries_that_ask_for_most_objects_take_little_memory():
+    n = 300
+    d = np.random.default_rng(0).uniform(1, 2, size=(2 * n, 2 * n))
+    index = MetricIndex(lambda a, b: d[min(a, b), max(a, b)] * (a != b), 4)
+    index.fit(range(n))
+    tracemalloc.start()
+    _, _, calls = index.query(range(n, 2 * n))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # 202 bytes when every query kept what all of its round had asked.
+    assert peak / calls.sum() < 150
+
+
+def test_it_is_said_when_normal_recall_is_hardly_reached():
+    # Groups that four coordinates do not tell apart.
+    rng = np.random.default_rng(0)
+    centres = np.repeat(rng.normal(size=(60, 6)), 16, axis=0)
+    objects = rng.permutation(centres + 0.02 * rng.normal(size=centres.shape))
+
+    def metric(a, b):
+        return float(np.abs(a - b).sum())
+
+    with pytest.warns(NeucmdsWarning, match="coordinates do not hold") as said:
+        index = MetricIndex(metric, n_components=4).fit(list(objects))
+    calls, reached, error = index.tradeoff_[index._level("normal")]
+    assert 0.95 < reached + error < 0.975
+    assert calls < 450
+    words = f"is {reached:.3f} (standard error {error:.3f}) at {calls:.0f} of"
+    assert any(words in str(one.message) for one in said)
 
 
 def test_vectors_rank_objects_by_inner_product(fitted):
@@ -563,11 +757,6 @@ def test_progress_is_told_and_processes_give_the_same_answer():
     np.testing.assert_array_equal(alone.coordinates_, together.coordinates_)
 
 
-def six_letters():
-    letters_of = np.random.default_rng(0).choice(list("abcd"), size=(60, 6))
-    return sorted({"".join(row) for row in letters_of})
-
-
 @pytest.mark.parametrize(
     "ids",
     [["x"], [1.5], [True], [None]],
@@ -579,12 +768,48 @@ def test_ids_of_another_kind_are_refused(ids):
         index.add(["dddddd"], ids=ids)
     with pytest.raises(InputError, match="id 3 is there twice"):
         index.add(["dddddd"], ids=[3])
-    with pytest.raises(InputError, match="no object 0 to remove"):
+    with pytest.raises(InputError, match="no object '0' to remove"):
         index.remove(["0"])
     index.remove([0])
     assert 0 not in index.ids_
     index.add(["dddddd"])
     assert index.ids_[-1] == len(six_letters())
+
+
+def test_the_id_of_a_removed_object_is_not_given_again(tmp_path):
+    words = six_letters()
+    index = MetricIndex(letters, 4).fit(words)
+    index.remove([len(words) - 1])
+    index.save(tmp_path / "index.npz")
+    index = MetricIndex.load(tmp_path / "index.npz", letters)
+    index.add(["dddddd"])
+    assert index.ids_[-1] == len(words)
+    index.remove(index.ids_[-1:])
+    index.add(["dddddd"], ids=[1000])
+    index.remove([1000])
+    index.add(["dddddd", "cccccc"])
+    assert index.ids_[-2:].tolist() == [1001, 1002]
+
+
+@pytest.mark.parametrize("ids", [[[7]], [True], [1.0], [None]])
+def test_what_is_no_id_is_not_removed(ids):
+    index = MetricIndex(letters, 4).fit(six_letters())
+    with pytest.raises(InputError, match=r"there is no object .* to remove"):
+        index.remove(ids)
+
+
+def test_parameters_that_mean_nothing_are_refused(tmp_path):
+    index = MetricIndex(letters, 4).fit(six_letters())
+    queries = six_letters()[:2]
+    with pytest.raises(InputError, match="recall=True must be"):
+        index.query(queries, recall=True)
+    index.query(queries, recall=np.float32(0.9))
+    for seed in (-1, "a"):
+        with pytest.raises(InputError, match=r"random_state=.* cannot seed"):
+            MetricIndex(letters, 4, random_state=seed).fit(six_letters())
+    index.save(tmp_path / "index.npz")
+    with pytest.raises(TypeError, match=r"multiple values .*n_components"):
+        MetricIndex.load(tmp_path / "index.npz", letters, n_components=3)
 
 
 def test_text_beside_numbers_is_refused_by_fit():
@@ -598,18 +823,70 @@ def test_objects_that_are_all_equal_are_refused():
         MetricIndex(letters, 4).fit(["a"] * 60)
 
 
-@pytest.mark.parametrize("factor", [1e-200, 1e-100, 1e100, 1e200])
-def test_distances_out_of_range_are_refused_with_the_factor(factor):
+def test_it_is_said_when_most_objects_are_equal():
+    objects = np.random.default_rng(0).normal(size=(600, 4))
+    objects[:540] = 0
+    objects = list(np.random.default_rng(1).permutation(objects))
+
+    def metric(a, b):
+        return float(np.abs(a - b).sum())
+
+    with pytest.warns(NeucmdsWarning, match="most objects have 10 others at"):
+        MetricIndex(metric, 4).fit(objects)
+
+
+@pytest.mark.parametrize(
+    ("factor", "message"),
+    [
+        (1e-200, r"divide by (6e-200)\."),
+        (1e-100, r"divide by (6e-100)\."),
+        (1e100, r"gives (\de\+100), .* from 0 to 1e\+45"),
+        (1e200, r"gives (\de\+200), .* from 0 to 1e\+45"),
+    ],
+)
+def test_distances_out_of_range_are_refused_with_their_size(factor, message):
     divisor = 1.0
 
     def scaled(a, b):
         return factor * letters(a, b) / divisor
 
     index = MetricIndex(scaled, 4)
-    with pytest.raises(InputError, match=r"divide by 6e[+-]\d+\.") as refusal:
+    with pytest.raises(InputError, match=message) as refusal:
         index.fit(six_letters())
-    divisor = float(str(refusal.value).split()[-1].rstrip("."))
+    divisor = float(re.search(message, str(refusal.value))[1])
     assert index.fit(six_letters()).query(["abcdab"])[1][0, 0] <= 1
+
+
+@pytest.mark.parametrize("value", [1e22, 1e44, 1e100])
+def test_one_absurd_value_is_named_with_its_objects(value):
+    calls = itertools.count()
+
+    def metric(a, b):
+        if next(calls) == 600:
+            return value
+        return letters(a, b)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(
+            InputError, match=rf"gives {value:.4g}".replace("+", r"\+")
+        ) as refusal:
+            MetricIndex(metric, 8).fit(six_letters())
+    assert len(re.findall("'[abcd]{6}'", str(refusal.value))) == 2
+
+
+def test_a_query_beyond_the_range_of_floats_is_refused():
+    numbers = np.random.default_rng(0).normal(size=60)
+    index = MetricIndex(lambda a, b: abs(a - b), 2).fit(numbers)
+    with pytest.raises(InputError, match=r"gives 1e\+160, .* to 1e\+45"):
+        index.query([1e160])
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int8, np.array, Fraction])
+def test_numbers_of_every_kind_are_distances(kind):
+    index = MetricIndex(lambda a, b: kind(letters(a, b)), 2)
+    index.fit(six_letters())
+    assert index.query(six_letters()[:1], k=1)[1] == [[0]]
 
 
 @pytest.mark.parametrize("factor", [1e-30, 1e25])
@@ -660,6 +937,25 @@ def test_an_asymmetric_metric_is_refused_with_both_values_and_advice(tmp_path):
     index = MetricIndex(one_way, 4, directed=True).fit(six_letters())
     ids, distances, _ = index.query(["aaaaaa"], k=1)
     assert distances == [[one_way("aaaaaa", index.objects_[ids[0, 0]])]]
+
+
+@pytest.mark.parametrize("is_directed", [False, True])
+def test_a_similarity_is_refused(is_directed):
+    def alike(a, b):
+        return 6 - letters(a, b)
+
+    index = MetricIndex(alike, 4, directed=is_directed)
+    with pytest.raises(
+        InputError, match=r"gives 6, for .* 0 for an object"
+    ) as refusal:
+        index.fit(six_letters())
+    first, second = re.findall("'([abcd]{6})'", str(refusal.value))
+    assert first == second
+
+    def rounded(a, b):
+        return letters(a, b) - 1e-7 * (a == b)
+
+    MetricIndex(rounded, 4, directed=is_directed).fit(six_letters())
 
 
 def uphill(a, b):
@@ -746,8 +1042,19 @@ def test_few_objects_are_an_index_too(n):
     index = MetricIndex(letters, 1).fit(six_letters()[:n])
     ids, _, _ = index.query(six_letters()[1:2], k=1)
     assert ids == [[1]]
-    with pytest.raises(InputError, match=f"pass at least {n + 1}, fewer n_"):
-        MetricIndex(letters, n - 1).fit(six_letters()[:n])
+
+
+@pytest.mark.parametrize(
+    ("n_components", "fewest"), [(1, 4), (3, 5), (8, 10), (16, 19), (32, 37)]
+)
+def test_the_fewest_objects_that_are_asked_for_are_enough(
+    n_components, fewest
+):
+    index = MetricIndex(letters, n_components)
+    with pytest.raises(InputError, match=f"pass at least {fewest}, fewer n_"):
+        index.fit(six_letters()[: fewest - 1])
+    ids, _, _ = index.fit(six_letters()[:fewest]).query(six_letters()[1:2], 1)
+    assert ids == [[1]]
 
 
 def test_a_number_of_neighbours_is_no_list_of_objects(fitted):

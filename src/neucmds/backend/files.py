@@ -27,7 +27,7 @@ def atomic_file(path: object, *, overwrite: bool = True) -> Iterator[BinaryIO]:
     Its folder must exist; a symbolic link is replaced. Raises `InputError` if no file can be there,
     or one is and may not be overwritten; an `OSError` names the file.
     """
-    target = _as_path(path)
+    target = as_path(path)
     check_target(target)
     with _hidden_folder(target.parent, target.name) as temporary:
         new_file = Path(temporary, target.name)
@@ -37,7 +37,7 @@ def atomic_file(path: object, *, overwrite: bool = True) -> Iterator[BinaryIO]:
         os.replace(new_file, target)
 
 
-def _as_path(path: object) -> Path:
+def as_path(path: object) -> Path:
     """Return a path, or refuse what is none."""
     if not isinstance(path, (str, PathLike)):
         raise InputError(
@@ -157,7 +157,7 @@ def _opened(source: AnyPath | BinaryIO) -> AbstractContextManager[BinaryIO]:
     """Return the context of a file to read; one that was open before is not closed."""
     if not isinstance(source, (str, PathLike)) and hasattr(source, "read"):
         return nullcontext(source)
-    path = _as_path(source)
+    path = as_path(source)
     if not path.is_file():
         problem = "not a regular" if path.exists() else "no such"
         raise InputError(f"{path}: {problem} file.")

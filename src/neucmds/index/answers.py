@@ -6,6 +6,7 @@ import math
 import reprlib
 from collections.abc import Callable
 from functools import partial
+from numbers import Real
 from pathlib import Path
 from pickle import PicklingError
 from typing import Any
@@ -14,35 +15,64 @@ import joblib
 import numpy as np
 
 from neucmds.backend.arrays import Floats, Indices, Numbers, eps
-from neucmds.backend.files import one_line
+from neucmds.backend.files import as_path, check_target, one_line
 from neucmds.errors import InputError, option
 from neucmds.problem.calls import call_pairs
-from neucmds.problem.validation import tolerance
+from neucmds.problem.validation import RANGE, tolerance
 
 # An entry of the file of calls, and of arrays of known pairs: objects i and j at the distance d.
 PAIR = np.dtype([("i", "<i8"), ("j", "<i8"), ("d", "<f8")])
+# Types that float() takes, though they are no real numbers.
+NO_NUMBERS = (str, bytes, np.complexfloating)
+# Squares of distances up to it can be summed.
+LARGEST = math.sqrt(RANGE)
 
 
 def checked_call(function: Callable[..., Any], a: Any, b: Any) -> float:
     """Return the distance of two objects; refuse an exception, or what is no distance."""
     try:
-        value = float(function(a, b))
+        result = function(a, b)
     except Exception as error:
         problem = f"raises {type(error).__name__}: {one_line(error)}"
-        raise _refusal(problem, a, b) from error
-    if not 0 <= value < math.inf:
-        raise _refusal(f"gives {value:.4g}", a, b)
+        raise refusal(problem, a, b) from error
+    value = _as_float(result)
+    if not 0 <= value <= LARGEST:
+        raise refusal(f"gives {_shown(result)}", a, b)
     return value
 
 
-def _refusal(
+def _unchecked_call(function: Callable[..., Any], a: Any, b: Any) -> float:
+    return _as_float(function(a, b))
+
+
+def _as_float(result: Any) -> float:
+    """Return a number, or NaN if it is none."""
+    if isinstance(result, NO_NUMBERS):
+        return math.nan
+    try:
+        return float(result)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _shown(result: Any) -> str:
+    if isinstance(result, Real):
+        return f"{float(result):.4g}"
+    return _in_one_line(result)
+
+
+def _in_one_line(x: Any) -> str:
+    return " ".join(reprlib.repr(x).split())
+
+
+def refusal(
     problem: str,
     a: Any,
     b: Any,
-    advice: str = "it must return a finite number of at least 0",
+    advice: str = f"it must return a number from 0 to {LARGEST:.0e}",
 ) -> InputError:
     """Return the error that names what the function does wrong, and for which two objects."""
-    names = " and ".join(" ".join(reprlib.repr(x).split()) for x in (a, b))
+    names = f"{_in_one_line(a)} and {_in_one_line(b)}"
     return InputError(f"the metric {problem}, for {names}; {advice}.")
 
 
@@ -98,12 +128,26 @@ def _found(keys: Indices, known: Indices) -> tuple[Indices, Numbers]:
     return places, behind[places] == keys
 
 
+def _changed(before: Floats, now: Floats) -> int | None:
+    """Return which distance differs most from what it was, or None if all are the same."""
+    changes = abs(before - now)
+    if (changes <= _rounding(before)).all():
+        return None
+    return int(changes.argmax())
+
+
+def _rounding(d: Floats) -> float:
+    """Return what counts as rounding of distances by a function that computes in float32."""
+    return tolerance(d.max(initial=0), eps(np.float32))
+
+
 def _digest(objects: list[Any]) -> int:
     """Return a number that tells objects from others, the same in every process."""
     # The order of a frozenset of text differs by process, and joblib knows that of sets only.
     alike = [set(x) if isinstance(x, frozenset) else x for x in objects]
     try:
-        digest = joblib.hash(alike)
+        # One by one, because joblib tells an object that is there twice from one equal to it.
+        digest = joblib.hash([joblib.hash(x) for x in alike])
     except (PicklingError, TypeError, AttributeError) as error:
         raise InputError(
             f"{option('calls_file')} needs objects that can be pickled, which tells them from "
@@ -147,7 +191,8 @@ class Answers:
         self.n_calls = 0
         self.path = None
         if path is not None:
-            self.path = Path(path)
+            self.path = as_path(path)
+            check_target(self.path)
             self._read_file(self.path)
 
     def _read_file(self, path: Path) -> None:
@@ -156,13 +201,16 @@ class Answers:
         mark["i"] = len(self.objects)
         mark["j"] = _digest(self.objects)
         mark["d"] = self.directed
-        if not path.exists():
-            path.write_bytes(mark.tobytes())
-        content = path.read_bytes()
+        beginning = mark.tobytes()
+        content = path.read_bytes() if path.exists() else b""
+        # No file, or the part of one that a process left which was killed at once.
+        if beginning.startswith(content):
+            path.write_bytes(beginning)
+            content = beginning
         # A process that was killed may have left a part of an entry.
         whole = len(content) // PAIR.itemsize * PAIR.itemsize
         entries = np.frombuffer(content[:whole], PAIR)
-        if entries[:1].tobytes() != mark.tobytes():
+        if not content.startswith(beginning):
             raise InputError(
                 f"{path} holds calls of other objects, or of the other value of "
                 f"{option('directed')}; pass another file as "
@@ -171,6 +219,21 @@ class Answers:
         with path.open("r+b") as file:
             file.truncate(whole)
         self.stored = np.sort(entries[1:], order=["i", "j"])
+        self._refuse_another_function(path)
+
+    def _refuse_another_function(self, path: Path) -> None:
+        """Call the function for some eight pairs of the file; refuse another value."""
+        known = self.stored[:: 1 + self.stored.size // 8]
+        now = self._called(known["i"], known["j"])
+        worst = _changed(known["d"], now)
+        if worst is not None:
+            i, j, d = known[worst].item()
+            raise refusal(
+                f"gives {now[worst]:.4g} where {path} has {d:.4g}",
+                self.objects[i],
+                self.objects[j],
+                f"pass another file as {option('calls_file')}, or remove it",
+            )
 
     @property
     def pairs(self) -> Numbers:
@@ -206,45 +269,61 @@ class Answers:
         """Call the function for some eight known pairs in the other order; refuse another value."""
         known = self.pairs[:: 1 + self.keys.size // 8]
         back = self._answered(self._keys(known["j"], known["i"]))
-        changes = abs(known["d"] - back)
-        worst = changes.argmax()
-        # A function may compute in float32.
-        if changes[worst] > tolerance(known["d"].max(), eps(np.float32)):
+        worst = _changed(known["d"], back)
+        if worst is not None:
             i, j, d = known[worst].item()
-            raise _refusal(
+            raise refusal(
                 f"is not symmetric: it gives {d:.4g} and in the other order {back[worst]:.4g}",
                 self.objects[i],
                 self.objects[j],
                 f"pass {option('directed', True)}, or the mean of both orders",
             )
 
+    def refuse_similarity(self) -> None:
+        """Call the function for some eight objects and themselves; refuse what is not 0."""
+        known = self.pairs[:: 1 + self.keys.size // 8]
+        i = known["i"]
+        self.n_calls += i.size
+        # Not by `compare`, because rounding may leave less than 0.
+        call = partial(_unchecked_call, self.function)
+        own = call_pairs(call, self.objects, self.objects, i, i, "the metric")
+        worst = abs(own).argmax()
+        if abs(own[worst]) > _rounding(known["d"]):
+            x = self.objects[i[worst]]
+            raise refusal(
+                f"gives {own[worst]:.4g}",
+                x,
+                x,
+                "it must return 0 for an object and itself, which a similarity does not",
+            )
+
     def _answered(self, keys: Indices) -> Floats:
-        """Return the distances of pairs: those of the file, the others by calls."""
+        """Return the distances of pairs: those of the file, the others by calls.
+
+        These are written to the file every second.
+        """
         stored = self._keys(self.stored["i"], self.stored["j"])
         entries, is_stored = _found(keys, stored)
         d = np.empty(keys.size)
         d[is_stored] = self.stored["d"][entries[is_stored]]
-        d[~is_stored] = self._called(keys[~is_stored])
-        return d
+        pairs = self._pairs_of(keys[~is_stored], np.nan)
 
-    def _called(self, keys: Indices) -> Floats:
-        """Call the function for pairs, and write them to the file every second."""
-        pairs = self._pairs_of(keys, np.nan)
-
-        def write(start: int, d: Floats) -> None:
-            part = pairs[start : start + d.size]
-            part["d"] = d
+        def write(start: int, values: Floats) -> None:
+            part = pairs[start : start + values.size]
+            part["d"] = values
             if self.path is not None:
                 with self.path.open("ab") as file:
                     file.write(part.tobytes())
 
-        d = compare(
-            self.function,
-            self.objects,
-            self.objects,
-            pairs["i"],
-            pairs["j"],
-            write,
-        )
-        self.n_calls += pairs.size
+        d[~is_stored] = self._called(pairs["i"], pairs["j"], write)
         return d
+
+    def _called(
+        self,
+        i: Indices,
+        j: Indices,
+        keep: Callable[[int, Floats], None] | None = None,
+    ) -> Floats:
+        """Call the function for pairs."""
+        self.n_calls += i.size
+        return compare(self.function, self.objects, self.objects, i, j, keep)

@@ -8,6 +8,7 @@ from math import isqrt
 import numpy as np
 
 from neucmds.backend.arrays import (
+    EPS,
     Floats,
     Indices,
     Numbers,
@@ -17,7 +18,7 @@ from neucmds.backend.arrays import (
 from neucmds.dense_fit import fit_directed
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError
-from neucmds.index.answers import Answers, known_nearest
+from neucmds.index.answers import Answers, known_nearest, refusal
 from neucmds.index.search import ROUND, PlacedObjects
 from neucmds.large.landmark_fit import embed_landmarks
 from neucmds.large.listed import fit_pairs
@@ -165,13 +166,25 @@ def _embedded_core(
     else:
         i, j = np.triu_indices(core.size, 1)
     d = answers.ask(core[i], core[j])
+    answers.refuse_similarity()
     if not answers.directed:
         answers.refuse_asymmetry()
     refuse_range(float(d.max()), False, "distances are")
     if not d.any():
         raise InputError(
-            f"all distances among {core.size} objects are 0; pass objects that differ."
+            f"all distances among {core.size} objects drawn from all are 0; pass each of equal "
+            "objects once."
         )
+    worst = d.argmax()
+    median = np.median(d[d > 0])
+    outlier = refusal(
+        f"gives {d[worst]:.4g}, and {median:.4g} in the median of pairs",
+        answers.objects[core[i[worst]]],
+        answers.objects[core[j[worst]]],
+        "no coordinates hold both; mend it, or leave one of the two out",
+    )
+    if d[worst] * EPS > median:
+        raise outlier
     sq = np.zeros((core.size, core.size))
     sq[i, j] = d * d
     if answers.directed:
@@ -180,6 +193,8 @@ def _embedded_core(
     else:
         sq[j, i] = d * d
         embedding, _ = embed_landmarks(sq, options)
+    if not embedding.k:
+        raise outlier
     return _placed_by(embedding, np.arange(core.size))
 
 

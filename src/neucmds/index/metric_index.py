@@ -9,14 +9,13 @@ from collections.abc import (
     Callable,
     Iterable,
     Iterator,
-    Mapping,
     Sequence,
-    Set,
 )
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from math import isqrt
+from numbers import Integral, Real
 from os import PathLike
 from typing import Any
 
@@ -33,11 +32,18 @@ from neucmds.backend.progress import ProgressBar
 from neucmds.embedding import Embedding
 from neucmds.embedding.inner_product import InnerProduct
 from neucmds.errors import InputError, NeucmdsWarning, option
-from neucmds.form import Form
 from neucmds.index.answers import PAIR, Answers, compare, known_nearest
 from neucmds.index.building import learn, unlinked, with_links
+from neucmds.index.checks import checked_ids, listed, next_id
+from neucmds.index.saved import (
+    WHAT,
+    arrays_of,
+    arrays_of_objects,
+    attributes_in,
+    objects_in,
+)
 from neucmds.index.search import ROUND, PlacedObjects, k_nearest
-from neucmds.options import Options
+from neucmds.options import Options, as_seed
 from neucmds.problem.calls import watched
 from neucmds.problem.validation import check_count
 from neucmds.refine.losses import PairLoss, floor_of
@@ -52,20 +58,6 @@ COMPARED = 10
 EFFORTS = 24
 # The recall@10 that each word stands for.
 RECALLS = {"normal": 0.99, "high": 0.997}
-# Attributes of an index that are saved as they are.
-SAVED = (
-    "ids_",
-    "tradeoff_",
-    "summary_",
-    "n_calls_",
-    "_pairs",
-    "_error",
-    "_n_fitted",
-    "_compared_near",
-)
-# Attributes of its `PlacedObjects` that are saved, with the departures if there are any.
-PLACED = ("coordinates", "order", "linked", "lengths", "noise")
-WHAT = "an index saved by this version of neucmds"
 
 
 class MetricIndex(BaseEstimator):  # type: ignore[misc]
@@ -163,10 +155,10 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        objects = _listed(objects)
+        objects = listed(objects)
         n = len(objects)
         check_count(n_components=self.n_components)
-        fewest = max(4, self.n_components + 2)
+        fewest = _fewest_objects(self.n_components)
         if n < fewest:
             raise InputError(
                 f"{n} objects are too few for {self.n_components} coordinates; pass at least "
@@ -174,9 +166,10 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             )
         # A fit that is interrupted leaves the index as it was.
         index = copy(self)
-        index.ids_ = _checked_ids(ids, np.arange(0), n)
+        index.ids_ = checked_ids(ids, np.arange(0), n)
+        index._next_id = next_id(index.ids_)
         index.objects_ = objects
-        rng = check_random_state(self.random_state)
+        rng = check_random_state(as_seed(self.random_state))
         options = Options(self.n_components, loss="relative", random_state=rng)
         with self._calling():
             answers = Answers(
@@ -218,7 +211,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         """
         directed = embedding.arrivals is not None
         index = cls(metric, embedding.k, directed=directed, **params)
-        index.objects_ = _listed(objects)
+        index.objects_ = listed(objects)
         n = len(index.objects_)
         if n != embedding.n:
             raise InputError(
@@ -231,7 +224,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 "embedding of one set."
             )
         index.ids_ = np.arange(n)
-        order = check_random_state(index.random_state).permutation(n)
+        index._next_id = n
+        order = check_random_state(as_seed(index.random_state)).permutation(n)
         every = unlinked(embedding, PairLoss("relative"), order)
         some = order[:1000]
         form = every.form
@@ -290,6 +284,12 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         limits = np.array(
             [np.partition(row, k - 1)[k - 1] for row in distances]
         )
+        if np.median(limits) == 0 < limits.max():
+            _warn(
+                f"most objects have {k} others at distance 0, and a search that meets these may "
+                "miss rare ones; pass each of equal objects once.",
+                stacklevel=4,
+            )
         self.tradeoff_ = _tradeoff(distances, stops, limits, d, k)
         self._error = _error_of(placed, x, partners, distances)
         self._n_fitted = m + n
@@ -378,9 +378,10 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 f"{calls:.0f} calls, and {1e3 * n * call_seconds:.3g} ms with all {n}.",
                 stacklevel=5,
             )
-        if recall + error < 0.95 or calls > n / 2:
+        if recall + error < 0.975 or calls > n / 2:
             _warn(
-                f"recall@10 of held-out objects is {recall:.3f} at {calls:.0f} of {n} calls: "
+                f"recall@10 of held-out objects is {recall:.3f} (standard error {error:.3f}) at "
+                f"{calls:.0f} of {n} calls: "
                 f"{self.n_components} coordinates do not hold these distances, or objects are few; "
                 f"pass more as {option('n_components')}, or scan.",
                 stacklevel=5,
@@ -429,8 +430,9 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         calls : ndarray of shape (m,)
             Calls per query.
         """
+        check_is_fitted(self, "_placed")
         _, partners, distances = self._search(
-            _listed(objects), k, max_calls, recall
+            listed(objects, self.objects_), k, max_calls, recall
         )
         most_calls, reached, error = self.tradeoff_[-1]
         target = RECALLS.get(str(recall), recall)
@@ -447,7 +449,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
     def _level(self, recall: str | float) -> int:
         """Return the first row of `tradeoff_` that reached a recall below 1, or else the last."""
         target: Any = RECALLS.get(str(recall), recall)
-        if not isinstance(target, float | int) or not 0 < target <= 1:
+        is_number = isinstance(target, Real) and not isinstance(target, bool)
+        if not is_number or not 0 < target <= 1:
             raise InputError(
                 f"{option('recall', recall)} must be 'normal', 'high' or a number up to 1."
             )
@@ -470,7 +473,6 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
 
         With `turned` the distances are those from the objects to the queries.
         """
-        check_is_fitted(self, "_placed")
         check_count(k=k)
         n = len(self.objects_)
         most = n if max_calls is None else max_calls
@@ -526,7 +528,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             )
         if X is not None:
             _, partners, distances = self._search(
-                _listed(X), n_neighbors, None, "normal"
+                listed(X, self.objects_), n_neighbors, None, "normal"
             )
             columns, d = k_nearest(partners, distances, n_neighbors)
         elif not self._compared_near:
@@ -562,15 +564,15 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         ----------
         objects : sequence
         ids : sequence, optional
-            By default they count on.
+            By default they count on; the id of an object that was removed is not given again.
 
         Returns
         -------
         self
         """
         check_is_fitted(self, "_placed")
-        objects = _listed(objects)
-        new_ids = _checked_ids(ids, self.ids_, len(objects))
+        objects = listed(objects, self.objects_)
+        new_ids = checked_ids(ids, self.ids_, len(objects), self._next_id)
         n = len(self.objects_)
         x, partners, distances = self._search(
             objects, min(10, n), None, "normal"
@@ -610,6 +612,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             _pairs=np.concatenate([self._pairs, of_new]),
             objects_=self.objects_ + objects,
             ids_=np.concatenate([self.ids_, new_ids]),
+            _next_id=next_id(new_ids, self._next_id),
         )
         n_added = len(self.objects_) - self._n_fitted
         if n_added > self._n_fitted or error > 1.5 * self._error:
@@ -659,10 +662,14 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         self
         """
         check_is_fitted(self, "_placed")
-        ids = _listed(ids)
-        unknown = set(ids).difference(self.ids_.tolist())
-        if unknown:
-            raise InputError(f"there is no object {unknown.pop()} to remove.")
+        ids = listed(ids)
+        known = set(self.ids_.tolist())
+        for name in ids:
+            is_id = isinstance(name, str | Integral) and name in known
+            if isinstance(name, bool) or not is_id:
+                raise InputError(
+                    f"there is no object {reprlib.repr(name)} to remove."
+                )
         remaining = np.nonzero(~np.isin(self.ids_, ids))[0]
         if remaining.size < self.signs_.size + 2:
             raise InputError(
@@ -700,11 +707,13 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
     @property
     def coordinates_(self) -> Floats:
         """Coordinates of all objects, of arrivals if distances are directed."""
+        check_is_fitted(self, "_placed")
         return self._placed.coordinates
 
     @property
     def signs_(self) -> Floats:
         """The sign of each coordinate, ±1.0."""
+        check_is_fitted(self, "_placed")
         return np.asarray(self._placed.form.signs)
 
     def vectors(self, *, unit: bool = False) -> Floats:
@@ -735,6 +744,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         -------
         ndarray of shape (n_components + 1,) or (n_components + 2,)
         """
+        check_is_fitted(self, "_placed")
         k = min(10, len(self.objects_))
         x, _, _ = self._search([item], k, None, "normal")
         return np.asarray(self._inner_product(unit).queries(x)[0])
@@ -777,34 +787,24 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
     # Files
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the index to a file, without pickle; objects too if they are text or numbers.
+        """Write the index to a file, without pickle.
+
+        Objects are written if all are text, numbers, or arrays or lists of one length of numbers;
+        a warning says if they are not.
 
         Parameters
         ----------
         path : path
         """
         check_is_fitted(self, "_placed")
-        placed = self._placed
-        arrays: dict[str, Any] = {
-            "signs": self.signs_,
-            **placed.form.numbers,
-            "sq_floor": placed.loss.sq_floor,
-        }
-        for name in PLACED:
-            arrays[name] = getattr(placed, name)
-        if placed.departures is not None:
-            arrays["departures"] = placed.departures
-        for name in SAVED:
-            arrays[name] = getattr(self, name)
-        try:
-            objects = np.array(self.objects_)
-        except ValueError:  # rows of different lengths
-            objects = np.empty(0, dtype=object)
-        is_same = objects.ndim > 1 or objects.tolist() == self.objects_
-        if objects.dtype.kind in "Ubiuf" and is_same:
-            arrays["objects"] = objects
+        objects = arrays_of_objects(self.objects_)
         with atomic_file(path) as file:
-            np.savez(file, **arrays)
+            np.savez(file, **arrays_of(self), **objects)
+        if not objects:
+            _warn(
+                f"{path} holds no objects, because an array of them would change them; pass "
+                f"{option('objects')} to load, in the order of the index."
+            )
 
     @classmethod
     def load(
@@ -821,7 +821,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         path : path
         metric : callable
         objects : sequence, optional
-            The objects in the order of the index, unless they are text or numbers.
+            The objects in the order of the index, if `save` said that the file has none.
         **params
             As for `MetricIndex`.
 
@@ -835,28 +835,19 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 f"{path} holds an embedding, not an index; read it by Embedding.load."
             )
         with refuse_damage(str(path), WHAT):
-            signs = arrays["signs"]
-            numbers = {name: float(arrays[name]) for name in Form().numbers}
-            departures = arrays.get("departures")
-            directed = departures is not None
-            index = cls(metric, signs.size, directed=directed, **params)
-            index._placed = PlacedObjects(
-                form=Form(signs, **numbers),
-                loss=PairLoss("relative", sq_floor=float(arrays["sq_floor"])),
-                # Numbers and text are arrays without axes.
-                **{name: arrays[name][()] for name in PLACED},
-                departures=departures,
-            )
-            for name in SAVED:
-                setattr(index, name, arrays[name][()])
+            attributes = attributes_in(arrays)
+        placed = attributes["_placed"]
+        directed = placed.departures is not None
+        n_components = placed.form.signs.size
+        index = cls(metric, n_components, directed=directed, **params)
+        index.__dict__.update(attributes)
         if objects is None:
-            stored = arrays.get("objects")
-            if stored is None:
-                raise InputError(
-                    f"{path} holds no objects, because they were neither text nor numbers; pass "
-                    f"{option('objects')}."
-                )
-            objects = stored.tolist() if stored.ndim == 1 else stored
+            objects = objects_in(arrays)
+        if objects is None:
+            raise InputError(
+                f"{path} holds no objects, because an array would have changed them; pass "
+                f"{option('objects')}."
+            )
         index.objects_ = list(objects)
         n = len(index.ids_)
         if len(index.objects_) != n:
@@ -867,63 +858,17 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         return index
 
 
+def _fewest_objects(n_components: int) -> int:
+    """Return how many objects there must be for so many coordinates beside those held out."""
+    n = max(4, n_components + 2)
+    while n - _count_held_out(n) <= n_components:
+        n += 1
+    return n
+
+
 def _count_held_out(n: int) -> int:
     """Return how many of n objects are held out: a tenth, rounded up, or fewer."""
     return min(-(-n // 10), isqrt(HELD_OUT * n))
-
-
-def _listed(objects: Any) -> list[Any]:
-    """Return objects as a list; refuse a string, a table and other things that are no list."""
-    if isinstance(objects, str | bytes) or not hasattr(objects, "__iter__"):
-        name = reprlib.repr(objects)
-        raise InputError(
-            f"{name} is one object, and a list of them is expected; pass [{name}]."
-        )
-    if isinstance(objects, Mapping | Set) or hasattr(objects, "columns"):
-        raise InputError(
-            f"objects are of type {type(objects).__name__}; pass a list of them, or an array with "
-            "a row per object, as frame.to_numpy()."
-        )
-    listed = list(objects)
-    if not listed:
-        raise InputError("there are no objects; pass at least one.")
-    return listed
-
-
-def _checked_ids(ids: Any, known: Numbers, count: int) -> Numbers:
-    """Return ids of so many new objects, different from each other and from those known."""
-    if ids is None and known.dtype.kind == "U":
-        raise InputError(
-            f"the objects of this index have ids that are text; pass {option('ids')} of the new "
-            "ones."
-        )
-    if ids is None:
-        start = known.max(initial=-1) + 1
-        return np.arange(start, start + count)
-    ids = list(ids)
-    new = np.asarray(ids)
-    if new.shape != (count,):
-        raise InputError(
-            f"{option('ids')} has shape {new.shape} for {count} objects; pass one per object."
-        )
-    if not known.size:
-        known = new[:0]
-    every = np.concatenate([known, new])
-    is_whole = new.dtype.kind in "iu" and every.dtype.kind in "iu"
-    is_text = known.dtype.kind == new.dtype.kind == "U"
-    # NumPy makes text of numbers beside text.
-    if not (is_whole or is_text) or new.tolist() != ids:
-        raise InputError(
-            f"{option('ids')} are {reprlib.repr(ids)} beside {reprlib.repr(known.tolist())}; pass "
-            "text for all objects of an index, or whole numbers for all."
-        )
-    values, counts = np.unique(every, return_counts=True)
-    twice = values[counts > 1].tolist()
-    if twice:
-        raise InputError(
-            f"id {twice[0]!r} is there twice; every object needs its own."
-        )
-    return new
 
 
 def _tradeoff(

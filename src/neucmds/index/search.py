@@ -394,8 +394,15 @@ class PlacedObjects:
         x = self.as_queries[ids[rows, d.argmin(axis=1)]]
         x = self._descend(x, matrices)
         x, ids, d = self._narrowed(compare, x, ids, d, matrices, most)
-        partners: list[Indices] = list(ids)
-        distances: list[Floats] = list(d)
+        # Of every query, once it has ended.
+        partners: list[Indices] = [ids[0]] * m
+        distances: list[Floats] = [d[0]] * m
+
+        def keep(rows: Indices, ids: Indices, d: Floats) -> None:
+            for row, row_ids, row_d in zip(rows, ids, d, strict=True):
+                partners[row] = row_ids
+                distances[row] = row_d
+
         # Rounds without a change so far, and the calls of each query at each level. From here on
         # `rows` are the queries that go on, and ids, d, matrices and quiet are theirs.
         quiet = np.zeros(m, dtype=int)
@@ -408,6 +415,8 @@ class PlacedObjects:
             fewest = np.minimum(stops[rows], ids.shape[1])
             stops[rows] = np.where(reached, fewest, stops[rows])
             goes_on = levels < effort
+            # Copies, because a row of an array would hold all of it in memory.
+            keep(rows[~goes_on], ids[~goes_on], d[~goes_on])
             if not goes_on.any():
                 break
             rows = rows[goes_on]
@@ -424,15 +433,18 @@ class PlacedObjects:
             x[rows] = self._descend(x[rows], matrices)
             is_same = _smallest(d, k).sum(axis=1) == before
             quiet = np.where(is_same, quiet + 1, 0)
-            for row, row_ids, row_d in zip(rows, ids, d, strict=True):
-                partners[row] = row_ids
-                distances[row] = row_d
+        else:
+            keep(rows, ids, d)
         return x, partners, distances, stops
 
 
 def _are_in(ids: Indices, others: Indices) -> Numbers:
     """Tell which entries of each row are in the same row of `others`."""
-    return np.asarray((ids[:, :, None] == others[:, None, :]).any(axis=2))
+    is_in = np.empty(ids.shape, dtype=bool)
+    for rows in row_blocks(len(ids), ids.shape[1] * others.shape[1]):
+        equal = ids[rows, :, None] == others[rows, None, :]
+        is_in[rows] = equal.any(axis=2)
+    return is_in
 
 
 def _without(ids: Indices, others: Indices) -> Indices:
