@@ -635,21 +635,30 @@ def test_queries_that_ask_for_most_objects_take_little_memory():
 
 
 def test_it_is_said_when_normal_recall_is_hardly_reached():
-    # Groups that four coordinates do not tell apart.
+    # Groups that four coordinates do not tell apart. Objects of a group are nearly tied, so
+    # rounding decides what is found: three draws, of which some end below 0.975.
     rng = np.random.default_rng(0)
     centres = np.repeat(rng.normal(size=(60, 6)), 16, axis=0)
-    objects = rng.permutation(centres + 0.02 * rng.normal(size=centres.shape))
 
     def metric(a, b):
         return float(np.abs(a - b).sum())
 
-    with pytest.warns(NeucmdsWarning, match="coordinates do not hold") as said:
-        index = MetricIndex(metric, n_components=4).fit(list(objects))
-    calls, reached, error = index.tradeoff_[index._level("normal")]
-    assert 0.95 < reached + error < 0.975
-    assert calls < 450
-    words = f"is {reached:.3f} (standard error {error:.3f}) at {calls:.0f} of"
-    assert any(words in str(one.message) for one in said)
+    sums = []
+    for width in (0.02, 0.05, 0.1):
+        noise = width * rng.normal(size=centres.shape)
+        objects = rng.permutation(centres + noise)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            index = MetricIndex(metric, n_components=4).fit(list(objects))
+        calls, reached, error = index.tradeoff_[index._level("normal")]
+        words = (
+            f"is {reached:.3f} (standard error {error:.3f}) at {calls:.0f} of"
+        )
+        is_said = any(words in str(one.message) for one in said)
+        assert calls < 450
+        assert is_said == (reached + error < 0.975)
+        sums.append(reached + error)
+    assert min(sums) < 0.975
 
 
 def test_vectors_rank_objects_by_inner_product(fitted):
