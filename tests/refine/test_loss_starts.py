@@ -6,9 +6,10 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 from scipy.spatial.distance import cdist
+from sklearn.datasets import load_digits
 from sklearn.manifold import smacof
 
-from neucmds import neuc_mds
+from neucmds import datasets, neuc_mds
 from neucmds.refine import scouting
 from neucmds.refine.loss_starts import usual_starts
 from neucmds.refine.scouting import mean_distance
@@ -53,6 +54,17 @@ def test_distance_ends_no_higher_than_eight_starts_of_smacof():
     }
     raw_stress = smacof(D, n_components=3, random_state=0, **settings)[1]
     assert found.loss_value <= 1.0005 * raw_stress
+
+
+@pytest.mark.parametrize("loss", ["relative", "absolute"])
+def test_many_objects_start_among_few_and_end_no_higher(loss):
+    """A signature that is passed is not tried on some objects: its start is the squared solution."""
+    data = load_digits().data[:900]
+    D = datasets.hop_distances(data, n_neighbors=5, connect=True)
+    among_few = neuc_mds(D, 8, loss=loss, random_state=0)
+    from_all = neuc_mds(D, among_few.signature, loss=loss, random_state=0)
+    assert among_few.info.converged
+    assert among_few.loss_value <= 1.01 * from_all.loss_value
 
 
 def test_a_single_start_by_distance_goes_by_way_of_a_smoothed_loss():

@@ -119,7 +119,7 @@ def embed_from_landmarks(
 
         return _best_curved(embed, pairs, components, options, squares)
     mean_distance, largest_distance = distances_of(pairs)
-    components, form = scouted(
+    components, form, _ = scouted(
         squares_among_scouts,
         pairs.n,
         components,
@@ -168,7 +168,7 @@ def _best_curved(
     is D among scouts.
     """
     mean_distance, largest_distance = distances_of(pairs)
-    _, form = scouted(
+    _, form, _ = scouted(
         lambda: squares,
         pairs.n,
         components,

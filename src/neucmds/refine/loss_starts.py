@@ -93,6 +93,7 @@ def refine_for_loss(
     descent: Descent = descend,
     *,
     start: Configuration | None = None,
+    near_start: Callable[[float], Configuration | None] | None = None,
     weights: Array | None = None,
     n_init: int | None = None,
     floor: float | None = None,
@@ -113,6 +114,9 @@ def refine_for_loss(
         `descend`, with its limits; the callback is called in the last descent only.
     start : Configuration, optional
         The only start, instead of the squared solution and others.
+    near_start : callable, optional
+        Takes the floor of D and returns the only start by a relative loss, with its own floor, from
+        which floors fall; or None, if there is none.
     n_init : int, optional
         Number of starts, the squared solution first; with several, other signatures are tried as
         well. `usual_starts` by default, and of few objects other signatures in any case.
@@ -136,6 +140,10 @@ def refine_for_loss(
     if start is not None:
         return finish(tiles, in_form(start, form), descent)
     beginning = replace(tiles, loss=tiles.loss.beginning)
+    if near_start is not None:
+        near = near_start(tiles.loss.sq_floor * tiles.scale)
+        if near is not None:
+            return _finish_near(tiles, near, descent)
     compares_signatures = n <= FEW_OBJECTS
     if n_init is None:
         n_init = usual_starts(n, total_of(components))
@@ -177,6 +185,21 @@ def refine_for_loss(
         quiet = partial(descent, callback=None)
         end = lowest(beginning, ends_of(negatives, n_init), quiet)
         return finish(tiles, end, descent)
+
+
+def _finish_near(
+    tiles: Tiles, near: Configuration, descent: Descent
+) -> Configuration:
+    """Descend from a start of the same loss with a floor of its own, on floors that fall from it.
+
+    They end where a step promises little, whatever the last ones gained: a descent follows.
+    """
+    beginning = replace(tiles, loss=tiles.loss.beginning)
+    stage = partial(shortened(descent), tol=1.0)
+    highest_floor = FLOOR_STEP * near.loss.sq_floor / tiles.scale
+    with pool_for(tiles.d):
+        start = lowered(beginning, near, stage, highest_floor)
+        return finish(tiles, start, descent)
 
 
 def usual_starts(n: int, k: int) -> int:
