@@ -171,6 +171,38 @@ def test_a_search_ends_lower_and_where_the_slope_is_a_third(stretch, tilt):
             assert abs(at(t)[1]) <= 0.3 * abs(slope)
 
 
+def test_a_search_ends_at_once_where_rounding_hides_the_gain():
+    """At the lowest point of the quartic the slope is zero, and the value is higher by rounding."""
+    rounded_up = 1.0 + 1e-7
+    seen = []
+
+    def at(t):
+        seen.append(t)
+        return rounded_up, 0.0
+
+    assert searched([1.0, -1e-8, 1.0, 0.0, 0.0], at) is None
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-6])
+def test_it_rests_where_no_point_is_lower_and_a_step_promises_little(tol):
+    """It does not look for sharper numbers there."""
+
+    class Blurred(Quadratic):
+        def minimize_along(self, direction):
+            return None
+
+        def sharper(self):
+            raise AssertionError("asked for a sharper point")
+
+    lowest = quadratic(0, 5)
+    near = replace(lowest, coordinates=1e-4 * lowest.coordinates)
+    blurred = Blurred(near.h, near.m, near.coordinates)
+    end = descend(blurred, max_iter=9, tol=tol)
+    assert end.converged
+    assert end.history == (near.value * near.unit,)
+
+
 def test_few_objects_have_a_lower_tolerance():
     assert usual_tol("distance", 600) < usual_tol("distance", 601)
     assert usual_tol("distance", 601) < usual_tol("relative", 601)

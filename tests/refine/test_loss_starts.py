@@ -58,7 +58,7 @@ def test_distance_ends_no_higher_than_eight_starts_of_smacof():
 
 @pytest.mark.parametrize("loss", ["relative", "absolute"])
 def test_many_objects_start_among_few_and_end_no_higher(loss):
-    """A signature that is passed is not tried on some objects: its start is the squared solution."""
+    """With a signature that is passed, none is tried on some: the squared solution is the start."""
     data = load_digits().data[:900]
     D = datasets.hop_distances(data, n_neighbors=5, connect=True)
     among_few = neuc_mds(D, 8, loss=loss, random_state=0)

@@ -17,6 +17,7 @@ from neucmds.backend.arrays import (
     TINY,
     Array,
     Floats,
+    eps,
     is_numpy,
     namespace,
 )
@@ -197,11 +198,13 @@ def descend(
             is_steepest = True
         moved = current.minimize_along(direction)
         if moved is None:
+            at_rest = _promises_little(current, tol, rounding)
+            if at_rest:
+                break
             sharper = current.sharper()
             if sharper is not None:
                 current = sharper
             elif is_steepest:
-                at_rest = _promises_little(current, tol, rounding)
                 break
             direction = None
             continue
@@ -326,8 +329,12 @@ def search_by_slopes(
     first_trial = trial(1.0)
     slope_there = dot(first_trial.gradient, direction)
     is_flatter = abs(slope_there) <= -slope_left * start_slope
-    if first_trial.value < quartic[0] and is_flatter:
+    rise = first_trial.value - float(quartic[0])
+    if rise < 0 and is_flatter:
         return first_trial
+    if 0 <= rise <= eps(np.float32) * quartic[0] and is_flatter:
+        # Here the loss is lowest, but its gain is less than the rounding of single precision.
+        return None
 
     def value(t: Floats) -> float:
         return trial(float(t[0])).value
