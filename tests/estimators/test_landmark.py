@@ -253,3 +253,31 @@ def test_a_dask_chunk_is_placed_in_pieces_and_errors_name_rows_of_the_whole(
     many[9000, 0] = np.nan
     with pytest.raises(InputError, match="objects 9000 and 0"):
         est.transform(da.from_array(many, chunks=(5000, -1))).compute()
+
+
+def test_shrinkage_keeps_near_objects_near_by_the_relative_loss():
+    """Few landmarks per coordinate: noise in negative coordinates makes far objects near."""
+    rng = np.random.default_rng(0)
+    kinds = np.repeat(rng.random((30, 200)) < 0.15, 20, axis=0)
+    objects = rng.permutation(kinds ^ (rng.random(kinds.shape) < 0.02))
+    D = 200 * cdist(objects, objects, "hamming")
+    new = np.arange(100, 600)
+
+    def kept(placement):
+        est = LandmarkNeucMDS(
+            32,
+            landmarks=np.arange(100),
+            loss="relative",
+            placement=placement,
+            random_state=0,
+        ).fit(D[:, :100])
+        assert est.result_.signature[1] > 0
+        fitted = est.result_.dissimilarities()[np.ix_(new, new)]
+        given = D[np.ix_(new, new)]
+        np.fill_diagonal(fitted, np.inf)
+        np.fill_diagonal(given, np.inf)
+        tenth = np.partition(given, 9, axis=1)[:, 9:10]
+        nearest = np.argsort(fitted, axis=1)[:, :10]
+        return np.mean(np.take_along_axis(given, nearest, axis=1) <= tenth)
+
+    assert kept("auto") > kept("least_squares") + 0.08

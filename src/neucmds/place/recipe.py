@@ -27,7 +27,6 @@ from neucmds.place.rules import (
 )
 from neucmds.problem.components import Size
 from neucmds.refine.losses import SQUARED
-from neucmds.refine.scouting import LEAST_GAIN
 from neucmds.refine.signatures import best_negatives
 
 # fit(sq_dissimilarity, n_components) returns an `Embedding`, which this module cannot import.
@@ -131,7 +130,7 @@ def cross_validated(
         # The spectrum of few objects is wider than that of many, and has too many negatives: fewer
         # are tried.
         most = fit(sq_d, k).signature[1]
-        negatives = best_negatives(least_stress, most, most, gain=LEAST_GAIN)
+        negatives = best_negatives(least_stress, most, most)
         if negatives != most:
             n_components = (k - negatives, negatives)
     recipes = _recipes(n_components, method)

@@ -7,13 +7,12 @@ from functools import cache
 
 
 def best_negatives(
-    error_of: Callable[[int], float], first: int, most: int, gain: float = 0
+    error_of: Callable[[int], float], first: int, most: int
 ) -> int:
     """Return a number of negatives from 0 to `most`, `first` or better.
 
-    The search goes up from `first`, or else down. A step must lower the error by more than the
-    share `gain`. Steps double while they do, then begin again at 1; the search ends when a step of
-    1 does not.
+    The search goes up from `first`, or else down. Steps double while they lower the error, then
+    begin again at 1; the search ends when a step of 1 does not.
     """
 
     @cache
@@ -25,7 +24,7 @@ def best_negatives(
         step = 1
         while True:
             trial = min(max(best + direction * step, 0), most)
-            if trial != best and error(trial) < (1 - gain) * error(best):
+            if trial != best and error(trial) < error(best):
                 best = trial
                 step *= 2
             elif step > 1:
