@@ -604,6 +604,38 @@ def test_a_bad_distance_is_one_line_that_names_the_two_objects(value, message):
     assert "\n" not in str(refusal.value)
 
 
+@pytest.mark.parametrize("factor", [1.0, 1e-20])
+def test_less_than_zero_by_rounding_is_zero(tmp_path, factor):
+    rng = np.random.default_rng(0)
+    objects = rng.normal(size=(200, 16)).astype(np.float32)
+    # Of every object an equal one, so that many pairs are below 0.
+    objects = np.repeat(objects, 2, axis=0)
+    objects /= np.linalg.norm(objects, axis=1, keepdims=True)
+    values = []
+
+    def cosine(a, b):
+        values.append(factor * float(1 - a @ b))
+        return values[-1]
+
+    path = tmp_path / "calls"
+    index = MetricIndex(cosine, 8, calls_file=path).fit(objects)
+    assert -1e-6 * factor < min(values) < 0
+    _, distances, _ = index.query(objects, k=2)
+    assert distances.min() == 0
+    assert np.mean(distances < 1e-6 * factor) > 0.95
+    again = MetricIndex(cosine, 8, calls_file=path).fit(objects)
+    np.testing.assert_array_equal(index.coordinates_, again.coordinates_)
+
+    def similarity(a, b):
+        return factor * float(a @ b)
+
+    index.metric = similarity
+    with pytest.raises(InputError, match=r"gives -.*, for .* from 0 to"):
+        index.query(-objects[:1])
+    with pytest.raises(InputError, match=r"gives -.*, for .* from 0 to"):
+        MetricIndex(similarity, 8).fit(objects)
+
+
 def test_it_is_said_when_a_linear_scan_is_cheaper():
     with pytest.warns(NeucmdsWarning, match="linear scan is cheaper: a query"):
         MetricIndex(Counted(), n_components=4).fit(points(60))

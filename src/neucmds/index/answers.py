@@ -26,17 +26,21 @@ PAIR = np.dtype([("i", "<i8"), ("j", "<i8"), ("d", "<f8")])
 NO_NUMBERS = (str, bytes, np.complexfloating)
 # Squares of distances up to it can be summed.
 LARGEST = math.sqrt(RANGE)
+# The largest of so many distances tells what is rounding beside it.
+SAMPLE = 100
 
 
-def checked_call(function: Callable[..., Any], a: Any, b: Any) -> float:
-    """Return the distance of two objects; refuse an exception, or what is no distance."""
+def checked_call(
+    function: Callable[..., Any], a: Any, b: Any, *, rounding: float
+) -> float:
+    """Return the distance of two objects, or less than 0 by rounding; refuse all else."""
     try:
         result = function(a, b)
     except Exception as error:
         problem = f"raises {type(error).__name__}: {one_line(error)}"
         raise refusal(problem, a, b) from error
     value = _as_float(result)
-    if not 0 <= value <= LARGEST:
+    if not -rounding <= value <= LARGEST:
         raise refusal(f"gives {_shown(result)}", a, b)
     return value
 
@@ -82,10 +86,11 @@ def compare(
     right: list[Any],
     i: Indices,
     j: Indices,
+    rounding: float,
     keep: Callable[[int, Floats], None] | None = None,
 ) -> Floats:
     """Return the distances, by calls, of listed pairs: of ``left[i]`` and ``right[j]``."""
-    checked = partial(checked_call, function)
+    checked = partial(checked_call, function, rounding=rounding)
     return call_pairs(checked, left, right, i, j, "the metric", keep)
 
 
@@ -131,12 +136,12 @@ def _found(keys: Indices, known: Indices) -> tuple[Indices, Numbers]:
 def _changed(before: Floats, now: Floats) -> int | None:
     """Return which distance differs most from what it was, or None if all are the same."""
     changes = abs(before - now)
-    if (changes <= _rounding(before)).all():
+    if (changes <= rounding_of(before)).all():
         return None
     return int(changes.argmax())
 
 
-def _rounding(d: Floats) -> float:
+def rounding_of(d: Floats) -> float:
     """Return what counts as rounding of distances by a function that computes in float32."""
     return tolerance(d.max(initial=0), eps(np.float32))
 
@@ -188,6 +193,8 @@ class Answers:
         self.d = np.empty(0)
         # The pairs of the file, which need no call.
         self.stored = np.empty(0, PAIR)
+        # What counts as rounding: anything, until some distances are known.
+        self._rounding = LARGEST
         self.n_calls = 0
         self.path = None
         if path is not None:
@@ -258,12 +265,28 @@ class Answers:
         # By sorting, which `np.unique` and others that hash take ten times as long for.
         new = np.sort(keys)
         new = new[np.diff(new, prepend=-1) > 0]
+        if not self.keys.size:
+            self._begin(new[:: 1 + new.size // SAMPLE])
         places, is_known = _found(new, self.keys)
         new = new[~is_known]
         places = places[~is_known]
-        self.d = np.insert(self.d, places, self._answered(new))
+        d = np.maximum(self._answered(new), 0)
+        self.d = np.insert(self.d, places, d)
         self.keys = np.insert(self.keys, places, new)
         return np.asarray(self.d[np.searchsorted(self.keys, keys)])
+
+    def _begin(self, keys: Indices) -> None:
+        """Ask for the first pairs, which tell what counts as rounding."""
+        d = self._answered(keys)
+        self._rounding = rounding_of(d)
+        worst = d.argmin()
+        if d[worst] < -self._rounding:
+            i, j = divmod(keys[worst].item(), len(self.objects))
+            raise refusal(
+                f"gives {d[worst]:.4g}", self.objects[i], self.objects[j]
+            )
+        self.keys = keys
+        self.d = np.maximum(d, 0)
 
     def refuse_asymmetry(self) -> None:
         """Call the function for some eight known pairs in the other order; refuse another value."""
@@ -288,7 +311,7 @@ class Answers:
         call = partial(_unchecked_call, self.function)
         own = call_pairs(call, self.objects, self.objects, i, i, "the metric")
         worst = abs(own).argmax()
-        if abs(own[worst]) > _rounding(known["d"]):
+        if abs(own[worst]) > rounding_of(known["d"]):
             x = self.objects[i[worst]]
             raise refusal(
                 f"gives {own[worst]:.4g}",
@@ -313,7 +336,8 @@ class Answers:
             part["d"] = values
             if self.path is not None:
                 with self.path.open("ab") as file:
-                    file.write(part.tobytes())
+                    # What is below 0 may prove to be no rounding.
+                    file.write(part[values >= 0].tobytes())
 
         d[~is_stored] = self._called(pairs["i"], pairs["j"], write)
         return d
@@ -326,4 +350,12 @@ class Answers:
     ) -> Floats:
         """Call the function for pairs."""
         self.n_calls += i.size
-        return compare(self.function, self.objects, self.objects, i, j, keep)
+        return compare(
+            self.function,
+            self.objects,
+            self.objects,
+            i,
+            j,
+            self._rounding,
+            keep,
+        )

@@ -32,7 +32,14 @@ from neucmds.backend.progress import ProgressBar
 from neucmds.embedding import Embedding
 from neucmds.embedding.inner_product import InnerProduct
 from neucmds.errors import InputError, NeucmdsWarning, option
-from neucmds.index.answers import PAIR, Answers, compare, known_nearest
+from neucmds.index.answers import (
+    PAIR,
+    SAMPLE,
+    Answers,
+    compare,
+    known_nearest,
+    rounding_of,
+)
 from neucmds.index.building import learn, unlinked, with_links
 from neucmds.index.checks import checked_ids, listed, next_id
 from neucmds.index.saved import (
@@ -493,7 +500,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             if turned:
                 left, right = right, left
                 i, j = j, i
-            return compare(self.metric, left, right, i, j).reshape(ids.shape)
+            return self._compare(left, right, i, j).reshape(ids.shape)
 
         effort = self._level(recall) + 1
         with self._calling():
@@ -501,6 +508,14 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 ask, len(objects), k, effort, most
             )
         return x, partners, distances
+
+    def _compare(
+        self, left: list[Any], right: list[Any], i: Indices, j: Indices
+    ) -> Floats:
+        """Return the distances of ``left[i]`` and ``right[j]``, 0 where rounding leaves less."""
+        known = self._pairs["d"][:: 1 + self._pairs.size // SAMPLE]
+        d = compare(self.metric, left, right, i, j, rounding_of(known))
+        return np.maximum(d, 0)
 
     def kneighbors_graph(
         self, X: Any = None, n_neighbors: int = 10, mode: str = "distance"
@@ -642,7 +657,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             both.sort(axis=0)
         i, j = np.unique(both, axis=1)
         with self._calling():
-            d = compare(self.metric, objects, objects, i, j)
+            d = self._compare(objects, objects, i, j)
         pairs = np.empty(i.size, PAIR)
         pairs["i"] = n + i
         pairs["j"] = n + j
