@@ -930,7 +930,7 @@ def test_numbers_of_every_kind_are_distances(kind):
     assert index.query(six_letters()[:1], k=1)[1] == [[0]]
 
 
-@pytest.mark.parametrize("factor", [1e-30, 1e25])
+@pytest.mark.parametrize("factor", [1e-44, 1e-30, 1e25, 1e44])
 def test_the_unit_of_distances_does_not_matter(factor):
     objects = np.random.default_rng(0).normal(size=(200, 2))
 
@@ -945,6 +945,42 @@ def test_the_unit_of_distances_does_not_matter(factor):
         > 4.9
     )
     assert calls.mean() < 100
+
+
+def in_another_group(a, b):
+    return round(a[0]) != round(b[0])
+
+
+def higher(a, b):
+    return (a != b).any() and a[0] > b[0] - 0.5
+
+
+@pytest.mark.parametrize("are_far", [in_another_group, higher])
+def test_no_object_is_found_twice_where_most_are_1e45_apart(are_far):
+    objects = 2 * np.random.default_rng(0).normal(size=(400, 8))
+
+    def metric(a, b):
+        if are_far(a, b):
+            return 1e45
+        return float(np.abs(a - b).sum())
+
+    index = MetricIndex(metric, 6, directed=are_far is higher).fit(objects)
+    ids, distances, _ = index.query(objects[:40], k=5)
+    assert all(len(set(row)) == 5 for row in ids)
+    limits = [sorted(metric(a, b) for b in objects)[4] for a in objects[:40]]
+    assert np.mean(distances <= np.c_[limits]) > 0.9
+
+
+@pytest.mark.parametrize("far", [1e15, 1e45])
+def test_a_query_far_beyond_all_objects_finds_different_ones(far):
+    objects = np.random.default_rng(0).normal(size=(300, 3))
+
+    def metric(a, b):
+        return float(np.abs(a - b).max())
+
+    index = MetricIndex(metric, 3).fit(objects)
+    ids, _, _ = index.query(far * objects[:5] / 4, k=5)
+    assert all(len(set(row)) == 5 for row in ids)
 
 
 @pytest.mark.parametrize("n_components", [2, 4])
