@@ -992,6 +992,22 @@ def test_an_outlier_hides_no_object(n_components):
     assert np.mean(distances <= limits[:, None] + 1e-9) > 0.95
 
 
+def test_an_outlier_of_any_size_leaves_the_others_their_coordinates():
+    objects = np.random.default_rng(0).normal(size=(400, 8))
+    queries = np.random.default_rng(1).normal(size=(30, 8))
+    objects[5] = 1e8
+
+    def metric(a, b):
+        return float(np.linalg.norm(a - b))
+
+    index = MetricIndex(metric, 12).fit(objects)
+    assert index.signs_.size >= 8
+    _, distances, calls = index.query(queries)
+    limits = np.sort(cdist(queries, objects))[:, 9:10]
+    assert recall(distances, limits) > 0.97
+    assert calls.mean() < 100
+
+
 def test_an_asymmetric_metric_is_refused_with_both_values_and_advice(tmp_path):
     calls = []
 
