@@ -1008,6 +1008,18 @@ def test_an_outlier_of_any_size_leaves_the_others_their_coordinates():
     assert calls.mean() < 100
 
 
+@pytest.mark.filterwarnings("ignore::neucmds.errors.NeucmdsWarning")
+def test_distances_with_heavy_tails_have_an_index():
+    sizes = np.exp(3 * np.random.default_rng(0).normal(size=100)).tolist()
+
+    def product(a, b):
+        return a * b * (a != b)
+
+    index = MetricIndex(product, 2).fit(sizes)
+    _, distances, _ = index.query(sizes[:5], recall=1.0)
+    assert (np.diff(distances) >= 0).all()
+
+
 def test_an_asymmetric_metric_is_refused_with_both_values_and_advice(tmp_path):
     calls = []
 
