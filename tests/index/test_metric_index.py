@@ -14,6 +14,7 @@ import warnings
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
@@ -160,6 +161,92 @@ def test_one_row_of_numbers_is_no_list_of_queries(kind):
         with pytest.raises(InputError, match="is one row of numbers"):
             call(rows[3])
     assert index.query(rows[3:4], k=1)[0] == [[3]]
+
+
+def same_parts(a, b):
+    return sum(x != y for x, y in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("objects", "message"),
+    [
+        (np.random.default_rng(0).random((60, 9)) < 0.5, "row of numbers"),
+        ([list(word) for word in six_letters()], "row of text"),
+        ([tuple(word) for word in six_letters()], "row of text"),
+        ([pd.Series(x) for x in np.eye(40)], "row of numbers"),
+    ],
+    ids=["booleans", "lists", "tuples", "series"],
+)
+def test_one_object_with_parts_is_no_list_of_queries(objects, message):
+    index = MetricIndex(same_parts, 4).fit(objects)
+    with pytest.raises(
+        InputError, match=f"one {message}.*pass it as .row"
+    ) as (refusal):
+        index.query(objects[3])
+    assert "\n" not in str(refusal.value)
+    assert index.query([objects[3]], k=1)[1] == [[0]]
+
+
+def test_a_number_in_an_array_is_no_list_of_objects(fitted):
+    index, _ = fitted
+    for call in (index.query, index.fit):
+        with pytest.raises(InputError, match=r"array\(3.\) is one object"):
+            call(np.array(3.0))
+
+
+def test_ids_are_not_taken_for_targets():
+    words = six_letters()
+    with pytest.raises(InputError, match="pass ids by name, as ids"):
+        MetricIndex(letters, 4).fit(words, words)
+    assert MetricIndex(letters, 4).fit(words, None).ids_[-1] == len(words) - 1
+
+
+def test_ids_stay_whole_up_to_the_largest_of_64_bits():
+    words = six_letters()
+    start = 2**63 - len(words)
+    ids = [start + i for i in range(len(words))]
+    index = MetricIndex(letters, 4).fit(words, ids=ids)
+    with pytest.raises(InputError, match="beyond 9223372036854775807; pass"):
+        index.add(["dddddd"])
+    with pytest.raises(InputError, match=f"id {2**63} is above .* pass text"):
+        index.add(["dddddd"], ids=[2**63])
+    index.add(["dddddd"], ids=[5])
+    assert index.ids_.tolist() == [*ids, 5]
+
+
+@pytest.mark.parametrize("value", ["no", 1, None])
+def test_directed_is_true_or_false(value):
+    with pytest.raises(InputError, match=r"directed=.* must be True or False"):
+        MetricIndex(letters, 4, directed=value).fit(six_letters())
+
+
+@pytest.mark.parametrize("count", [0, -1, 2.5, None, True])
+@pytest.mark.parametrize("is_given", [False, True])
+def test_a_number_of_neighbours_is_a_count(fitted, count, is_given):
+    index, _ = fitted
+    X = points(2) if is_given else None
+    with pytest.raises(InputError, match=r"n_neighbors=.* must be a whole"):
+        index.kneighbors_graph(X, n_neighbors=count)
+
+
+@pytest.mark.parametrize("value", [10**400, Fraction(10**400)])
+def test_a_distance_beyond_the_range_of_floats_is_refused(value):
+    def metric(a, b):
+        return value if a != b else 0
+
+    with pytest.raises(
+        InputError, match=r"gives a number beyond .* floats, for '.*' and '"
+    ):
+        MetricIndex(metric, 4).fit(six_letters())
+
+
+def test_objects_passed_to_load_are_a_list(tmp_path):
+    path = tmp_path / "index.npz"
+    words = six_letters()
+    MetricIndex(letters, 4).fit(words).save(path)
+    for objects in (5, "a" * len(words), set(words)):
+        with pytest.raises(InputError, match=r"is one object|are of type set"):
+            MetricIndex.load(path, letters, objects)
 
 
 def test_numbers_are_queries_where_objects_are_numbers():

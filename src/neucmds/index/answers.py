@@ -55,14 +55,17 @@ def _as_float(result: Any) -> float:
         return math.nan
     try:
         return float(result)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return math.nan
 
 
 def _shown(result: Any) -> str:
-    if isinstance(result, Real):
+    if not isinstance(result, Real):
+        return _in_one_line(result)
+    try:
         return f"{float(result):.4g}"
-    return _in_one_line(result)
+    except OverflowError:
+        return "a number beyond the range of floats"
 
 
 def _in_one_line(x: Any) -> str:

@@ -41,7 +41,12 @@ from neucmds.index.answers import (
     rounding_of,
 )
 from neucmds.index.building import learn, unlinked, with_links
-from neucmds.index.checks import checked_ids, listed, next_id
+from neucmds.index.checks import (
+    check_objects,
+    checked_ids,
+    listed,
+    next_id,
+)
 from neucmds.index.saved import (
     WHAT,
     arrays_of,
@@ -154,7 +159,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         ----------
         objects : sequence
             Anything that the function takes.
-        y : ignored
+        y : None
+            A place that scikit-learn fills.
         ids : sequence, optional
             Ids of the objects, all different: text, or whole numbers.
 
@@ -162,6 +168,15 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
+        if y is not None:
+            raise InputError(
+                f"y is {reprlib.repr(y)}, and an index has no targets; pass ids by name, as "
+                f"{option('ids')}."
+            )
+        if not isinstance(self.directed, bool | np.bool_):
+            raise InputError(
+                f"{option('directed', self.directed)} must be True or False."
+            )
         objects = listed(objects)
         n = len(objects)
         check_count(n_components=self.n_components)
@@ -541,6 +556,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 f"X={X} is no list of objects; pass {option('n_neighbors', X)}."
             )
+        check_count(n_neighbors=n_neighbors)
         if X is not None:
             _, partners, distances = self._search(
                 listed(X, self.objects_), n_neighbors, None, "normal"
@@ -863,13 +879,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 f"{path} holds no objects, because an array would have changed them; pass "
                 f"{option('objects')}."
             )
-        index.objects_ = list(objects)
-        n = len(index.ids_)
-        if len(index.objects_) != n:
-            raise InputError(
-                f"{path} is an index of {n} objects, not of {len(index.objects_)}; pass "
-                "these objects in their order."
-            )
+        index.objects_ = check_objects(objects, len(index.ids_), path)
         return index
 
 
