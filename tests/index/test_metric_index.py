@@ -12,6 +12,7 @@ import time
 import tracemalloc
 import warnings
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -528,6 +529,33 @@ def test_a_file_of_calls_is_where_a_file_can_be(tmp_path):
     ):
         with pytest.raises(InputError, match=message):
             MetricIndex(letters, 4, calls_file=path).fit(six_letters())
+
+
+@pytest.mark.parametrize("failing_mode", ["r+b", "ab"])
+def test_errors_of_the_file_system_name_the_file_of_calls(
+    tmp_path, monkeypatch, failing_mode
+):
+    index = MetricIndex(letters, 4, calls_file=tmp_path / "calls")
+    as_usual = Path.open
+    problem = PermissionError(13, "Permission denied")
+
+    def failing(self, mode="r", *args, **kwargs):
+        if self.name == "calls" and mode == failing_mode:
+            raise problem
+        return as_usual(self, mode, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "open", failing)
+    with pytest.raises(InputError, match="calls: permission denied; pass ano"):
+        index.fit(six_letters())
+    problem = OSError(28, "No space left on device")
+    with pytest.raises(OSError, match=r"No space left .*calls'"):
+        index.fit(six_letters())
+
+
+@pytest.mark.parametrize("n_jobs", [0, "a", 1.5, True])
+def test_a_number_of_processes_is_not_zero(n_jobs):
+    with pytest.raises(InputError, match=r"n_jobs=.* is no number of proce"):
+        MetricIndex(letters, 4, n_jobs=n_jobs).fit(six_letters())
 
 
 def test_a_file_of_calls_is_for_equal_objects_be_they_shared_or_not(tmp_path):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from numbers import Real
 from pathlib import Path
@@ -165,6 +166,20 @@ def _digest(objects: list[Any]) -> int:
     return int(digest[:15], 16)
 
 
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Have errors of the file system name the file of calls."""
+    try:
+        yield
+    except PermissionError as error:
+        raise InputError(
+            f"{path}: permission denied; pass another file as {option('calls_file')}."
+        ) from error
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
 class Answers:
     """Known distances of pairs of objects, and the function that gives the others.
 
@@ -212,11 +227,12 @@ class Answers:
         mark["j"] = _digest(self.objects)
         mark["d"] = self.directed
         beginning = mark.tobytes()
-        content = path.read_bytes() if path.exists() else b""
-        # No file, or the part of one that a process left which was killed at once.
-        if beginning.startswith(content):
-            path.write_bytes(beginning)
-            content = beginning
+        with _named(path):
+            content = path.read_bytes() if path.exists() else b""
+            # No file, or the part of one that a process left which was killed at once.
+            if beginning.startswith(content):
+                path.write_bytes(beginning)
+                content = beginning
         # A process that was killed may have left a part of an entry.
         whole = len(content) // PAIR.itemsize * PAIR.itemsize
         entries = np.frombuffer(content[:whole], PAIR)
@@ -226,7 +242,7 @@ class Answers:
                 f"{option('directed')}; pass another file as "
                 f"{option('calls_file')}, or remove it."
             )
-        with path.open("r+b") as file:
+        with _named(path), path.open("r+b") as file:
             file.truncate(whole)
         self.stored = np.sort(entries[1:], order=["i", "j"])
         self._refuse_another_function(path)
@@ -338,7 +354,7 @@ class Answers:
             part = pairs[start : start + values.size]
             part["d"] = values
             if self.path is not None:
-                with self.path.open("ab") as file:
+                with _named(self.path), self.path.open("ab") as file:
                     # What is below 0 may prove to be no rounding.
                     file.write(part[values >= 0].tobytes())
 

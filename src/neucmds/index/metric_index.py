@@ -42,6 +42,7 @@ from neucmds.index.answers import (
 )
 from neucmds.index.building import learn, unlinked, with_links
 from neucmds.index.checks import (
+    check_jobs,
     check_objects,
     checked_ids,
     listed,
@@ -173,6 +174,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 f"y is {reprlib.repr(y)}, and an index has no targets; pass ids by name, as "
                 f"{option('ids')}."
             )
+        check_jobs(self.n_jobs)
         if not isinstance(self.directed, bool | np.bool_):
             raise InputError(
                 f"{option('directed', self.directed)} must be True or False."
