@@ -869,13 +869,14 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             )
         with refuse_damage(str(path), WHAT):
             attributes = attributes_in(arrays)
+            saved_objects = objects_in(arrays)
         placed = attributes["_placed"]
         directed = placed.departures is not None
         n_components = placed.form.signs.size
         index = cls(metric, n_components, directed=directed, **params)
         index.__dict__.update(attributes)
         if objects is None:
-            objects = objects_in(arrays)
+            objects = saved_objects
         if objects is None:
             raise InputError(
                 f"{path} holds no objects, because an array would have changed them; pass "
