@@ -9,6 +9,7 @@ import numpy as np
 
 from neucmds.backend.arrays import Floats, Indices
 from neucmds.index.answers import Answers, known_nearest
+from neucmds.index.building import taken
 from neucmds.index.search import PlacedObjects
 
 # Recall is measured of so many nearest objects, and no search is for fewer.
@@ -160,7 +161,7 @@ def recall_of_known(
 ) -> tuple[float, float]:
     """Return which share of their nearest objects have among the known pairs, and its error.
 
-    The nearest are those known after a search for each, which asks for others by calls.
+    The nearest are those known after each is searched for among the others, by calls.
     """
     n = len(placed.coordinates)
     k = min(NEAREST, n - 1)
@@ -171,18 +172,11 @@ def recall_of_known(
         _, d = known_nearest(pairs[is_near], n, k, answers.directed)
         return d[objects]
 
-    def ask(rows: Indices, ids: Indices) -> Floats:
-        i = objects[rows].repeat(ids.shape[1])
-        j = ids.ravel()
-        is_other = i != j
-        # An object is at distance 0 from itself.
-        d = np.zeros(i.size)
-        d[is_other] = answers.ask(i[is_other], j[is_other])
-        return d.reshape(ids.shape)
-
     before = known()
-    # It finds the object itself, too.
-    placed.search(ask, objects.size, k + 1, effort, n)
+    others = np.setdiff1d(np.arange(n), objects)
+    # Without their own points and links, which would lead to what is known alone.
+    of_others, _ = taken(placed, answers.pairs, others)
+    HeldOut(answers, objects, others, of_others).search(effort)
     limits = known()[:, -1:]
     shares = (before <= limits).mean(axis=1)
     m = objects.size

@@ -30,7 +30,7 @@ from neucmds.embedding import Embedding
 from neucmds.embedding.inner_product import InnerProduct
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.index.answers import PAIR, Answers, compare, known_nearest
-from neucmds.index.building import learn, unlinked, with_links
+from neucmds.index.building import learn, taken, unlinked, with_links
 from neucmds.index.checks import checked_ids, listed, next_id
 from neucmds.index.measuring import (
     COMPARED,
@@ -708,25 +708,9 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 f"{remaining.size} objects would be left, too few for {self.signs_.size} "
                 "coordinates."
             )
-        # The new position of each object; −1 of those that are removed.
-        position = np.full(len(self.objects_), -1)
-        position[remaining] = np.arange(remaining.size)
-        pairs = self._pairs.copy()
-        for end in ("i", "j"):
-            pairs[end] = position[pairs[end]]
-        pairs = pairs[(pairs["i"] >= 0) & (pairs["j"] >= 0)]
-        order = position[self._placed.order]
-        departures = self._placed.departures
-        if departures is not None:
-            departures = departures[remaining]
-        placed = replace(
-            self._placed,
-            coordinates=self.coordinates_[remaining],
-            departures=departures,
-            order=order[order >= 0],
-        )
+        placed, pairs = taken(self._placed, self._pairs, remaining)
         self.__dict__.update(
-            _placed=with_links(placed, pairs),
+            _placed=placed,
             _pairs=pairs,
             _n_fitted=np.count_nonzero(remaining < self._n_fitted),
             objects_=[self.objects_[i] for i in remaining],
