@@ -153,6 +153,19 @@ def taken(
     return with_links(placed, pairs), pairs
 
 
+def nearest_among(placed: PlacedObjects, members: Indices) -> Indices:
+    """Return the nearest by D̂ (m, c) of each of some objects among these, by positions there."""
+    m = members.size
+    count = min(m - 1, 3 * ROUND // 2)
+    own = np.arange(m)[:, None]
+    if not count:
+        return own[:, :0]
+    of_members = replace(
+        placed, coordinates=placed.coordinates[members], order=np.arange(m)
+    )
+    return of_members.nearest(placed.as_queries[members], own, count)
+
+
 def _ask_as_queries(
     answers: Answers,
     members: Indices,

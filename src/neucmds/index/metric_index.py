@@ -30,7 +30,13 @@ from neucmds.embedding import Embedding
 from neucmds.embedding.inner_product import InnerProduct
 from neucmds.errors import InputError, NeucmdsWarning, option
 from neucmds.index.answers import PAIR, Answers, compare, known_nearest
-from neucmds.index.building import learn, taken, unlinked, with_links
+from neucmds.index.building import (
+    learn,
+    nearest_among,
+    taken,
+    unlinked,
+    with_links,
+)
 from neucmds.index.checks import checked_ids, listed, next_id
 from neucmds.index.measuring import (
     COMPARED,
@@ -47,7 +53,7 @@ from neucmds.index.saved import (
     attributes_in,
     objects_in,
 )
-from neucmds.index.search import ROUND, PlacedObjects, k_nearest
+from neucmds.index.search import PlacedObjects, k_nearest
 from neucmds.options import Options, as_seed
 from neucmds.problem.calls import watched
 from neucmds.problem.validation import check_count
@@ -336,6 +342,10 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             departures=departures,
             order=np.concatenate([others[placed.order], drawn]),
         )
+        # As queries they were compared with others alone.
+        near = drawn[nearest_among(placed, drawn)]
+        i = drawn.repeat(near.shape[1])
+        held_out.answers.ask(i, near.ravel())
         self._pairs = held_out.answers.pairs
         self._placed = with_links(placed, self._pairs)
 
@@ -661,15 +671,9 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         """Return pairs of objects, the last of `placed`, with the nearest among them."""
         m = len(objects)
         n = len(placed.coordinates) - m
-        added = replace(
-            placed, coordinates=placed.coordinates[n:], order=np.arange(m)
-        )
-        own = np.arange(m)[:, None]
-        count = min(m - 1, 3 * ROUND // 2)
-        if not count:
-            return np.empty(0, PAIR)
-        near = added.nearest(placed.as_queries[n:], own, count)
-        both = np.stack([np.tile(own, count), near]).reshape(2, -1)
+        near = nearest_among(placed, np.arange(n, n + m))
+        own = np.tile(np.arange(m)[:, None], near.shape[1])
+        both = np.stack([own, near]).reshape(2, -1)
         if not self.directed:
             both.sort(axis=0)
         i, j = np.unique(both, axis=1)
