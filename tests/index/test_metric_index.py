@@ -816,6 +816,14 @@ def test_the_summary_tells_the_recall_of_the_known_graph(n_components):
     assert recall(searched, true_limits(objects[::4], objects, 11)) >= true
 
 
+def test_neighbours_that_are_held_out_together_are_known(fitted):
+    index, _ = fitted
+    near = index.kneighbors_graph().data.reshape(500, 10)
+    # 0.989 if objects held out are compared with the others alone.
+    limits = true_limits(index.objects_, index.objects_, 11)
+    assert recall(near, limits) >= 0.995
+
+
 def test_files_of_an_index_and_of_an_embedding_are_told_apart(
     fitted, tmp_path
 ):

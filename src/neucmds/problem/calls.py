@@ -113,6 +113,7 @@ def call_pairs(
     and its values.
     """
     work = _work.get() or Work()
+    work.round_size = work.n_processes
     values = np.empty(i.size)
     n_done = 0
     while n_done < i.size:
