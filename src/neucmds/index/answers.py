@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from numbers import Real
@@ -14,6 +15,7 @@ from typing import Any
 
 import joblib
 import numpy as np
+from joblib.hashing import NumpyHasher  # type: ignore[import-untyped]
 
 from neucmds.backend.arrays import Floats, Indices, Numbers, eps
 from neucmds.backend.files import as_path, check_target, one_line
@@ -150,13 +152,26 @@ def rounding_of(d: Floats) -> float:
     return tolerance(d.max(initial=0), eps(np.float32))
 
 
+class _Hasher(NumpyHasher):  # type: ignore[misc]
+    """joblib's, and sets of any kind are equal in every process, where their order differs."""
+
+    dispatch = NumpyHasher.dispatch.copy()
+
+    def save_set(self, items: Iterable[Any]) -> None:
+        # Text alone has an order of its own; other parts, as sets, may have none or half of one.
+        if {type(item) for item in items} != {str}:
+            items = [_Hasher().hash(item) for item in items]
+        self.save(sorted(items))
+
+    dispatch[set] = save_set
+    dispatch[frozenset] = save_set
+
+
 def _digest(objects: list[Any]) -> int:
     """Return a number that tells objects from others, the same in every process."""
-    # The order of a frozenset of text differs by process, and joblib knows that of sets only.
-    alike = [set(x) if isinstance(x, frozenset) else x for x in objects]
     try:
         # One by one, because joblib tells an object that is there twice from one equal to it.
-        digest = joblib.hash([joblib.hash(x) for x in alike])
+        digest = joblib.hash([_Hasher().hash(x) for x in objects])
     except (PicklingError, TypeError, AttributeError) as error:
         raise InputError(
             f"{option('calls_file')} needs objects that can be pickled, which tells them from "
@@ -338,6 +353,16 @@ class Answers:
                 x,
                 "it must return 0 for an object and itself, which a similarity does not",
             )
+
+    def seconds_per_call(self) -> float:
+        """Call the function for some eight known pairs; return the median of their seconds."""
+        seconds = []
+        for i, j, _ in self.pairs[:: 1 + self.keys.size // 8].tolist():
+            begin = time.perf_counter()
+            self.function(self.objects[i], self.objects[j])
+            seconds.append(time.perf_counter() - begin)
+        self.n_calls += len(seconds)
+        return float(np.median(seconds))
 
     def _answered(self, keys: Indices) -> Floats:
         """Return the distances of pairs: those of the file, the others by calls.

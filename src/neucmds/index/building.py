@@ -130,6 +130,46 @@ def with_links(placed: PlacedObjects, known: Numbers) -> PlacedObjects:
     return replace(placed, linked=linked, lengths=lengths)
 
 
+def taken(
+    placed: PlacedObjects, pairs: Numbers, members: Indices
+) -> tuple[PlacedObjects, Numbers]:
+    """Return the placed objects `members` alone, and the known pairs of these, by positions there.
+
+    They are linked by these pairs.
+    """
+    # The new position of each object; −1 of others.
+    position = np.full(len(placed.coordinates), -1)
+    position[members] = np.arange(members.size)
+    pairs = pairs.copy()
+    for end in ("i", "j"):
+        pairs[end] = position[pairs[end]]
+    pairs = pairs[(pairs["i"] >= 0) & (pairs["j"] >= 0)]
+    order = position[placed.order]
+    departures = placed.departures
+    if departures is not None:
+        departures = departures[members]
+    placed = replace(
+        placed,
+        coordinates=placed.coordinates[members],
+        departures=departures,
+        order=order[order >= 0],
+    )
+    return with_links(placed, pairs), pairs
+
+
+def nearest_among(placed: PlacedObjects, members: Indices) -> Indices:
+    """Return the nearest by D̂ (m, c) of each of some objects among these, by positions there."""
+    m = members.size
+    count = min(m - 1, 3 * ROUND // 2)
+    own = np.arange(m)[:, None]
+    if not count:
+        return own[:, :0]
+    of_members = replace(
+        placed, coordinates=placed.coordinates[members], order=np.arange(m)
+    )
+    return of_members.nearest(placed.as_queries[members], own, count)
+
+
 def _ask_as_queries(
     answers: Answers,
     members: Indices,
