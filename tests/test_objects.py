@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -43,11 +45,6 @@ class Edits:
 
 def by_rows(a, b):
     return abs(a - b).sum()
-
-
-def slow_lengths(a, b):
-    time.sleep(0.01)
-    return abs(len(a) - len(b))
 
 
 def test_all_pairs_of_strings_take_one_call_each():
@@ -115,10 +112,21 @@ def test_sequences_sets_and_series_are_objects():
 
 
 @pytest.mark.slow
-def test_processes_call_alike():
+@pytest.mark.parametrize("n_jobs", [2, None])
+def test_processes_call_alike(tmp_path, n_jobs):
     words = WORDS[:12]
+
+    def slow_lengths(a, b):
+        (tmp_path / str(os.getpid())).touch()
+        time.sleep(0.06)
+        return abs(len(a) - len(b))
+
     one = NeucMDS(2, method="neuc+", metric=slow_lengths).fit(words)
-    two = NeucMDS(2, method="neuc+", metric=slow_lengths, n_jobs=2).fit(words)
+    assert len(list(tmp_path.iterdir())) == 1
+    two = NeucMDS(2, method="neuc+", metric=slow_lengths, n_jobs=n_jobs)
+    with joblib.parallel_config(n_jobs=2):
+        two.fit(words)
+    assert len(list(tmp_path.iterdir())) == 3
     np.testing.assert_array_equal(one.embedding_, two.embedding_)
 
 

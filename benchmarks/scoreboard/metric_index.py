@@ -31,7 +31,8 @@ from rapidfuzz.process import cdist
 from strings import measure
 
 from neucmds import MetricIndex
-from neucmds.index.metric_index import EFFORTS, RECALLS, _shares_found
+from neucmds.index.measuring import shares_found
+from neucmds.index.metric_index import EFFORTS, RECALLS
 
 RECORD = measure.RECORDS / "metric_index.json"
 Row = dict[str, Any]
@@ -91,7 +92,7 @@ def by_level(
     m = len(queries)
     n = len(index.objects_)
     _, _, distances, stops = index._placed.search(ask, m, 10, EFFORTS, n)
-    found = _shares_found(distances, stops, limits + 1e-12, 10)
+    found = shares_found(distances, stops, limits + 1e-12, 10)
     return [
         {
             "setting": level,

@@ -138,6 +138,17 @@ def test_an_added_column_has_the_length_that_lowers_the_stress_most(
     assert stress(1) < min(stress(0), stress(0.98), stress(1.02))
 
 
+@pytest.mark.filterwarnings("ignore::neucmds.ConvergenceWarning")
+def test_heavy_tails_have_a_signature_too():
+    sizes = np.exp(3 * np.random.default_rng(0).normal(size=60))
+    d = np.outer(sizes, sizes)
+    np.fill_diagonal(d, 0)
+    fits = [neuc_mds(d, signature) for signature in ((1, 0), (1, 1), (2, 1))]
+    values = [fit.loss_value for fit in fits]
+    assert values == sorted(values, reverse=True)
+    assert values[2] < 0.5 * values[0]
+
+
 def test_columns_are_null_beside_others_and_not_by_their_unit():
     x = np.random.default_rng(0).normal(size=(9, 2))
     x, _ = np.linalg.qr(x - x.mean(axis=0))

@@ -13,21 +13,25 @@ from neucmds.errors import InputError
 
 
 class KNeighborsGraph(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Turn objects into the graph of their nearest neighbours by D̂, with fitted distances.
+    """Turn objects into the graph of their nearest neighbours, with distances.
+
+    Those of an embedding are the nearest by D̂, at fitted distances. Those of a `MetricIndex` are at
+    the distances of its function: of new objects found by calls, of fitted ones those that are
+    known, with the recall that its `summary_` says.
 
     Put this before `KNeighborsClassifier`, `DBSCAN` or `TSNE` with ``metric="precomputed"``: from
     the coordinates alone they would ignore the signs.
 
     Parameters
     ----------
-    estimator : NeucMDS or LandmarkNeucMDS
+    estimator : NeucMDS, LandmarkNeucMDS, NeucIsomap or MetricIndex
     n_neighbors : int, default=5
         As many as the next step needs. Rows of `transform` have so many entries; those of
         `fit_transform` one more, the object itself, as scikit-learn's `KNeighborsTransformer` has.
 
     Attributes
     ----------
-    estimator_ : NeucMDS or LandmarkNeucMDS
+    estimator_ : NeucMDS, LandmarkNeucMDS, NeucIsomap or MetricIndex
         A fitted clone.
 
     Examples

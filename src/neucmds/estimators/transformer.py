@@ -9,14 +9,12 @@ from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
-from joblib import parallel_config  # type: ignore[import-untyped]
 from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from neucmds.backend.arrays import Array, is_array, is_dask, is_numpy, to_numpy
 from neucmds.backend.progress import ProgressBar
-from neucmds.backend.threads import thread_count
 from neucmds.embedding import Embedding
 from neucmds.errors import InputError, option
 from neucmds.options import (
@@ -267,9 +265,7 @@ class SignedTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self, callback: Callback | None = None
     ) -> Iterator[None]:
         """Let `n_jobs` processes call a function that is the metric, and report to `callback`."""
-        # Only to refuse an invalid number.
-        thread_count(self.n_jobs)
-        with parallel_config(n_jobs=self.n_jobs), watched(callback):
+        with watched(callback, self.n_jobs):
             yield
 
     def dissimilarities(self, *, squared: bool = False) -> Array:

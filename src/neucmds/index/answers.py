@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from numbers import Real
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 
 import joblib
 import numpy as np
+from joblib.hashing import NumpyHasher  # type: ignore[import-untyped]
 
 from neucmds.backend.arrays import Floats, Indices, Numbers, eps
 from neucmds.backend.files import as_path, check_target, one_line
@@ -26,17 +29,21 @@ PAIR = np.dtype([("i", "<i8"), ("j", "<i8"), ("d", "<f8")])
 NO_NUMBERS = (str, bytes, np.complexfloating)
 # Squares of distances up to it can be summed.
 LARGEST = math.sqrt(RANGE)
+# The largest of so many distances tells what is rounding beside it.
+SAMPLE = 100
 
 
-def checked_call(function: Callable[..., Any], a: Any, b: Any) -> float:
-    """Return the distance of two objects; refuse an exception, or what is no distance."""
+def checked_call(
+    function: Callable[..., Any], a: Any, b: Any, *, rounding: float
+) -> float:
+    """Return the distance of two objects, or less than 0 by rounding; refuse all else."""
     try:
         result = function(a, b)
     except Exception as error:
         problem = f"raises {type(error).__name__}: {one_line(error)}"
         raise refusal(problem, a, b) from error
     value = _as_float(result)
-    if not 0 <= value <= LARGEST:
+    if not -rounding <= value <= LARGEST:
         raise refusal(f"gives {_shown(result)}", a, b)
     return value
 
@@ -51,14 +58,17 @@ def _as_float(result: Any) -> float:
         return math.nan
     try:
         return float(result)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return math.nan
 
 
 def _shown(result: Any) -> str:
-    if isinstance(result, Real):
+    if not isinstance(result, Real):
+        return _in_one_line(result)
+    try:
         return f"{float(result):.4g}"
-    return _in_one_line(result)
+    except OverflowError:
+        return "a number beyond the range of floats"
 
 
 def _in_one_line(x: Any) -> str:
@@ -82,10 +92,11 @@ def compare(
     right: list[Any],
     i: Indices,
     j: Indices,
+    rounding: float,
     keep: Callable[[int, Floats], None] | None = None,
 ) -> Floats:
     """Return the distances, by calls, of listed pairs: of ``left[i]`` and ``right[j]``."""
-    checked = partial(checked_call, function)
+    checked = partial(checked_call, function, rounding=rounding)
     return call_pairs(checked, left, right, i, j, "the metric", keep)
 
 
@@ -131,23 +142,36 @@ def _found(keys: Indices, known: Indices) -> tuple[Indices, Numbers]:
 def _changed(before: Floats, now: Floats) -> int | None:
     """Return which distance differs most from what it was, or None if all are the same."""
     changes = abs(before - now)
-    if (changes <= _rounding(before)).all():
+    if (changes <= rounding_of(before)).all():
         return None
     return int(changes.argmax())
 
 
-def _rounding(d: Floats) -> float:
+def rounding_of(d: Floats) -> float:
     """Return what counts as rounding of distances by a function that computes in float32."""
     return tolerance(d.max(initial=0), eps(np.float32))
 
 
+class _Hasher(NumpyHasher):  # type: ignore[misc]
+    """joblib's, and sets of any kind are equal in every process, where their order differs."""
+
+    dispatch = NumpyHasher.dispatch.copy()
+
+    def save_set(self, items: Iterable[Any]) -> None:
+        # Text alone has an order of its own; other parts, as sets, may have none or half of one.
+        if {type(item) for item in items} != {str}:
+            items = [_Hasher().hash(item) for item in items]
+        self.save(sorted(items))
+
+    dispatch[set] = save_set
+    dispatch[frozenset] = save_set
+
+
 def _digest(objects: list[Any]) -> int:
     """Return a number that tells objects from others, the same in every process."""
-    # The order of a frozenset of text differs by process, and joblib knows that of sets only.
-    alike = [set(x) if isinstance(x, frozenset) else x for x in objects]
     try:
         # One by one, because joblib tells an object that is there twice from one equal to it.
-        digest = joblib.hash([joblib.hash(x) for x in alike])
+        digest = joblib.hash([_Hasher().hash(x) for x in objects])
     except (PicklingError, TypeError, AttributeError) as error:
         raise InputError(
             f"{option('calls_file')} needs objects that can be pickled, which tells them from "
@@ -155,6 +179,20 @@ def _digest(objects: list[Any]) -> int:
         ) from error
     # 15 hexadecimal digits fit into 64 bits.
     return int(digest[:15], 16)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Have errors of the file system name the file of calls."""
+    try:
+        yield
+    except PermissionError as error:
+        raise InputError(
+            f"{path}: permission denied; pass another file as {option('calls_file')}."
+        ) from error
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 class Answers:
@@ -188,6 +226,8 @@ class Answers:
         self.d = np.empty(0)
         # The pairs of the file, which need no call.
         self.stored = np.empty(0, PAIR)
+        # What counts as rounding: anything, until some distances are known.
+        self._rounding = LARGEST
         self.n_calls = 0
         self.path = None
         if path is not None:
@@ -202,11 +242,12 @@ class Answers:
         mark["j"] = _digest(self.objects)
         mark["d"] = self.directed
         beginning = mark.tobytes()
-        content = path.read_bytes() if path.exists() else b""
-        # No file, or the part of one that a process left which was killed at once.
-        if beginning.startswith(content):
-            path.write_bytes(beginning)
-            content = beginning
+        with _named(path):
+            content = path.read_bytes() if path.exists() else b""
+            # No file, or the part of one that a process left which was killed at once.
+            if beginning.startswith(content):
+                path.write_bytes(beginning)
+                content = beginning
         # A process that was killed may have left a part of an entry.
         whole = len(content) // PAIR.itemsize * PAIR.itemsize
         entries = np.frombuffer(content[:whole], PAIR)
@@ -216,7 +257,7 @@ class Answers:
                 f"{option('directed')}; pass another file as "
                 f"{option('calls_file')}, or remove it."
             )
-        with path.open("r+b") as file:
+        with _named(path), path.open("r+b") as file:
             file.truncate(whole)
         self.stored = np.sort(entries[1:], order=["i", "j"])
         self._refuse_another_function(path)
@@ -258,12 +299,28 @@ class Answers:
         # By sorting, which `np.unique` and others that hash take ten times as long for.
         new = np.sort(keys)
         new = new[np.diff(new, prepend=-1) > 0]
+        if not self.keys.size:
+            self._begin(new[:: 1 + new.size // SAMPLE])
         places, is_known = _found(new, self.keys)
         new = new[~is_known]
         places = places[~is_known]
-        self.d = np.insert(self.d, places, self._answered(new))
+        d = np.maximum(self._answered(new), 0)
+        self.d = np.insert(self.d, places, d)
         self.keys = np.insert(self.keys, places, new)
         return np.asarray(self.d[np.searchsorted(self.keys, keys)])
+
+    def _begin(self, keys: Indices) -> None:
+        """Ask for the first pairs, which tell what counts as rounding."""
+        d = self._answered(keys)
+        self._rounding = rounding_of(d)
+        worst = d.argmin()
+        if d[worst] < -self._rounding:
+            i, j = divmod(keys[worst].item(), len(self.objects))
+            raise refusal(
+                f"gives {d[worst]:.4g}", self.objects[i], self.objects[j]
+            )
+        self.keys = keys
+        self.d = np.maximum(d, 0)
 
     def refuse_asymmetry(self) -> None:
         """Call the function for some eight known pairs in the other order; refuse another value."""
@@ -288,7 +345,7 @@ class Answers:
         call = partial(_unchecked_call, self.function)
         own = call_pairs(call, self.objects, self.objects, i, i, "the metric")
         worst = abs(own).argmax()
-        if abs(own[worst]) > _rounding(known["d"]):
+        if abs(own[worst]) > rounding_of(known["d"]):
             x = self.objects[i[worst]]
             raise refusal(
                 f"gives {own[worst]:.4g}",
@@ -296,6 +353,16 @@ class Answers:
                 x,
                 "it must return 0 for an object and itself, which a similarity does not",
             )
+
+    def seconds_per_call(self) -> float:
+        """Call the function for some eight known pairs; return the median of their seconds."""
+        seconds = []
+        for i, j, _ in self.pairs[:: 1 + self.keys.size // 8].tolist():
+            begin = time.perf_counter()
+            self.function(self.objects[i], self.objects[j])
+            seconds.append(time.perf_counter() - begin)
+        self.n_calls += len(seconds)
+        return float(np.median(seconds))
 
     def _answered(self, keys: Indices) -> Floats:
         """Return the distances of pairs: those of the file, the others by calls.
@@ -312,8 +379,9 @@ class Answers:
             part = pairs[start : start + values.size]
             part["d"] = values
             if self.path is not None:
-                with self.path.open("ab") as file:
-                    file.write(part.tobytes())
+                with _named(self.path), self.path.open("ab") as file:
+                    # What is below 0 may prove to be no rounding.
+                    file.write(part[values >= 0].tobytes())
 
         d[~is_stored] = self._called(pairs["i"], pairs["j"], write)
         return d
@@ -326,4 +394,12 @@ class Answers:
     ) -> Floats:
         """Call the function for pairs."""
         self.n_calls += i.size
-        return compare(self.function, self.objects, self.objects, i, j, keep)
+        return compare(
+            self.function,
+            self.objects,
+            self.objects,
+            i,
+            j,
+            self._rounding,
+            keep,
+        )

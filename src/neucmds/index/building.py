@@ -33,6 +33,9 @@ from neucmds.refine.losses import PairLoss
 
 # Calls per object for the core, whose objects are compared all with all.
 CORE_CALLS = 20
+# Coordinates take a distance for at most so many medians of the core: beside 1e8 medians, squares
+# of the others are rounding, and with one outlier all other coordinates were lost.
+MOST_MEDIANS = 1e5
 
 
 def learn(
@@ -57,7 +60,7 @@ def learn(
     order = rng.permutation(n)
     core = order[:core_size]
     others = order[core_size:]
-    placed = _embedded_core(answers, members[core], options)
+    placed, limit = _embedded_core(answers, members[core], options)
     # Fewer if the core has no use for more.
     k = placed.form.signs.size
     # Positions in the core, of so many objects one after the other from a random one on.
@@ -75,6 +78,7 @@ def learn(
             nearest = of_core.as_queries[
                 partners[np.arange(others.size), d.argmin(axis=1)]
             ]
+            d = np.minimum(d, limit)
             x[others] = of_core.place(nearest, partners, d)
         return x
 
@@ -101,7 +105,7 @@ def learn(
         known = _known_among(answers, members)
         # The first descent only has to tell which objects are near.
         max_iter = BRIEF_ITERATIONS if is_first else 2 * BRIEF_ITERATIONS
-        points, pairs = _pairs_of(placed, known)
+        points, pairs = _pairs_of(placed, known, limit)
         embedding = fit_pairs(
             pairs,
             Configuration(points, placed.form),
@@ -110,7 +114,7 @@ def learn(
         )
         placed = _placed_by(embedding, order)
     placed = with_links(placed, known)
-    noise = _ask_as_queries(answers, members, placed, known)
+    noise = _ask_as_queries(answers, members, placed, known, limit)
     placed = replace(placed, noise=noise)
     return with_links(placed, _known_among(answers, members))
 
@@ -126,11 +130,52 @@ def with_links(placed: PlacedObjects, known: Numbers) -> PlacedObjects:
     return replace(placed, linked=linked, lengths=lengths)
 
 
+def taken(
+    placed: PlacedObjects, pairs: Numbers, members: Indices
+) -> tuple[PlacedObjects, Numbers]:
+    """Return the placed objects `members` alone, and the known pairs of these, by positions there.
+
+    They are linked by these pairs.
+    """
+    # The new position of each object; −1 of others.
+    position = np.full(len(placed.coordinates), -1)
+    position[members] = np.arange(members.size)
+    pairs = pairs.copy()
+    for end in ("i", "j"):
+        pairs[end] = position[pairs[end]]
+    pairs = pairs[(pairs["i"] >= 0) & (pairs["j"] >= 0)]
+    order = position[placed.order]
+    departures = placed.departures
+    if departures is not None:
+        departures = departures[members]
+    placed = replace(
+        placed,
+        coordinates=placed.coordinates[members],
+        departures=departures,
+        order=order[order >= 0],
+    )
+    return with_links(placed, pairs), pairs
+
+
+def nearest_among(placed: PlacedObjects, members: Indices) -> Indices:
+    """Return the nearest by D̂ (m, c) of each of some objects among these, by positions there."""
+    m = members.size
+    count = min(m - 1, 3 * ROUND // 2)
+    own = np.arange(m)[:, None]
+    if not count:
+        return own[:, :0]
+    of_members = replace(
+        placed, coordinates=placed.coordinates[members], order=np.arange(m)
+    )
+    return of_members.nearest(placed.as_queries[members], own, count)
+
+
 def _ask_as_queries(
     answers: Answers,
     members: Indices,
     placed: PlacedObjects,
     known: Numbers,
+    limit: float,
 ) -> float:
     """Ask for what a query in the place of each object, with its known distances, asks next.
 
@@ -154,13 +199,13 @@ def _ask_as_queries(
     i, column = np.nonzero(new != own)
     j = new[i, column]
     d = answers.ask(members[i], members[j])
-    return placed.relative_error(x, i, j, d)
+    return placed.relative_error(x, i, j, np.minimum(d, limit))
 
 
 def _embedded_core(
     answers: Answers, core: Indices, options: Options
-) -> PlacedObjects:
-    """Embed some objects from all their pairs."""
+) -> tuple[PlacedObjects, float]:
+    """Embed some objects from all their pairs; return them, and the largest d of coordinates."""
     if answers.directed:
         i, j = np.nonzero(~np.eye(core.size, dtype=bool))
     else:
@@ -185,17 +230,18 @@ def _embedded_core(
     )
     if d[worst] * EPS > median:
         raise outlier
+    limit = MOST_MEDIANS * float(median)
     sq = np.zeros((core.size, core.size))
-    sq[i, j] = d * d
+    sq[i, j] = np.minimum(d, limit) ** 2
     if answers.directed:
         problem = as_directed(sq, squared=True)
         embedding = fit_directed(problem, replace(options, directed=True))
     else:
-        sq[j, i] = d * d
+        sq[j, i] = sq[i, j]
         embedding, _ = embed_landmarks(sq, options)
     if not embedding.k:
         raise outlier
-    return _placed_by(embedding, np.arange(core.size))
+    return _placed_by(embedding, np.arange(core.size)), limit
 
 
 def _placed_by(embedding: Embedding, order: Indices) -> PlacedObjects:
@@ -227,12 +273,14 @@ def unlinked(
     )
 
 
-def _pairs_of(placed: PlacedObjects, known: Numbers) -> tuple[Floats, Pairs]:
+def _pairs_of(
+    placed: PlacedObjects, known: Numbers, limit: float
+) -> tuple[Floats, Pairs]:
     """Return the points of objects, departures before arrivals, and the known pairs of points."""
     n = len(placed.coordinates)
     i = known["i"]
     j = known["j"]
-    sq = known["d"] ** 2
+    sq = np.minimum(known["d"], limit) ** 2
     if placed.departures is None:
         return placed.coordinates, Pairs(n, i, j, sq)
     points = np.concatenate([placed.departures, placed.coordinates])

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import reprlib
-import time
 import warnings
 from collections.abc import (
     Callable,
-    Iterable,
     Iterator,
     Sequence,
 )
@@ -20,7 +18,6 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from joblib import parallel_config  # type: ignore[import-untyped]
 from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
@@ -32,9 +29,36 @@ from neucmds.backend.progress import ProgressBar
 from neucmds.embedding import Embedding
 from neucmds.embedding.inner_product import InnerProduct
 from neucmds.errors import InputError, NeucmdsWarning, option
-from neucmds.index.answers import PAIR, Answers, compare, known_nearest
-from neucmds.index.building import learn, unlinked, with_links
-from neucmds.index.checks import checked_ids, listed, next_id
+from neucmds.index.answers import (
+    PAIR,
+    SAMPLE,
+    Answers,
+    compare,
+    known_nearest,
+    rounding_of,
+)
+from neucmds.index.building import (
+    learn,
+    nearest_among,
+    taken,
+    unlinked,
+    with_links,
+)
+from neucmds.index.checks import (
+    check_jobs,
+    check_objects,
+    checked_ids,
+    listed,
+    next_id,
+)
+from neucmds.index.measuring import (
+    COMPARED,
+    NEAREST,
+    HeldOut,
+    judged,
+    recall_of_known,
+    tradeoff,
+)
 from neucmds.index.saved import (
     WHAT,
     arrays_of,
@@ -42,7 +66,7 @@ from neucmds.index.saved import (
     attributes_in,
     objects_in,
 )
-from neucmds.index.search import ROUND, PlacedObjects, k_nearest
+from neucmds.index.search import PlacedObjects, k_nearest
 from neucmds.options import Options, as_seed
 from neucmds.problem.calls import watched
 from neucmds.problem.validation import check_count
@@ -51,8 +75,8 @@ from neucmds.refine.losses import PairLoss, floor_of
 # Of n objects `fit` holds out √(10 n), and at most a tenth, to measure recall: 141 of 2,000, which
 # tell recall of .99 to .005.
 HELD_OUT = 10
-# Of these so many are compared with all others, which tells what the most effort misses.
-COMPARED = 10
+# About so many calls per object and coordinate `fit` takes, which tells whether to start processes.
+CALLS_TO_FIT = 5
 # Levels of effort: at the last, the next object of a query by D̂ is 8 mean errors beyond its k-th
 # nearest.
 EFFORTS = 24
@@ -147,7 +171,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         ----------
         objects : sequence
             Anything that the function takes.
-        y : ignored
+        y : None
+            A place that scikit-learn fills.
         ids : sequence, optional
             Ids of the objects, all different: text, or whole numbers.
 
@@ -155,6 +180,16 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
+        if y is not None:
+            raise InputError(
+                f"y is {reprlib.repr(y)}, and an index has no targets; pass ids by name, as "
+                f"{option('ids')}."
+            )
+        check_jobs(self.n_jobs)
+        if not isinstance(self.directed, bool | np.bool_):
+            raise InputError(
+                f"{option('directed', self.directed)} must be True or False."
+            )
         objects = listed(objects)
         n = len(objects)
         check_count(n_components=self.n_components)
@@ -171,16 +206,17 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         index.objects_ = objects
         rng = check_random_state(as_seed(self.random_state))
         options = Options(self.n_components, loss="relative", random_state=rng)
-        with self._calling():
+        index._compared_near = True
+        order = rng.permutation(n)
+        drawn = order[: _count_held_out(n)]
+        others = np.sort(order[drawn.size :])
+        some = judged(order[drawn.size :], n)
+        with self._calling(n * CALLS_TO_FIT * self.n_components):
             answers = Answers(
                 self.metric, objects, bool(self.directed), self.calls_file
             )
-            order = rng.permutation(n)
-            drawn = order[: _count_held_out(n)]
-            others = np.sort(order[drawn.size :])
             placed = learn(answers, others, options)
-            index._measure(answers, drawn, others, placed)
-        index._compared_near = True
+            index._measure(answers, drawn, others, placed, some)
         self.__dict__.update(vars(index))
         return self
 
@@ -190,6 +226,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         embedding: Embedding,
         objects: Sequence[Any],
         metric: Callable[[Any, Any], float],
+        *,
+        ids: Any = None,
         **params: Any,
     ) -> MetricIndex:
         """Make an index of objects that have coordinates already.
@@ -202,8 +240,11 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         objects : sequence
             Those of the embedding, in its order.
         metric : callable
+            In the unit of the embedding, and not squared.
+        ids : sequence, optional
+            As for `fit`; by default the labels of the embedding, if it has any.
         **params
-            As for `MetricIndex`.
+            As for `MetricIndex`, but for `n_components` and `directed`, which the embedding has.
 
         Returns
         -------
@@ -223,8 +264,11 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 "the arrivals of this embedding are other objects than its departures; pass an "
                 "embedding of one set."
             )
-        index.ids_ = np.arange(n)
-        index._next_id = n
+        if ids is None:
+            ids = embedding.labels
+        index.ids_ = checked_ids(ids, np.arange(0), n)
+        index._next_id = next_id(index.ids_)
+        index._compared_near = False
         order = check_random_state(as_seed(index.random_state)).permutation(n)
         every = unlinked(embedding, PairLoss("relative"), order)
         some = order[:1000]
@@ -234,15 +278,16 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         drawn = order[: _count_held_out(n)]
         others = order[drawn.size :]
         placed = unlinked(embedding.take(others), loss, np.arange(others.size))
-        with index._calling():
-            answers = Answers(metric, index.objects_, directed)
-            index._measure(answers, drawn, others, placed)
+        with index._calling(COMPARED * n):
+            answers = Answers(
+                metric, index.objects_, directed, index.calls_file
+            )
+            index._measure(answers, drawn, others, placed, order[:0])
         index._placed = replace(
             index._placed,
             coordinates=every.coordinates,
             departures=every.departures,
         )
-        index._compared_near = False
         return index
 
     def _measure(
@@ -251,36 +296,21 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         drawn: Indices,
         others: Indices,
         placed: PlacedObjects,
+        some: Indices,
     ) -> None:
         """Search for drawn objects as queries, and join them to the others in `_placed`.
 
         The search by the most effort tells what lower levels miss of that which it finds; some of
-        the objects are compared with all others, which tells what it misses itself. This measures
-        `tradeoff_` and `_error`.
+        the objects are compared with all others, which tells what it misses itself. The known
+        neighbours of `some` of the others are judged by a search for these.
+
+        This sets `tradeoff_`, `n_calls_`, `summary_`, `_error`, `_n_fitted`, `_pairs` and
+        `_placed`, prints the summary if it is wanted, and warns if the index does not pay.
         """
-        m = drawn.size
-        n = others.size
-        k = min(10, n)
-        calling = 0.0
-
-        def ask(rows: Indices, ids: Indices) -> Floats:
-            nonlocal calling
-            begin = time.perf_counter()
-            of_rows = drawn[rows].repeat(ids.shape[1])
-            d = answers.ask(of_rows, others[ids].ravel())
-            calling += time.perf_counter() - begin
-            return d.reshape(ids.shape)
-
-        begin = time.perf_counter()
-        x, partners, distances, stops = placed.search(ask, m, k, EFFORTS, n)
-        search_seconds = time.perf_counter() - begin - calling
-        search_seconds /= stops[:, -1].sum()
-        begin = time.perf_counter()
-        calls_before = answers.n_calls
-        compared = np.arange(min(m, COMPARED))
-        d = ask(compared, np.tile(np.arange(n), (compared.size, 1)))
-        n_calls = answers.n_calls - calls_before
-        call_seconds = (time.perf_counter() - begin) / max(1, n_calls)
+        held_out = HeldOut(answers, drawn, others, placed)
+        k = held_out.k
+        x, partners, distances, stops = held_out.search(EFFORTS)
+        d = held_out.compared()
         limits = np.array(
             [np.partition(row, k - 1)[k - 1] for row in distances]
         )
@@ -290,30 +320,33 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 "miss rare ones; pass each of equal objects once.",
                 stacklevel=4,
             )
-        self.tradeoff_ = _tradeoff(distances, stops, limits, d, k)
+        self.tradeoff_ = tradeoff(distances, stops, limits, d, k)
         self._error = _error_of(placed, x, partners, distances)
-        self._n_fitted = m + n
-        # By D̂ alone, and by d of the 5k nearest by D̂.
-        near = placed.nearest(x, np.empty((m, 0), np.int64), min(5 * k, n))
-        ends = np.tile([k, near.shape[1]], (m, 1))
-        found = _shares_found(ask(np.arange(m), near), ends, limits, k)
-        of_vectors = found.mean(axis=0) * self.tradeoff_[-1, 1]
-        self._join(answers, drawn, others, placed, x)
+        self._n_fitted = drawn.size + others.size
+        effort = self._level("normal") + 1
+        # `query_vector` places a query so.
+        at_normal, *_ = held_out.search(effort)
+        of_vectors = held_out.recall_of_vectors(at_normal, limits)
+        of_vectors *= self.tradeoff_[-1, 1]
+        self._join(held_out, x)
+        lines = self._recalls_in_words(drawn.size, *of_vectors)
+        if some.size:
+            lines.append(self._graph_in_words(answers, some))
+        seconds = self._seconds(held_out, effort)
+        lines.append(_times_in_words(drawn.size, *seconds))
         self.n_calls_ = answers.n_calls
-        self.summary_ = self._in_words(m, *of_vectors)
+        beginning = f"{len(self.objects_)} objects, {self.n_calls_} calls; "
+        self.summary_ = beginning + "\n".join(lines)
         if self.verbose:
             print(self.summary_)
-        self._say_if_it_does_not_pay(n, call_seconds, search_seconds)
+        self._say_if_a_scan_is_cheaper(others.size, *seconds)
+        self._say_if_recall_is_low(others.size)
 
-    def _join(
-        self,
-        answers: Answers,
-        drawn: Indices,
-        others: Indices,
-        placed: PlacedObjects,
-        x: Floats,
-    ) -> None:
-        """Join drawn objects, which are at x as queries, to the others."""
+    def _join(self, held_out: HeldOut, x: Floats) -> None:
+        """Join objects held out, which are at x as queries, to the others."""
+        drawn = held_out.drawn
+        others = held_out.others
+        placed = held_out.placed
 
         def joined(of_others: Floats, of_drawn: Floats) -> Floats:
             both = np.empty((drawn.size + others.size, x.shape[1]))
@@ -321,18 +354,11 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             both[drawn] = of_drawn
             return both
 
-        def ask_back(rows: Indices, ids: Indices) -> Floats:
-            to = drawn[rows].repeat(ids.shape[1])
-            return answers.ask(others[ids].ravel(), to).reshape(ids.shape)
-
         coordinates = joined(placed.as_queries, x)
         departures = None
-        if answers.directed:
+        if placed.departures is not None:
             departures = coordinates
-            effort = self._level("normal") + 1
-            y, *_ = placed.turned().search(
-                ask_back, drawn.size, min(10, others.size), effort, others.size
-            )
+            y = held_out.search_back(self._level("normal") + 1)
             coordinates = joined(placed.coordinates, y)
         placed = replace(
             placed,
@@ -340,17 +366,18 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             departures=departures,
             order=np.concatenate([others[placed.order], drawn]),
         )
-        self._pairs = answers.pairs
+        # As queries they were compared with others alone.
+        near = drawn[nearest_among(placed, drawn)]
+        i = drawn.repeat(near.shape[1])
+        held_out.answers.ask(i, near.ravel())
+        self._pairs = held_out.answers.pairs
         self._placed = with_links(placed, self._pairs)
 
-    def _in_words(
+    def _recalls_in_words(
         self, held_out: int, recall_of_vectors: float, reranked: float
-    ) -> str:
-        """Return `summary_`, with recall@10 of vectors alone and re-ranked."""
-        lines = [
-            f"{len(self.objects_)} objects, {self.n_calls_} calls; recall of {held_out} objects "
-            "that were held out:"
-        ]
+    ) -> list[str]:
+        """Return lines of `summary_`, with recall@10 of vectors alone and re-ranked."""
+        lines = [f"recall of {held_out} objects that were held out:"]
         for word in RECALLS:
             calls, recall, error = self.tradeoff_[self._level(word)]
             lines.append(
@@ -361,23 +388,56 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             f"vectors() alone: recall@10 {recall_of_vectors:.3f}; {reranked:.3f} with the best 50 "
             "re-ranked by the metric."
         )
-        return "\n".join(lines)
+        return lines
 
-    def _say_if_it_does_not_pay(
-        self, n: int, call_seconds: float, search_seconds: float
+    def _graph_in_words(self, answers: Answers, some: Indices) -> str:
+        """Return the line of `summary_` on the recall of known neighbours, by those of some."""
+        level = self._level("high")
+        recall, error = recall_of_known(answers, self._placed, some, level + 1)
+        recall *= self.tradeoff_[level, 1]
+        return (
+            f"kneighbors_graph() without calls: recall@10 {recall:.3f} (standard error "
+            f"{error:.3f}, {some.size} objects)."
+        )
+
+    def _seconds(
+        self, held_out: HeldOut, effort: int
+    ) -> tuple[float, float, float]:
+        """Return the seconds of a call, and of a query beyond calls: alone, and with others."""
+        call = held_out.answers.seconds_per_call()
+        calls = self.tradeoff_[effort - 1, 0]
+        # One of several, because a pause of the machine may be longer than all of them.
+        alone = np.median(
+            [held_out.seconds_beyond_calls(1, effort) for _ in range(5)]
+        )
+        together = held_out.seconds_beyond_calls(held_out.drawn.size, effort)
+        return call, float(calls * alone), float(calls * together)
+
+    def _say_if_a_scan_is_cheaper(
+        self, n: int, call: float, alone: float, together: float
     ) -> None:
-        """Warn if comparing a query with all n objects is cheaper, or recall is low.
-
-        `search_seconds` is what a search takes per call, beyond the call.
-        """
-        calls, recall, error = self.tradeoff_[self._level("normal")]
-        query_seconds = calls * (call_seconds + search_seconds)
-        if query_seconds > n * call_seconds:
+        """Warn if it takes less time to compare a query with all n objects."""
+        calls = self.tradeoff_[self._level("normal"), 0]
+        scan = 1e3 * n * call
+        query = 1e3 * (calls * call + together)
+        single = 1e3 * (calls * call + alone)
+        if query > scan:
             _warn(
-                f"a linear scan is cheaper: a query takes {1e3 * query_seconds:.3g} ms with "
-                f"{calls:.0f} calls, and {1e3 * n * call_seconds:.3g} ms with all {n}.",
+                f"a linear scan is cheaper: a query takes {query:.3g} ms with {calls:.0f} calls "
+                f"({single:.3g} ms alone), and {scan:.3g} ms with all {n}; scan.",
                 stacklevel=5,
             )
+        elif single > scan:
+            _warn(
+                f"a linear scan is cheaper for a query alone: it takes {single:.3g} ms with "
+                f"{calls:.0f} calls ({query:.3g} ms among others), and {scan:.3g} ms with all "
+                f"{n}; pass many at a time, or scan.",
+                stacklevel=5,
+            )
+
+    def _say_if_recall_is_low(self, n: int) -> None:
+        """Warn if recall is low, or most of the n objects are asked."""
+        calls, recall, error = self.tradeoff_[self._level("normal")]
         if recall + error < 0.975 or calls > n / 2:
             _warn(
                 f"recall@10 of held-out objects is {recall:.3f} (standard error {error:.3f}) at "
@@ -388,13 +448,13 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             )
 
     @contextmanager
-    def _calling(self) -> Iterator[None]:
-        """Make a context in which calls run in processes and their number is reported."""
+    def _calling(self, n_calls: float = 0) -> Iterator[None]:
+        """Make a context of about so many calls, in processes, of which the number is reported."""
         callback = self.callback
         if self.verbose:
             # A search asks in rounds, most of which take no time.
             callback = ProgressBar(self.callback, delay=1)
-        with parallel_config(n_jobs=self.n_jobs), watched(callback):
+        with watched(callback, self.n_jobs, int(n_calls)):
             yield
 
     # Searching
@@ -414,6 +474,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         objects : sequence
             Queries.
         k : int, default=10
+            Fewer than ten take as many calls as ten, because levels of effort hold for ten. More
+            take more calls; recall is about that of ten.
         max_calls : int, optional
             The most calls per query.
         recall : {"normal", "high"} or float, default="normal"
@@ -493,14 +555,25 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             if turned:
                 left, right = right, left
                 i, j = j, i
-            return compare(self.metric, left, right, i, j).reshape(ids.shape)
+            return self._compare(left, right, i, j).reshape(ids.shape)
 
-        effort = self._level(recall) + 1
-        with self._calling():
+        level = self._level(recall)
+        calls = min(most, self.tradeoff_[level, 0])
+        # Levels of effort hold for so many nearest: with fewer, searches would end too early.
+        k = max(k, min(NEAREST, n))
+        with self._calling(len(objects) * calls):
             x, partners, distances, _ = placed.search(
-                ask, len(objects), k, effort, most
+                ask, len(objects), k, level + 1, most
             )
         return x, partners, distances
+
+    def _compare(
+        self, left: list[Any], right: list[Any], i: Indices, j: Indices
+    ) -> Floats:
+        """Return the distances of ``left[i]`` and ``right[j]``, 0 where rounding leaves less."""
+        known = self._pairs["d"][:: 1 + self._pairs.size // SAMPLE]
+        d = compare(self.metric, left, right, i, j, rounding_of(known))
+        return np.maximum(d, 0)
 
     def kneighbors_graph(
         self, X: Any = None, n_neighbors: int = 10, mode: str = "distance"
@@ -512,7 +585,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         X : sequence, optional
             New objects; by default those of the index, of which none is its own neighbour. These
             take no calls: their nearest are those among the objects they were compared with by
-            `fit` or `add`.
+            `fit` or `add`, and `summary_` says with which recall. For that of `query`, by as many
+            calls, pass `objects_` and one neighbour more: each is then its own first.
         n_neighbors : int, default=10
         mode : {"distance", "connectivity"}, default="distance"
 
@@ -526,6 +600,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 f"X={X} is no list of objects; pass {option('n_neighbors', X)}."
             )
+        check_count(n_neighbors=n_neighbors)
         if X is not None:
             _, partners, distances = self._search(
                 listed(X, self.objects_), n_neighbors, None, "normal"
@@ -575,7 +650,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         new_ids = checked_ids(ids, self.ids_, len(objects), self._next_id)
         n = len(self.objects_)
         x, partners, distances = self._search(
-            objects, min(10, n), None, "normal"
+            objects, min(NEAREST, n), None, "normal"
         )
         error = _error_of(self._placed, x, partners, distances)
         new = np.arange(n, n + len(objects))
@@ -585,7 +660,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         if placed.departures is not None:
             departures = np.concatenate([placed.departures, x])
             x, partners, distances = self._search(
-                objects, min(10, n), None, "normal", turned=True
+                objects, min(NEAREST, n), None, "normal", turned=True
             )
             back = _pairs_between(new, partners, distances)
             back["i"], back["j"] = back["j"], back["i"].copy()
@@ -629,20 +704,14 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         """Return pairs of objects, the last of `placed`, with the nearest among them."""
         m = len(objects)
         n = len(placed.coordinates) - m
-        added = replace(
-            placed, coordinates=placed.coordinates[n:], order=np.arange(m)
-        )
-        own = np.arange(m)[:, None]
-        count = min(m - 1, 3 * ROUND // 2)
-        if not count:
-            return np.empty(0, PAIR)
-        near = added.nearest(placed.as_queries[n:], own, count)
-        both = np.stack([np.tile(own, count), near]).reshape(2, -1)
+        near = nearest_among(placed, np.arange(n, n + m))
+        own = np.tile(np.arange(m)[:, None], near.shape[1])
+        both = np.stack([own, near]).reshape(2, -1)
         if not self.directed:
             both.sort(axis=0)
         i, j = np.unique(both, axis=1)
         with self._calling():
-            d = compare(self.metric, objects, objects, i, j)
+            d = self._compare(objects, objects, i, j)
         pairs = np.empty(i.size, PAIR)
         pairs["i"] = n + i
         pairs["j"] = n + j
@@ -676,25 +745,9 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 f"{remaining.size} objects would be left, too few for {self.signs_.size} "
                 "coordinates."
             )
-        # The new position of each object; −1 of those that are removed.
-        position = np.full(len(self.objects_), -1)
-        position[remaining] = np.arange(remaining.size)
-        pairs = self._pairs.copy()
-        for end in ("i", "j"):
-            pairs[end] = position[pairs[end]]
-        pairs = pairs[(pairs["i"] >= 0) & (pairs["j"] >= 0)]
-        order = position[self._placed.order]
-        departures = self._placed.departures
-        if departures is not None:
-            departures = departures[remaining]
-        placed = replace(
-            self._placed,
-            coordinates=self.coordinates_[remaining],
-            departures=departures,
-            order=order[order >= 0],
-        )
+        placed, pairs = taken(self._placed, self._pairs, remaining)
         self.__dict__.update(
-            _placed=with_links(placed, pairs),
+            _placed=placed,
             _pairs=pairs,
             _n_fitted=np.count_nonzero(remaining < self._n_fitted),
             objects_=[self.objects_[i] for i in remaining],
@@ -745,7 +798,7 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         ndarray of shape (n_components + 1,) or (n_components + 2,)
         """
         check_is_fitted(self, "_placed")
-        k = min(10, len(self.objects_))
+        k = min(NEAREST, len(self.objects_))
         x, _, _ = self._search([item], k, None, "normal")
         return np.asarray(self._inner_product(unit).queries(x)[0])
 
@@ -756,8 +809,9 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
     def pgvector(self, table: str = "objects") -> Iterator[str]:
         """Statements in SQL that store the vectors in PostgreSQL with pgvector.
 
-        A query is ``SELECT id FROM objects ORDER BY vector <#> %s LIMIT 50`` with
-        `query_vector`: <#> is the negative inner product.
+        A query is ``SELECT id FROM "objects" ORDER BY vector <#> %s LIMIT 50`` with
+        `query_vector`: <#> is the negative inner product. The name of the table needs quotes if it
+        has capitals or is a word of SQL.
 
         Parameters
         ----------
@@ -773,6 +827,8 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 f"{option('table', table)} is no name of a table; pass letters, digits and "
                 "underscores, with a dot after the schema if there is one."
             )
+        # In quotes, because it may be a reserved word, as "order".
+        table = ".".join(f'"{part}"' for part in parts)
         vectors = self.vectors().astype(np.float32)
         yield "CREATE EXTENSION IF NOT EXISTS vector;"
         yield (
@@ -836,25 +892,20 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
             )
         with refuse_damage(str(path), WHAT):
             attributes = attributes_in(arrays)
+            saved_objects = objects_in(arrays)
         placed = attributes["_placed"]
         directed = placed.departures is not None
         n_components = placed.form.signs.size
         index = cls(metric, n_components, directed=directed, **params)
         index.__dict__.update(attributes)
         if objects is None:
-            objects = objects_in(arrays)
+            objects = saved_objects
         if objects is None:
             raise InputError(
                 f"{path} holds no objects, because an array would have changed them; pass "
                 f"{option('objects')}."
             )
-        index.objects_ = list(objects)
-        n = len(index.ids_)
-        if len(index.objects_) != n:
-            raise InputError(
-                f"{path} is an index of {n} objects, not of {len(index.objects_)}; pass "
-                "these objects in their order."
-            )
+        index.objects_ = check_objects(objects, len(index.ids_), path)
         return index
 
 
@@ -871,44 +922,14 @@ def _count_held_out(n: int) -> int:
     return min(-(-n // 10), isqrt(HELD_OUT * n))
 
 
-def _tradeoff(
-    distances: list[Floats], stops: Indices, limits: Floats, d: Floats, k: int
-) -> Floats:
-    """Return calls, recall and its standard error of searches that stop so, at every level.
-
-    Levels are judged by the most effort, which finds nearest objects up to `limits`; this is judged
-    by the first of the searches, which `d` has the distances of all objects for.
-    """
-    found = _shares_found(distances, stops, limits, k)
-    compared = len(d)
-    true_limits = np.partition(d, k - 1, axis=1)[:, k - 1]
-    most = _shares_found(
-        distances[:compared], stops[:compared, -1:], true_limits, k
+def _times_in_words(
+    held_out: int, call: float, alone: float, together: float
+) -> str:
+    """Return the line of `summary_` on seconds of a call, and of a query beyond calls."""
+    return (
+        f"time: {1e6 * call:.3g} µs per call; a query beyond its calls {1e3 * alone:.3g} ms alone, "
+        f"{1e3 * together:.3g} ms among {held_out}."
     )
-    recalls = found.mean(axis=0) * most.mean()
-    m = len(found)
-    # If none fails: an object that fails as a whole changes the mean by 1/m.
-    errors = np.maximum(found.std(axis=0) / m**0.5, 1 / m)
-    errors = np.hypot(errors, most.std() / compared**0.5)
-    return np.column_stack([stops.mean(axis=0), recalls, errors])
-
-
-def _shares_found(
-    distances: Iterable[Floats],
-    stops: Indices,
-    limits: Iterable[float],
-    k: int,
-) -> Floats:
-    """Return which share of its k nearest each object had found at its stops (m, levels).
-
-    `distances` are those of each object in the order of calls, and what is no farther than its
-    limit is one of its nearest.
-    """
-    counts = [
-        np.cumsum(row <= limit)[stop - 1]
-        for row, stop, limit in zip(distances, stops, limits, strict=True)
-    ]
-    return np.minimum(counts, k) / k
 
 
 def _pairs_between(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +36,9 @@ LISTED: dict[str, Callable[[Numbers], list[Any]]] = {
     "objects": np.ndarray.tolist,
     "numpy_objects": list,
 }
+# Name of text that is joined in a file → its type. In an array each text would take the length of
+# the longest.
+TEXT: dict[str, type[str]] = {"text": str, "numpy_text": np.str_}
 WHAT = "an index saved by this version of neucmds"
 
 
@@ -56,7 +60,11 @@ def arrays_of(index: MetricIndex) -> dict[str, Any]:
 
 
 def arrays_of_objects(objects: list[Any]) -> dict[str, Any]:
-    """Return the array that holds objects, or none if they would not come back as they are."""
+    """Return the arrays that hold objects, or none if they would not come back as they are."""
+    types = set(map(type, objects))
+    for name, kind in TEXT.items():
+        if types == {kind}:
+            return _joined(name, objects)
     try:
         array = np.array(objects)
     except ValueError:  # rows of different lengths
@@ -67,6 +75,24 @@ def arrays_of_objects(objects: list[Any]) -> dict[str, Any]:
         if _is_same(listed(array), objects):
             return {name: array}
     return {}
+
+
+def _joined(name: str, text: list[str]) -> dict[str, Any]:
+    """Return text as one array of bytes, and where each ends."""
+    # Python's text may hold halves of characters, which UTF-8 has no bytes for.
+    encoded = [str(x).encode("utf-8", "surrogatepass") for x in text]
+    ends = np.cumsum([len(x) for x in encoded])
+    return {name: np.frombuffer(b"".join(encoded), np.uint8), "ends": ends}
+
+
+def _separated(joined: Numbers, ends: Numbers) -> list[str]:
+    """Return the text that `_joined` joined."""
+    content = joined.tobytes()
+    starts = [0, *ends.tolist()]
+    return [
+        content[start:end].decode("utf-8", "surrogatepass")
+        for start, end in pairwise(starts)
+    ]
 
 
 def _is_same(a: Any, b: Any) -> bool:
@@ -96,6 +122,9 @@ def attributes_in(arrays: dict[str, Any]) -> dict[str, Any]:
 
 def objects_in(arrays: dict[str, Any]) -> list[Any] | None:
     """Return the objects of an index that was saved, or None if they were not."""
+    for name, kind in TEXT.items():
+        if name in arrays:
+            return list(map(kind, _separated(arrays[name], arrays["ends"])))
     for name, listed in LISTED.items():
         if name in arrays:
             return listed(arrays[name])

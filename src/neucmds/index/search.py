@@ -37,6 +37,9 @@ EXPLORED = 4
 # Relative error of D that gives the ridge which holds queries that were compared with few objects.
 # More would hold back queries that are far from all objects.
 PRIOR = 0.02
+# Queries farther than this, in units of the largest coordinate, are ranked by their direction: the
+# norms of objects are below the rounding of single precision.
+FARTHEST = 1e12
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,12 +122,23 @@ class PlacedObjects:
     def _columns(self) -> Numbers:
         """`_rows` but for the ones, as columns (k + 1, n) in `order`, in single precision.
 
-        That takes half the time, and rounding swaps only objects at about the same D̂. They are
-        divided by the unit of ‖x‖², so that single precision holds it.
+        That takes half the time, and rounding swaps only objects at about the same D̂. Coordinates
+        are in `_unit`, so that single precision holds ‖x‖².
         """
         rows = np.delete(self._rows[self.order], -2, axis=1)
-        unit = power_of_four(self.coordinates)
-        return np.ascontiguousarray(rows.T / unit**2, np.float32)
+        rows /= self._unit
+        rows[:, -1] /= self._unit
+        return np.ascontiguousarray(rows.T, np.float32)
+
+    @cached_property
+    def _unit(self) -> float:
+        """The unit of coordinates in `nearest`."""
+        return power_of_four(self.coordinates)
+
+    def _in_unit(self, x: Floats) -> Floats:
+        """Return queries x (m, k) in `_unit`, those farther than `FARTHEST` as far as that."""
+        largest = abs(x).max(axis=1, keepdims=True) / self._unit
+        return np.asarray(x / self._unit / np.maximum(largest / FARTHEST, 1))
 
     @cached_property
     def _positions(self) -> Indices:
@@ -259,9 +273,10 @@ class PlacedObjects:
         products = columns[:-1]
         norms = columns[-1]
         near = np.empty((len(x), count), dtype=np.int64)
+        x_in_unit = self._in_unit(x).astype(np.float32)
         for rows in row_blocks(len(x), norms.size, 4 * CACHED_ELEMENTS):
             # D̂ less the norm of the query, which is the same for all objects.
-            sq_hat = x[rows].astype(np.float32) @ products
+            sq_hat = x_in_unit[rows] @ products
             sq_hat += norms
             queries = np.arange(len(sq_hat))[:, None]
             sq_hat[queries, self._positions[asked[rows]]] = np.inf
