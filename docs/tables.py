@@ -1322,6 +1322,32 @@ def stress_programs() -> str:
     return table(head, lines) + below + f"{where(found)}\n"
 
 
+def gpu_layouts() -> str:
+    """Return stress and seconds on a GPU, of pymde the lower stress of its seeds."""
+    found = record("gpu_layouts")
+    best: dict[tuple[str, int, str, int], dict[str, Any]] = {}
+    for row in sorted(found["rows"], key=operator.itemgetter("stress")):
+        cell = best.setdefault(
+            (row["set"], row["n"], row["weights"], row["k"]), {}
+        )
+        cell.setdefault(row["program"], row)
+    programs = ("neucmds", "pymde")
+    lines = []
+    for (name, n, weights, k), cell in best.items():
+        lowest = min(row["stress"] for row in cell.values())
+        texts = []
+        for program in programs:
+            row = cell[program]
+            text = f"{row['stress']:.5f}, {number(row['seconds'])} s"
+            is_lowest = row["stress"] <= 1.001 * lowest
+            texts.append(f"**{text}**" if is_lowest else text)
+        lines.append([name, f"{n:,}", str(k), weights, *texts])
+    lines.sort()
+    return table(["set", "n", "k", "w", *programs], lines) + (
+        f"\n{where(found)}\n"
+    )
+
+
 def projections() -> str:
     """Return mean ranks, and medians in brackets, of projections by each measure."""
     found = record("projections")
@@ -1440,7 +1466,7 @@ def where(found: Any) -> str:
         )
     if "device" in found:
         names = {"cuda": "a GPU", "cpu": "a CPU"}
-        parts.append(names[found["device"]])
+        parts.append(names.get(found["device"], found["device"]))
     parts.append(
         ", ".join(
             f"{name} {number}" for name, number in found["versions"].items()
@@ -1862,6 +1888,7 @@ TABLES = {
     "edit-words": lambda: signed(edit_words(), "edit_vectors"),
     "limits": limits,
     "stress-programs": stress_programs,
+    "gpu-layouts": gpu_layouts,
     "large-tables": lambda: signed(large_tables(), "large_tables"),
     "projections": projections,
     "ordination": ordination,
