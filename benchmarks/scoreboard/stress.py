@@ -126,6 +126,7 @@ def ours(d: np.ndarray, k: int, w: np.ndarray | None) -> dict[str, Run]:
     settings = {
         "n_init=1, max_iter=5": {"n_init": 1, "max_iter": 5},
         "n_init=1, max_iter=10": {"n_init": 1, "max_iter": 10},
+        "n_init=1, max_iter=50": {"n_init": 1, "max_iter": 50},
         "n_init=1": {"n_init": 1},
         "n_init=1, tol=1e-7": {"n_init": 1, "tol": 1e-7},
         "n_init=4": {"n_init": 4},
