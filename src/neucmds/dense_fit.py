@@ -64,7 +64,6 @@ from neucmds.refine.descent import (
 )
 from neucmds.refine.gaps import complete_and_refine
 from neucmds.refine.loss_starts import refine_for_loss
-from neucmds.refine.losses import RELATIVE
 from neucmds.refine.ordinal import (
     TOL,
     OrdinalFit,
@@ -468,16 +467,16 @@ def _placed_among(
 ) -> Configuration | None:
     """Return the fit of the sample, with all other objects placed among it, as a start.
 
-    None if the sample is no start: of both sides of a directed D, with heights, with few objects
-    per coordinate, by a loss that has no floor, or with a floor far above that of all objects,
+    None if the sample is no start: of both sides of a directed D, with curvature or heights, with
+    few objects per coordinate, by "distance", or with a floor far above that of all objects,
     `sq_floor`: objects are farther apart in a sample, and near pairs of the start are far off.
     """
     end = scouts.end
     numbers = scouts.numbers
     is_start = (
         numbers is not None
-        and not form.has_heights
-        and end.loss.name in (*RELATIVE, "linear")
+        and form.is_bilinear
+        and end.loss.beginning.name == "linear"
         and numbers.size >= PER_COORDINATE * end.signs.size
         and end.loss.sq_floor <= FLOOR_STEP * sq_floor
     )
@@ -486,10 +485,10 @@ def _placed_among(
     ids = index_like(numbers, sq_dissimilarity)
     to_sample = namespace(sq_dissimilarity).take(sq_dissimilarity, ids, axis=1)
     # By the squared loss all objects share one factorization, and near pairs come right later.
-    placement = LossPlacement(end.coordinates, Form(end.signs))
-    x = placement.place(form.to_sq(in_double(to_sample)))
-    x[ids, :] = asarray_like(end.coordinates, x)
-    return replace(end, coordinates=x, form=replace(form, signs=end.signs))
+    placement = LossPlacement(end.coordinates, end.form)
+    x = to_numpy(placement.place(in_double(to_sample)))
+    x[numbers] = to_numpy(end.coordinates)
+    return replace(end, coordinates=asarray_like(x, sq_dissimilarity))
 
 
 def _fit_goal(problem: Dense, options: Options) -> Embedding:

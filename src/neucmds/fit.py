@@ -201,9 +201,10 @@ def neuc_mds(
         Number of starts of losses but "squared"; the best result is returned.
         Default, for k ≤ 10: 32 starts for n ≤ 100, 12 for n ≤ 600, and a quarter as many for each
         other signature that is tried. Otherwise one start, and for n > 600 its signature is first
-        chosen on 500 objects; ``n_init=1`` skips the choice of a signature. Of "ordinal": the most
-        starts, by default 32 for n ≤ 600 and 4 for more; they end once the best was found three
-        times (`Embedding.info`), and a warning is issued if it was found once.
+        chosen on 300 to 500 objects, among which all others may start; ``n_init=1`` skips the
+        choice of a signature. Of "ordinal": the most starts, by default 32 for n ≤ 600 and 4 for
+        more; they end once the best was found three times (`Embedding.info`), and a warning is
+        issued if it was found once.
     init : Embedding or (coordinates, signs), optional
         A warm start of "refined". It sets the signature and the number of coordinates;
         `n_components` is then not read.

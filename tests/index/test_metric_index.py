@@ -603,7 +603,9 @@ def test_errors_of_the_file_system_name_the_file_of_calls(
 
 @pytest.mark.parametrize("n_jobs", [0, "a", 1.5, True])
 def test_a_number_of_processes_is_not_zero(n_jobs):
-    with pytest.raises(InputError, match=r"n_jobs=.* is no number of proce"):
+    with pytest.raises(
+        InputError, match=r"n_jobs=.* must be a positive integer"
+    ):
         MetricIndex(letters, 4, n_jobs=n_jobs).fit(six_letters())
 
 
@@ -1108,11 +1110,6 @@ def test_processes_call_a_slow_function_and_give_the_same_answer(
         index.query(["abcdab"])
         assert metric.processes() == 3
     np.testing.assert_array_equal(alone.coordinates_, index.coordinates_)
-
-
-def test_a_number_of_processes_that_means_nothing_is_refused():
-    with pytest.raises(InputError, match="n_jobs=0"):
-        MetricIndex(letters, 4, n_jobs=0).fit(six_letters())
 
 
 @pytest.mark.parametrize(

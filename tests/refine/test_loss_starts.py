@@ -67,6 +67,16 @@ def test_many_objects_start_among_few_and_end_no_higher(loss):
     assert among_few.loss_value <= 1.01 * from_all.loss_value
 
 
+def test_a_start_among_few_is_of_the_library_of_d():
+    array_api_strict = pytest.importorskip("array_api_strict")
+    D = city_blocks(620)
+    expected = neuc_mds(D, 3, loss="relative", random_state=0)
+    strict = array_api_strict.asarray(D)
+    emb = neuc_mds(strict, 3, loss="relative", random_state=0)
+    assert emb.signature == expected.signature
+    np.testing.assert_allclose(emb.loss_value, expected.loss_value, rtol=1e-4)
+
+
 def test_a_single_start_by_distance_goes_by_way_of_a_smoothed_loss():
     """From the squared solution alone, hops in this tree end 1.1 % higher."""
     n = 650

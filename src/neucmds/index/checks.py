@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping, Sequence, Set
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -61,16 +61,6 @@ def _refuse_row(objects: Any, first: Any, known: Any) -> None:
     raise InputError(
         f"{row} is one row of {parts}, and a list of rows is expected; pass it as [row]."
     )
-
-
-def check_jobs(n_jobs: Any) -> None:
-    """Refuse what is no number of processes; a negative one counts back from all cores."""
-    is_number = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
-    if n_jobs is not None and not (is_number and n_jobs != 0):
-        raise InputError(
-            f"{option('n_jobs', n_jobs)} is no number of processes; pass 1 or more, or -1 for all "
-            "cores."
-        )
 
 
 def check_objects(objects: Sequence[Any], n: int, path: Any) -> list[Any]:

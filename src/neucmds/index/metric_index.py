@@ -45,7 +45,6 @@ from neucmds.index.building import (
     with_links,
 )
 from neucmds.index.checks import (
-    check_jobs,
     check_objects,
     checked_ids,
     listed,
@@ -185,7 +184,6 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
                 f"y is {reprlib.repr(y)}, and an index has no targets; pass ids by name, as "
                 f"{option('ids')}."
             )
-        check_jobs(self.n_jobs)
         if not isinstance(self.directed, bool | np.bool_):
             raise InputError(
                 f"{option('directed', self.directed)} must be True or False."
@@ -211,7 +209,9 @@ class MetricIndex(BaseEstimator):  # type: ignore[misc]
         drawn = order[: _count_held_out(n)]
         others = np.sort(order[drawn.size :])
         some = judged(order[drawn.size :], n)
-        with self._calling(n * CALLS_TO_FIT * self.n_components):
+        n_pairs = n * (n - 1) // 2
+        n_calls = min(n_pairs, n * CALLS_TO_FIT * self.n_components)
+        with self._calling(n_calls):
             answers = Answers(
                 self.metric, objects, bool(self.directed), self.calls_file
             )

@@ -42,9 +42,10 @@ def embed_landmarks(
         "auto" chooses a recipe on landmarks that are held out: the ridge, whether the landmarks'
         misfit is subtracted, and for "neuc" and "refined" the signature. With losses other than the
         squared one there is no such choice: by relative losses it shrinks negative coordinates by
-        the noise of each object. "least_squares" has no ridge and subtracts nothing. By the squared
-        loss it shrinks all coordinates by the noise of each object, as "auto" does; by other losses
-        it shrinks nothing. "linear" is plain triangulation.
+        the noise of each object, by "relative" in closed form, without a descent on the loss.
+        "least_squares" has no ridge and subtracts nothing. By the squared loss it shrinks all
+        coordinates by the noise of each object, as "auto" does; by other losses it shrinks nothing.
+        "linear" is plain triangulation.
     """
     fold_options = replace(options, init=None, callback=None)
     if options.method == "refined":
@@ -80,7 +81,8 @@ def embed_landmarks(
         # `OrdinalPlacement` has no shrinkage.
         if placement == "auto" and isinstance(rule, LossPlacement):
             rule = replace(rule, shrinkage=SHRINKAGE)
-            if rule.loss.name == "relative" and rule.form.is_bilinear:
+            is_shrunk = rule.form.is_bilinear and rule.form.signature[1] > 0
+            if rule.loss.name == "relative" and is_shrunk:
                 # A descent on the loss itself would undo the shrinkage: recall of new strings is
                 # 0.73 after it, and 0.87 before.
                 rule = replace(rule, loss=rule.loss.beginning)

@@ -172,11 +172,11 @@ def descend(
 ) -> Configuration:
     """Descend by Hestenes–Stiefel directions, restarted whenever one does not point down.
 
-    It stops after `max_iter` iterations, or when `WINDOW` of them gain less than `tol` of the loss
-    and the gradient promises as little (`_promises_little`). Without `tol` it takes `usual_tol`,
-    and has converged if its end meets `TOL`. After every step `callback` is called with the
-    iteration, the number of iterations at most and the loss. With `measured` the end is computed in
-    float64; a stage need not be.
+    It stops after `max_iter` iterations, or when `WINDOW` of them gain less than `tol` of the loss,
+    or no point along −step is lower, and the gradient promises as little (`_promises_little`).
+    Without `tol` it takes `usual_tol`, and has converged if its end meets `TOL`. After every step
+    `callback` is called with the iteration, the number of iterations at most and the loss. With
+    `measured` the end is computed in float64; a stage need not be.
     """
     # The tolerance at which an end has converged.
     end_tol = TOL
@@ -196,31 +196,30 @@ def descend(
         if direction is None or not dot(current.gradient, direction) < 0:
             direction = -current.step
             is_steepest = True
-        moved = current.minimize_along(direction)
-        if moved is None:
-            at_rest = _promises_little(current, tol, rounding)
-            if at_rest:
-                break
-            sharper = current.sharper()
-            if sharper is not None:
-                current = sharper
-            elif is_steepest:
-                break
-            direction = None
-            continue
         previous = current
-        current = moved
-        history.append(current.value)
-        if callback is not None:
-            callback(len(history) - 1, max_iter, current.value * current.unit)
-        if _gains_little(history, tol) and _promises_little(
-            current, tol, rounding
-        ):
+        moved = current.minimize_along(direction)
+        if moved is not None:
+            current = moved
+            history.append(current.value)
+            if callback is not None:
+                value = current.value * current.unit
+                callback(len(history) - 1, max_iter, value)
+        gains_nothing = moved is None and is_steepest
+        gains_little = gains_nothing or _gains_little(history, tol)
+        if gains_little and _promises_little(current, tol, rounding):
             if not measured:
                 break
             current = current.measured()
             at_rest = _promises_little(current, tol, rounding)
             if at_rest:
+                break
+            direction = None
+            continue
+        if moved is None:
+            sharper = current.sharper()
+            if sharper is not None:
+                current = sharper
+            elif is_steepest:
                 break
             direction = None
             continue
@@ -313,8 +312,9 @@ def search_by_slopes(
 ) -> Point | None:
     """Find a lower point on a line whose slope is at most `slope_left` of that at the start.
 
-    None if there is none. `quartic` agrees with the loss along `direction` to second order, and its
-    lowest point is tried first; `move` takes t to the objective there.
+    None if there is none, or if it is lower by less than rounding. `quartic` agrees with the loss
+    along `direction` to second order, and its lowest point is tried first; `move` takes t to the
+    objective there.
     """
     start_slope = float(quartic[1])
     if not start_slope < 0:

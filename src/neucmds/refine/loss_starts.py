@@ -111,7 +111,7 @@ def refine_for_loss(
     loss, weights, floor, directed
         As for `Tiles.of`.
     descent : callable, optional
-        `descend`, with its limits; the callback is called in the last descent only.
+        `descend`, with its limits; the callback hears of stages, too, if there is one start.
     start : Configuration, optional
         The only start, instead of the squared solution and others.
     near_start : callable, optional

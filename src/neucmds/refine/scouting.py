@@ -48,10 +48,10 @@ from neucmds.refine.tiles import Tiles
 
 # Objects in a sample: as few as 300 and 1000 of 2,296 crossings choose the same √−κ = 4.
 SCOUTS = 500
-# The same where a signature alone is chosen, with as many coordinates at most as `PER_COORDINATE`
-# allows: hops of 1,797 digits are fitted in .8 of the time.
+# Where a signature alone is chosen, a sample has at least so many objects, `PER_COORDINATE` of them
+# for each coordinate, and at most `SCOUTS`: hops of 1,797 digits are fitted in .8 of the time.
 SIGNATURE_SCOUTS = 300
-# Objects in a sample per coordinate, with which all others may be placed among them.
+# All others may start among a sample of so many objects per coordinate.
 PER_COORDINATE = 10
 # Iterations of a short descent: 500 end 8 % higher on 100 hops, where far κ converge late.
 SCOUT_ITERATIONS = 150
