@@ -82,4 +82,4 @@ def test_the_metric_index_example_prints_its_answers(capsys):
     load("metric_index").main()
     rows = capsys.readouterr().out.splitlines()
     assert rows[0].startswith("1500 objects")
-    assert len(rows) == 4 + 5
+    assert len(rows) == 6 + 5
