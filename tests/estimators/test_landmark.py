@@ -281,21 +281,3 @@ def test_shrinkage_keeps_near_objects_near_by_the_relative_loss():
         return np.mean(np.take_along_axis(given, nearest, axis=1) <= tenth)
 
     assert kept("auto") > kept("least_squares") + 0.08
-
-
-def test_where_nothing_is_shrunk_the_relative_loss_itself_places_objects():
-    x = np.random.default_rng(0).normal(size=(300, 8))
-    D = cdist(x, x, "cityblock")
-    placed = [
-        LandmarkNeucMDS(
-            (4, 0),
-            landmarks=np.arange(100),
-            loss="relative",
-            placement=placement,
-            random_state=0,
-        )
-        .fit(D[:, :100])
-        .embedding_
-        for placement in ("auto", "least_squares")
-    ]
-    np.testing.assert_allclose(*placed, atol=1e-6)

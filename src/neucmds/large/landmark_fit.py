@@ -81,10 +81,10 @@ def embed_landmarks(
         # `OrdinalPlacement` has no shrinkage.
         if placement == "auto" and isinstance(rule, LossPlacement):
             rule = replace(rule, shrinkage=SHRINKAGE)
-            is_shrunk = rule.form.is_bilinear and rule.form.signature[1] > 0
-            if rule.loss.name == "relative" and is_shrunk:
-                # A descent on the loss itself would undo the shrinkage: recall of new strings is
-                # 0.73 after it, and 0.87 before.
+            if rule.loss.name == "relative" and rule.form.is_bilinear:
+                # A descent on the loss itself undoes the shrinkage and follows noise: recall of new
+                # strings is 0.73 after it, and 0.87 before; without negative coordinates, the share
+                # of closest strings found 0.83 and 0.89.
                 rule = replace(rule, loss=rule.loss.beginning)
             embedding = replace(embedding, placement=rule)
         return embedding, None
