@@ -63,7 +63,8 @@ class LandmarkNeucMDS(SignedTransformer):
     n_components, method, loss, floor, curvature, heights, squared, tol, n_init
         As for `neuc_mds`, applied to the landmarks. New objects are placed by minimising the same
         `loss`; by "relative" without curvature and heights, the sum of (D̂/D − 1)² instead, in
-        closed form, which keeps more neighbours; with ``placement="least_squares"`` it is `loss` itself.
+        closed form, which keeps more neighbours; with ``placement="least_squares"`` it is `loss`
+        itself.
     n_landmarks : int, float or None, default=None
         Number of landmarks, or their share of all objects. None: 1000, or 4·k if that is more. With
         two levels: the largest of 3000, 2 % of the objects (at most 20,000 unless X is a graph) and
