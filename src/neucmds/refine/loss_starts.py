@@ -139,11 +139,11 @@ def refine_for_loss(
     n = tiles.n_points
     if start is not None:
         return finish(tiles, in_form(start, form), descent)
-    beginning = replace(tiles, loss=tiles.loss.beginning)
     if near_start is not None:
         near = near_start(tiles.loss.sq_floor * tiles.scale)
         if near is not None:
             return _finish_near(tiles, near, descent)
+    beginning = replace(tiles, loss=tiles.loss.beginning)
     compares_signatures = n <= FEW_OBJECTS
     if n_init is None:
         n_init = usual_starts(n, total_of(components))

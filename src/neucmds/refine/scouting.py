@@ -116,7 +116,8 @@ def scout(
     """
     xp = namespace(sq_dissimilarity)
     most = SCOUTS
-    if not (curvature_is_sought or hold_out):
+    compares_forms = curvature_is_sought or hold_out
+    if not compares_forms:
         enough = PER_COORDINATE * total_of(components)
         most = min(SCOUTS, max(SIGNATURE_SCOUTS, enough))
     is_sample = max(sq_dissimilarity.shape) > most
@@ -162,7 +163,6 @@ def scout(
             tiles = replace(tiles, d=narrow, precision=narrow.dtype)
         return tiles
 
-    compares_forms = curvature_is_sought or hold_out
     # Errors of a sample differ by more than a lower tolerance gains.
     tol = TOL if is_sample else DISTANCE_TOL
     brief = partial(descend, max_iter=SCOUT_ITERATIONS, tol=tol)
